@@ -1,0 +1,83 @@
+//! The only callers of the system's clock and of its randomness.
+
+use std::time::SystemTime;
+
+use rand::Rng as _;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Tells the time; a parameter, so that tests can stand still or move on.
+pub trait Clock: Send + Sync + 'static {
+    /// Now, in UTC, cut to the millisecond: the precision of ids, events and answers.
+    fn now(&self) -> OffsetDateTime;
+}
+
+/// The clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    fn now(&self) -> OffsetDateTime {
+        to_millisecond(OffsetDateTime::from(SystemTime::now()))
+    }
+}
+
+/// The instant without what is finer than a millisecond.
+pub fn to_millisecond(instant: OffsetDateTime) -> OffsetDateTime {
+    instant.replace_millisecond(instant.millisecond()).expect("a millisecond of an instant")
+}
+
+/// A fresh UUIDv7 whose first 48 bits are the milliseconds of `now` (RFC 9562, 5.7).
+pub fn new_uuid(now: OffsetDateTime) -> Uuid {
+    let milliseconds = now.unix_timestamp_nanos() / 1_000_000;
+    let milliseconds = u64::try_from(milliseconds).expect("the clock is after 1970");
+    uuid::Builder::from_unix_timestamp_millis(milliseconds, &random_bytes()).into_uuid()
+}
+
+/// Bytes of a cryptographically secure generator.
+#[expect(clippy::disallowed_methods, reason = "the one place that draws randomness")]
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::rng().fill_bytes(&mut bytes);
+    bytes
+}
+
+/// `length` characters, each drawn evenly from `alphabet` (at most 256 characters).
+pub fn random_text(alphabet: &[u8], length: usize) -> String {
+    // Bytes at or above the largest multiple of the alphabet's size would favour its start.
+    let bound = 256 - 256 % alphabet.len();
+    let mut text = String::with_capacity(length);
+    while text.len() < length {
+        let drawn = random_bytes::<16>();
+        let fair = drawn.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < bound);
+        text.extend(fair.take(length - text.len()).map(|b| char::from(alphabet[b % alphabet.len()])));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn an_id_carries_the_milliseconds_of_its_instant() {
+        let now = datetime!(2026-11-20 09:51:00.123 UTC);
+        let uuid = new_uuid(now);
+        assert_eq!(uuid.get_version_num(), 7);
+        assert_eq!(uuid.as_u128() >> 80, 1_795_168_260_123);
+        assert_ne!(uuid, new_uuid(now));
+    }
+
+    #[test]
+    fn random_text_uses_the_whole_alphabet_and_nothing_else() {
+        let text = random_text(b"abc", 1_000);
+        assert_eq!(text.len(), 1_000);
+        for character in ['a', 'b', 'c'] {
+            let count = text.chars().filter(|c| *c == character).count();
+            assert!((200..500).contains(&count), "{character}: {count}");
+        }
+    }
+}

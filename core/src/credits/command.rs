@@ -1,0 +1,168 @@
+//! Requests to change the credits of an account, and the decision on them.
+
+use super::{ChargeReason, Credits, CreditsCharged, CreditsGranted};
+use crate::id::{AccountId, LinkId};
+
+/// Add credits to an account.
+#[derive(Debug, Clone)]
+pub struct GrantCredits {
+    /// Whose credits.
+    pub account_id: AccountId,
+    /// How many; at least 1.
+    pub amount: i64,
+    /// Why, for the ledger.
+    pub reason: String,
+}
+
+/// Take the price of a link.
+#[derive(Debug, Clone, Copy)]
+pub struct ChargeForLink {
+    /// Whose credits.
+    pub account_id: AccountId,
+    /// How many; 0 is a price too.
+    pub price: i64,
+    /// For which link.
+    pub link_id: LinkId,
+}
+
+/// The balance does not cover the price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the balance of {balance} credits does not cover {required}")]
+pub struct InsufficientCredits {
+    /// What is there.
+    pub balance: i64,
+    /// What is needed.
+    pub required: i64,
+}
+
+/// Why a grant is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// A grant of nothing, or of less.
+    #[error("the amount must be at least 1")]
+    AmountNotPositive,
+    /// The sum would leave the range of the type.
+    #[error("the balance would exceed {}", i64::MAX)]
+    BalanceTooLarge,
+}
+
+impl Credits {
+    /// What a grant leads to.
+    ///
+    /// # Errors
+    /// The rule of the domain that forbids it.
+    pub fn decide_grant(&self, command: GrantCredits) -> Result<CreditsGranted, GrantError> {
+        let GrantCredits { account_id, amount, reason } = command;
+        if amount < 1 {
+            return Err(GrantError::AmountNotPositive);
+        }
+        let balance_after =
+            self.balance.checked_add(amount).ok_or(GrantError::BalanceTooLarge)?;
+        Ok(CreditsGranted { account_id, amount, balance_after, reason })
+    }
+
+    /// What a charge leads to.
+    ///
+    /// # Errors
+    /// [`InsufficientCredits`]: the balance never falls below zero.
+    pub fn decide_charge(
+        &self,
+        command: ChargeForLink,
+    ) -> Result<CreditsCharged, InsufficientCredits> {
+        let ChargeForLink { account_id, price, link_id } = command;
+        if price > self.balance {
+            return Err(InsufficientCredits { balance: self.balance, required: price });
+        }
+        Ok(CreditsCharged {
+            account_id,
+            amount: price,
+            balance_after: self.balance - price,
+            link_id,
+            reason: ChargeReason::LinkCreated,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::credits::CreditsEvent;
+
+    const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
+
+    fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, GrantError> {
+        let reason = "top-up".to_owned();
+        let command = GrantCredits { account_id: ACCOUNT, amount, reason };
+        credits.decide_grant(command).map(CreditsEvent::Granted)
+    }
+
+    fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
+        let link_id = LinkId::from_uuid(Uuid::from_u128(9));
+        let command = ChargeForLink { account_id: ACCOUNT, price, link_id };
+        credits.decide_charge(command).map(CreditsEvent::Charged)
+    }
+
+    fn given(balance: i64) -> Credits {
+        Credits { balance, version: 3 }
+    }
+
+    #[test]
+    fn given_enough_when_charged_then_the_balance_falls() {
+        let event = charge(given(5), 2).unwrap();
+        assert_eq!(given(5).apply(&event), Credits { balance: 3, version: 4 });
+    }
+
+    #[test]
+    fn given_exactly_enough_when_charged_then_nothing_is_left() {
+        let event = charge(given(2), 2).unwrap();
+        assert_eq!(given(2).apply(&event).balance, 0);
+    }
+
+    #[test]
+    fn given_too_little_when_charged_then_it_says_what_is_missing() {
+        let expected = InsufficientCredits { balance: 1, required: 2 };
+        assert_eq!(charge(given(1), 2), Err(expected));
+    }
+
+    #[test]
+    fn given_nothing_when_charged_a_price_of_zero_then_there_is_an_event() {
+        assert!(charge(given(0), 0).is_ok());
+    }
+
+    #[test]
+    fn given_any_balance_when_granted_then_it_rises() {
+        let event = grant(given(5), 10).unwrap();
+        assert_eq!(given(5).apply(&event), Credits { balance: 15, version: 4 });
+    }
+
+    #[test]
+    fn grants_of_nothing_and_beyond_the_range_are_rejected() {
+        assert_eq!(grant(given(5), 0), Err(GrantError::AmountNotPositive));
+        assert_eq!(grant(given(5), -1), Err(GrantError::AmountNotPositive));
+        assert_eq!(grant(given(1), i64::MAX), Err(GrantError::BalanceTooLarge));
+    }
+
+    proptest! {
+        #[test]
+        fn no_sequence_of_commands_makes_the_balance_negative_or_loses_a_credit(
+            amounts in prop::collection::vec((any::<bool>(), 0_i64..100), 0..60)
+        ) {
+            let mut credits = Credits::default();
+            let (mut granted, mut charged, mut events) = (0, 0, 0);
+            for (is_grant, amount) in amounts {
+                let event =
+                    if is_grant { grant(credits, amount).ok() } else { charge(credits, amount).ok() };
+                if let Some(event) = event {
+                    credits = credits.apply(&event);
+                    events += 1;
+                    *(if is_grant { &mut granted } else { &mut charged }) += amount;
+                }
+                prop_assert!(credits.balance >= 0);
+            }
+            prop_assert_eq!(credits, Credits { balance: granted - charged, version: events });
+        }
+    }
+}

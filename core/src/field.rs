@@ -1,0 +1,146 @@
+//! What can be wrong with one field of a request body (contract §9).
+
+use std::fmt;
+
+/// Stable code of a field error; a name is never changed or given another meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldCode {
+    /// The member is missing.
+    Required,
+    /// The member is not known here.
+    UnknownField,
+    /// The value has another JSON type.
+    WrongType,
+    /// `null` is no value here.
+    NullNotAllowed,
+    /// U+0000 can't be stored.
+    ContainsNul,
+    /// Not an absolute address.
+    UrlInvalid,
+    /// Neither `http` nor `https`.
+    UrlSchemeNotAllowed,
+    /// A user name or password in the address.
+    UrlUserinfoNotAllowed,
+    /// An IP address instead of a name.
+    UrlIpNotAllowed,
+    /// Not a public host name.
+    UrlHostNotAllowed,
+    /// A port that no web server should have.
+    UrlPortNotAllowed,
+    /// A control character, or a space at an end.
+    UrlControlCharacter,
+    /// A host of this service.
+    UrlSelfReference,
+    /// Too long after serialisation.
+    UrlTooLong,
+    /// A character outside `[A-Za-z0-9_-]`, or `_`/`-` at an end.
+    SlugInvalidCharacter,
+    /// Under three characters.
+    SlugTooShort,
+    /// Over 64 characters.
+    SlugTooLong,
+    /// A name that the service keeps for itself.
+    SlugReserved,
+}
+
+impl FieldCode {
+    /// The code as it is sent.
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What to do about it, for a person.
+    pub const fn detail(self) -> &'static str {
+        self.row().1
+    }
+
+    const fn row(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Required => ("required", "This member is required."),
+            Self::UnknownField => ("unknown_field", "There is no such member; check its spelling."),
+            Self::WrongType => ("wrong_type", "The value must be a string."),
+            Self::NullNotAllowed => ("null_not_allowed", "null is not allowed; leave the member out."),
+            Self::ContainsNul => ("contains_nul", "The character U+0000 is not allowed."),
+            Self::UrlInvalid => {
+                ("url_invalid", "Give an absolute address such as https://example.com/path.")
+            }
+            Self::UrlSchemeNotAllowed => {
+                ("url_scheme_not_allowed", "Only http and https addresses are accepted.")
+            }
+            Self::UrlUserinfoNotAllowed => {
+                ("url_userinfo_not_allowed", "The address must not contain a user name or password.")
+            }
+            Self::UrlIpNotAllowed => {
+                ("url_ip_not_allowed", "Use a host name; IP addresses are not accepted.")
+            }
+            Self::UrlHostNotAllowed => {
+                ("url_host_not_allowed", "The host must be a valid name on the public internet.")
+            }
+            Self::UrlPortNotAllowed => {
+                ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535.")
+            }
+            Self::UrlControlCharacter => (
+                "url_control_character",
+                "Control characters and leading or trailing spaces are not allowed.",
+            ),
+            Self::UrlSelfReference => {
+                ("url_self_reference", "A short link can't point to this service itself.")
+            }
+            Self::UrlTooLong => {
+                ("url_too_long", "The address is longer than 2,048 bytes after encoding.")
+            }
+            Self::SlugInvalidCharacter => (
+                "slug_invalid_character",
+                "Use A-Z, a-z, 0-9, '_' and '-'; begin and end with a letter or a digit.",
+            ),
+            Self::SlugTooShort => ("slug_too_short", "A slug has at least 3 characters."),
+            Self::SlugTooLong => ("slug_too_long", "A slug has at most 64 characters."),
+            Self::SlugReserved => ("slug_reserved", "This slug is reserved; choose another one."),
+        }
+    }
+}
+
+impl fmt::Display for FieldCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One field that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// JSON pointer of the member, as a fragment: `#/slug` (RFC 6901).
+    pub pointer: String,
+    /// What is wrong with it.
+    pub code: FieldCode,
+}
+
+impl FieldError {
+    /// An error of the top-level member `name`.
+    pub fn of_member(name: &str, code: FieldCode) -> Self {
+        // RFC 6901, 3 and 6: escape for the pointer, then percent-encode for the fragment.
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        let mut pointer = String::from("#/");
+        for byte in escaped.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
+                pointer.push(char::from(byte));
+            } else {
+                pointer.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        Self { pointer, code }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_is_escaped() {
+        let pointer = |name| FieldError::of_member(name, FieldCode::UnknownField).pointer;
+        assert_eq!(pointer("slug"), "#/slug");
+        assert_eq!(pointer("a/b~c"), "#/a~1b~0c");
+        assert_eq!(pointer("a b\"\u{e4}"), "#/a%20b%22%C3%A4");
+    }
+}

@@ -1,0 +1,149 @@
+//! Typed identifiers: a prefix and a UUIDv7 in 26 characters (TypeID 0.3).
+//!
+//! In HTTP, Kafka and logs an id is its text form; in SQL it is a bare `uuid`.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
+
+/// The text is not an id of the wanted kind, or not in its one spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid identifier of this kind")]
+pub struct InvalidId;
+
+/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const SUFFIX_LENGTH: usize = 26;
+
+fn encode_suffix(uuid: Uuid) -> [u8; SUFFIX_LENGTH] {
+    let bits = uuid.as_u128();
+    std::array::from_fn(|index| {
+        let shift = 5 * (SUFFIX_LENGTH - 1 - index);
+        ALPHABET[usize::try_from((bits >> shift) & 31).expect("five bits fit")]
+    })
+}
+
+fn decode_suffix(suffix: &str) -> Result<Uuid, InvalidId> {
+    let bytes = suffix.as_bytes();
+    // 26 characters carry 130 bits; a first character above '7' would not fit into 128.
+    if bytes.len() != SUFFIX_LENGTH || bytes[0] > b'7' {
+        return Err(InvalidId);
+    }
+    let mut bits: u128 = 0;
+    for byte in bytes {
+        let value = ALPHABET.iter().position(|c| c == byte).ok_or(InvalidId)?;
+        bits = (bits << 5) | value as u128;
+    }
+    Ok(Uuid::from_u128(bits))
+}
+
+macro_rules! typed_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What the text form starts with.
+            pub const PREFIX: &'static str = concat!($prefix, "_");
+
+            /// The id that carries this UUID.
+            pub const fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The UUID that the id carries, as it is stored in SQL.
+            pub const fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let suffix = encode_suffix(self.0);
+                f.write_str(Self::PREFIX)?;
+                f.write_str(std::str::from_utf8(&suffix).expect("the alphabet is ASCII"))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let suffix = text.strip_prefix(Self::PREFIX).ok_or(InvalidId)?;
+                decode_suffix(suffix).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                text.parse().map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+typed_id!(
+    /// A short link.
+    LinkId, "lnk");
+typed_id!(
+    /// An account: the owner of links and credits.
+    AccountId, "acc");
+typed_id!(
+    /// An API key, the public name of a secret.
+    KeyId, "key");
+typed_id!(
+    /// An event of the log.
+    EventId, "evt");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_text_form_is_that_of_the_typeid_specification() {
+        let uuid = Uuid::parse_str("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+        assert_eq!(LinkId::from_uuid(uuid).to_string(), "lnk_01h455vb4pex5vsknk084sn02q");
+        assert_eq!(
+            LinkId::from_uuid(Uuid::nil()).to_string(),
+            "lnk_00000000000000000000000000"
+        );
+    }
+
+    #[test]
+    fn other_spellings_of_an_id_are_refused() {
+        for text in [
+            "",
+            "lnk_",
+            "01h455vb4pex5vsknk084sn02q",
+            "acc_01h455vb4pex5vsknk084sn02q",
+            "LNK_01h455vb4pex5vsknk084sn02q",
+            "lnk_01H455VB4PEX5VSKNK084SN02Q",
+            "lnk_01h455vb4pex5vsknk084sn02",
+            "lnk_01h455vb4pex5vsknk084sn02qq",
+            "lnk_01h455vb4pex5vsknk084sn02l",
+            "lnk_81h455vb4pex5vsknk084sn02q",
+            "lnk_01h455vb4pex5vsknk084sn02\u{e9}",
+        ] {
+            assert_eq!(text.parse::<LinkId>(), Err(InvalidId), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_id_survives_its_text_form(bits: u128) {
+            let id = LinkId::from_uuid(Uuid::from_u128(bits));
+            prop_assert_eq!(id.to_string().parse(), Ok(id));
+        }
+    }
+}

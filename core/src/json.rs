@@ -1,0 +1,215 @@
+//! Strict JSON for request bodies (RFC 8259, contract §9), and their fingerprint.
+//!
+//! Stricter than `serde_json`: duplicate members, a BOM and depth over [`DEPTH_MAX`] are refused,
+//! so that two readers of a body can never disagree about it.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use sha2::{Digest as _, Sha256};
+
+/// Deepest nesting of arrays and objects that is read.
+pub const DEPTH_MAX: usize = 32;
+
+/// SHA-256 of the canonical form of a parsed body; a stored contract, never change it.
+pub type Fingerprint = [u8; 32];
+
+/// Why a body is not usable as a JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// Not exactly one JSON text in UTF-8, or ambiguous.
+    #[error("the body is not well-formed JSON")]
+    Malformed,
+    /// Well-formed, but not an object.
+    #[error("the body is not a JSON object")]
+    NotAnObject,
+}
+
+/// A JSON object; members are kept sorted by name, which makes its text canonical.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonObject(Map<String, Value>);
+
+impl JsonObject {
+    /// Reads a whole body.
+    ///
+    /// # Errors
+    /// [`JsonError::Malformed`] for whatever two parsers could read differently,
+    /// [`JsonError::NotAnObject`] for any other JSON value.
+    pub fn parse(body: &[u8]) -> Result<Self, JsonError> {
+        let text = std::str::from_utf8(body).map_err(|_| JsonError::Malformed)?;
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let value = Strict { depth: 0 }
+            .deserialize(&mut deserializer)
+            .and_then(|value| deserializer.end().map(|()| value))
+            .map_err(|_| JsonError::Malformed)?;
+        match value {
+            Value::Object(members) => Ok(Self(members)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Err(JsonError::NotAnObject)
+            }
+        }
+    }
+
+    /// The same for every body that means the same: order, white space and escapes don't matter.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let canonical = serde_json::to_vec(&self.0).expect("a parsed value can be written");
+        Sha256::digest(canonical).into()
+    }
+
+    /// The members, by name.
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+/// Reads one value at a known depth.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth == DEPTH_MAX {
+            return Err(E::custom("nested too deeply"));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut members = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(inner)?;
+            if members.insert(name, value).is_some() {
+                return Err(A::Error::custom("duplicate member"));
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(body: &str) -> Fingerprint {
+        JsonObject::parse(body.as_bytes()).unwrap().fingerprint()
+    }
+
+    #[test]
+    fn spelling_does_not_change_the_fingerprint() {
+        let plain = fingerprint(r#"{"destination_url":"https://example.com/","slug":"abc"}"#);
+        assert_eq!(
+            plain,
+            fingerprint("{ \"slug\" : \"a\\u0062c\",\n \"destination_url\":\"https:\\/\\/example.com/\" }")
+        );
+        assert_ne!(plain, fingerprint(r#"{"destination_url":"https://example.com/","slug":"abC"}"#));
+    }
+
+    #[test]
+    fn the_fingerprint_is_a_stored_contract() {
+        let hex: String = fingerprint(r#"{"slug":"x","destination_url":"https://example.com/"}"#)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        // Of the canonical text {"destination_url":"https://example.com/","slug":"x"}.
+        assert_eq!(hex, "aa0bf143fa44d04e5fe3fa3c1f761b3ca58f0602628d7384f5c2ecf9d394ebc1");
+    }
+
+    #[test]
+    fn ambiguous_or_broken_texts_are_malformed() {
+        let too_deep = format!("{{\"a\":{}1{}}}", "[".repeat(32), "]".repeat(32));
+        for body in [
+            "",
+            " ",
+            "{",
+            "{}{}",
+            "{} x",
+            "{,}",
+            r#"{"a":1,}"#,
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"{"a":{"b":1,"b":2}}"#,
+            r#"{"a":"\ud800"}"#,
+            r#"{"a":"\udc00\ud800"}"#,
+            r#"{"a":NaN}"#,
+            r#"{"a":1e400}"#,
+            "{'a':1}",
+            "{\"a\":\"\u{1}\"}",
+            "\u{feff}{}",
+            "// c\n{}",
+            &too_deep,
+        ] {
+            assert_eq!(JsonObject::parse(body.as_bytes()), Err(JsonError::Malformed), "{body}");
+        }
+        assert_eq!(JsonObject::parse(b"{\"a\":\"\xff\"}"), Err(JsonError::Malformed));
+    }
+
+    #[test]
+    fn other_values_are_not_objects() {
+        for body in ["null", "[]", "\"x\"", "1", "true", " [1] "] {
+            assert_eq!(JsonObject::parse(body.as_bytes()), Err(JsonError::NotAnObject), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_deepest_allowed_nesting_is_read() {
+        let body = format!("{{\"a\":{}1{}}}", "[".repeat(31), "]".repeat(31));
+        assert!(JsonObject::parse(body.as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,134 @@
+//! The slug: the last path part of a short link (contract §3).
+
+use std::fmt;
+
+use crate::{clock::random_text, field::FieldCode};
+
+/// Shortest slug a caller may choose, in characters.
+pub const LENGTH_MIN: usize = 3;
+/// Longest slug a caller may choose, in characters.
+pub const LENGTH_MAX: usize = 64;
+/// Length of a slug that we choose; 31^8 are about 8.5e11 of them.
+const GENERATED_LENGTH: usize = 8;
+/// Without `0`, `1`, `i`, `l`, `o`, which people take for each other.
+const GENERATED_ALPHABET: &[u8] = b"23456789abcdefghjkmnpqrstuvwxyz";
+
+/// Names that a service on the same host uses or may come to use; folded.
+const RESERVED: &[&str] = &[
+    ".well-known",
+    "admin",
+    "api",
+    "docs",
+    "favicon.ico",
+    "health",
+    "livez",
+    "metrics",
+    "openapi",
+    "openapi.json",
+    "readyz",
+    "robots.txt",
+    "sitemap.xml",
+    "v1",
+];
+
+/// A slug that keeps the rules; shown as given, unique by its folded form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slug(String);
+
+impl Slug {
+    /// The slug a caller asks for.
+    ///
+    /// # Errors
+    /// The first rule that it breaks; whether it is free is not known here.
+    pub fn parse(text: &str) -> Result<Self, FieldCode> {
+        if text.contains('\0') {
+            return Err(FieldCode::ContainsNul);
+        }
+        if RESERVED.contains(&text.to_ascii_lowercase().as_str()) {
+            return Err(FieldCode::SlugReserved);
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let alphanumeric = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+        let ends_are_alphanumeric =
+            alphanumeric(text.chars().next()) && alphanumeric(text.chars().next_back());
+        if !text.chars().all(allowed) || !ends_are_alphanumeric {
+            return Err(FieldCode::SlugInvalidCharacter);
+        }
+        match text.len() {
+            ..LENGTH_MIN => Err(FieldCode::SlugTooShort),
+            LENGTH_MIN..=LENGTH_MAX => Ok(Self(text.to_owned())),
+            _ => Err(FieldCode::SlugTooLong),
+        }
+    }
+
+    /// A slug for a caller that leaves the choice to us.
+    pub fn generate() -> Self {
+        Self(random_text(GENERATED_ALPHABET, GENERATED_LENGTH))
+    }
+
+    /// The form in which slugs are compared and looked up.
+    pub fn folded(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+
+    /// The slug as given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_keeps_its_case_and_is_compared_without_it() {
+        let slug = Slug::parse("Sommer-Fest_26").unwrap();
+        assert_eq!(slug.as_str(), "Sommer-Fest_26");
+        assert_eq!(slug.folded(), "sommer-fest_26");
+    }
+
+    #[test]
+    fn each_rule_has_its_code() {
+        use FieldCode::{
+            ContainsNul, SlugInvalidCharacter, SlugReserved, SlugTooLong, SlugTooShort,
+        };
+        for (text, code) in [
+            ("a\0b", ContainsNul),
+            ("API", SlugReserved),
+            ("v1", SlugReserved),
+            (".well-known", SlugReserved),
+            ("Robots.txt", SlugReserved),
+            ("", SlugTooShort),
+            ("ab", SlugTooShort),
+            (&"a".repeat(65), SlugTooLong),
+            ("a/b", SlugInvalidCharacter),
+            ("..", SlugInvalidCharacter),
+            ("a b", SlugInvalidCharacter),
+            ("a+b", SlugInvalidCharacter),
+            ("caf\u{e9}", SlugInvalidCharacter),
+            ("\u{ff41}bc", SlugInvalidCharacter),
+            ("-abc", SlugInvalidCharacter),
+            ("abc_", SlugInvalidCharacter),
+        ] {
+            assert_eq!(Slug::parse(text), Err(code), "{text:?}");
+        }
+        assert!(Slug::parse("abc").is_ok());
+        assert!(Slug::parse(&"a".repeat(64)).is_ok());
+    }
+
+    #[test]
+    fn a_generated_slug_keeps_the_rules() {
+        for _ in 0..100 {
+            let slug = Slug::generate();
+            assert_eq!(Slug::parse(slug.as_str()), Ok(slug.clone()));
+            assert_eq!(slug.as_str(), slug.folded());
+        }
+    }
+}

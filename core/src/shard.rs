@@ -1,0 +1,99 @@
+//! Where in the log an event stands: the shard of its account and the position in that shard.
+
+use std::fmt;
+
+use crate::id::AccountId;
+
+/// Number of shards of the log, and of partitions of the topic. Fixed for the life of a log.
+pub const SHARD_COUNT: u8 = 16;
+
+/// One of the [`SHARD_COUNT`] logs that together are *the* log; equal to the Kafka partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(u8);
+
+impl Shard {
+    /// The shard an account belongs to for ever, as Kafka's default partitioner would choose.
+    pub fn of(account_id: AccountId) -> Self {
+        let hash = murmur2(account_id.to_string().as_bytes()) & 0x7fff_ffff;
+        Self(u8::try_from(hash % u32::from(SHARD_COUNT)).expect("less than SHARD_COUNT"))
+    }
+
+    /// The shard of that number, if there is one.
+    pub fn new(number: i64) -> Option<Self> {
+        u8::try_from(number).ok().filter(|number| *number < SHARD_COUNT).map(Self)
+    }
+
+    /// All shards, in the order in which their counters are locked.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..SHARD_COUNT).map(Self)
+    }
+
+    /// The number as SQL has it (`smallint`).
+    pub fn number(self) -> i16 {
+        i16::from(self.0)
+    }
+
+    /// The number as an index into an array of [`SHARD_COUNT`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Place of an event in its shard, from 1, without gaps; 0 stands before the first event.
+pub type Position = i64;
+
+/// Murmur2 with the seed and the byte order of Kafka's Java client.
+fn murmur2(data: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    let length = u32::try_from(data.len()).expect("keys are short");
+    let mut hash = 0x9747_b28c ^ length;
+    let (words, tail) = data.as_chunks::<4>();
+    for word in words {
+        let mut k = u32::from_le_bytes(*word).wrapping_mul(M);
+        k ^= k >> 24;
+        hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
+    }
+    if !tail.is_empty() {
+        for (index, byte) in tail.iter().enumerate() {
+            hash ^= u32::from(*byte) << (8 * index);
+        }
+        hash = hash.wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn murmur2_is_that_of_kafkas_java_client() {
+        // Vectors of Apache Kafka's own unit test of its murmur2.
+        for (text, expected) in [
+            ("21", -973_932_308),
+            ("foobar", -790_332_482),
+            ("a-little-bit-long-string", -985_981_536),
+            ("a-little-bit-longer-string", -1_486_304_829),
+            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
+            ("abc", 479_470_107),
+        ] {
+            assert_eq!(murmur2(text.as_bytes()).cast_signed(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_existing_shards_have_a_number() {
+        assert_eq!(Shard::new(15).map(Shard::number), Some(15));
+        assert_eq!(Shard::new(16), None);
+        assert_eq!(Shard::new(-1), None);
+        assert_eq!(Shard::all().count(), usize::from(SHARD_COUNT));
+    }
+}
