@@ -182,10 +182,17 @@ impl<'a> Batch<'a> {
             (settled, Outcome::Replay(settled.clone()))
         } else {
             let accepted = *self.accepted_by_key.get(&scoped_key)?;
-            (&self.accepted[accepted].settled, Outcome::ReplayOfAccepted(accepted))
+            (
+                &self.accepted[accepted].settled,
+                Outcome::ReplayOfAccepted(accepted),
+            )
         };
         let is_same_request = settled.fingerprint == create.fingerprint;
-        Some(if is_same_request { replay } else { Outcome::KeyReused })
+        Some(if is_same_request {
+            replay
+        } else {
+            Outcome::KeyReused
+        })
     }
 
     fn create_link(&mut self, create: &KeyedCreate, draft: &LinkDraft, stamp: &Stamp) -> Outcome {
@@ -204,7 +211,10 @@ impl<'a> Batch<'a> {
             Err(_) if draft.slug.is_none() => return Outcome::SlugCollision,
             Err(_) => return Outcome::SlugTaken,
         };
-        let credits = self.credits.get_mut(&create.account_id).expect("the account is locked");
+        let credits = self
+            .credits
+            .get_mut(&create.account_id)
+            .expect("the account is locked");
         let charge = match credits.decide_charge(ChargeForLink {
             account_id: create.account_id,
             price: self.terms.link_price,
@@ -219,7 +229,8 @@ impl<'a> Batch<'a> {
         let account_version = credits.version;
         self.free_slugs.remove(&folded_slug);
         let accepted = self.accepted.len();
-        self.accepted_by_key.insert((create.account_id, create.key), accepted);
+        self.accepted_by_key
+            .insert((create.account_id, create.key), accepted);
         let settled = SettledCreate {
             fingerprint: create.fingerprint,
             link,
@@ -228,7 +239,8 @@ impl<'a> Batch<'a> {
             renderer: self.renderer,
             position: 0,
         };
-        self.accepted.push(AcceptedCreate::new(create, stamp, settled, account_version));
+        self.accepted
+            .push(AcceptedCreate::new(create, stamp, settled, account_version));
         Outcome::Accepted(accepted)
     }
 
@@ -267,7 +279,10 @@ impl AcceptedCreate {
             version: 1,
             recorded_at: stamp.now,
             event: Event::Link(LinkEvent::Created(settled.link.clone())),
-            metadata: Metadata { renderer: Some(settled.renderer), ..create.metadata.clone() },
+            metadata: Metadata {
+                renderer: Some(settled.renderer),
+                ..create.metadata.clone()
+            },
             idempotency: Some(IdempotencyMark {
                 key: create.key.stored(),
                 fingerprint: create.fingerprint,
@@ -282,7 +297,10 @@ impl AcceptedCreate {
             metadata: create.metadata.clone(),
             idempotency: None,
         };
-        Self { events: [link_created, credits_charged], settled }
+        Self {
+            events: [link_created, credits_charged],
+            settled,
+        }
     }
 }
 

@@ -17,7 +17,10 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
     fn now(&self) -> OffsetDateTime {
         to_millisecond(OffsetDateTime::from(SystemTime::now()))
     }
@@ -25,10 +28,12 @@ impl Clock for SystemClock {
 
 /// The instant without what is finer than a millisecond.
 pub fn to_millisecond(instant: OffsetDateTime) -> OffsetDateTime {
-    instant.replace_millisecond(instant.millisecond()).expect("a millisecond of an instant")
+    instant
+        .replace_millisecond(instant.millisecond())
+        .expect("a millisecond of an instant")
 }
 
-/// A fresh UUIDv7 whose first 48 bits are the milliseconds of `now` (RFC 9562, 5.7).
+/// A fresh `UUIDv7` whose first 48 bits are the milliseconds of `now` (RFC 9562, 5.7).
 pub fn new_uuid(now: OffsetDateTime) -> Uuid {
     let milliseconds = now.unix_timestamp_nanos() / 1_000_000;
     let milliseconds = u64::try_from(milliseconds).expect("the clock is after 1970");
@@ -36,7 +41,10 @@ pub fn new_uuid(now: OffsetDateTime) -> Uuid {
 }
 
 /// Bytes of a cryptographically secure generator.
-#[expect(clippy::disallowed_methods, reason = "the one place that draws randomness")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that draws randomness"
+)]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::rng().fill_bytes(&mut bytes);
@@ -50,8 +58,14 @@ pub fn random_text(alphabet: &[u8], length: usize) -> String {
     let mut text = String::with_capacity(length);
     while text.len() < length {
         let drawn = random_bytes::<16>();
-        let fair = drawn.iter().map(|byte| usize::from(*byte)).filter(|byte| *byte < bound);
-        text.extend(fair.take(length - text.len()).map(|b| char::from(alphabet[b % alphabet.len()])));
+        let fair = drawn
+            .iter()
+            .map(|byte| usize::from(*byte))
+            .filter(|byte| *byte < bound);
+        text.extend(
+            fair.take(length - text.len())
+                .map(|b| char::from(alphabet[b % alphabet.len()])),
+        );
     }
     text
 }

@@ -23,6 +23,9 @@ impl Credits {
             CreditsEvent::Granted(granted) => granted.balance_after,
             CreditsEvent::Charged(charged) => charged.balance_after,
         };
-        Self { balance, version: self.version + 1 }
+        Self {
+            balance,
+            version: self.version + 1,
+        }
     }
 }

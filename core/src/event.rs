@@ -132,7 +132,10 @@ impl Event {
             ("CreditsCharged", 1) => {
                 read(event_type, payload).map(|it| Self::Credits(CreditsEvent::Charged(it)))
             }
-            _ => Err(DecodeError::Unknown { event_type: event_type.to_owned(), schema_version }),
+            _ => Err(DecodeError::Unknown {
+                event_type: event_type.to_owned(),
+                schema_version,
+            }),
         }
     }
 }
@@ -143,9 +146,21 @@ mod tests {
 
     /// One file for each version of each event ever written.
     const GOLDEN: [(&str, i16, &str); 3] = [
-        ("LinkCreated", 1, include_str!("../tests/events/LinkCreated.v1.json")),
-        ("CreditsGranted", 1, include_str!("../tests/events/CreditsGranted.v1.json")),
-        ("CreditsCharged", 1, include_str!("../tests/events/CreditsCharged.v1.json")),
+        (
+            "LinkCreated",
+            1,
+            include_str!("../tests/events/LinkCreated.v1.json"),
+        ),
+        (
+            "CreditsGranted",
+            1,
+            include_str!("../tests/events/CreditsGranted.v1.json"),
+        ),
+        (
+            "CreditsCharged",
+            1,
+            include_str!("../tests/events/CreditsCharged.v1.json"),
+        ),
     ];
 
     #[test]

@@ -57,45 +57,62 @@ impl FieldCode {
     const fn row(self) -> (&'static str, &'static str) {
         match self {
             Self::Required => ("required", "This member is required."),
-            Self::UnknownField => ("unknown_field", "There is no such member; check its spelling."),
+            Self::UnknownField => (
+                "unknown_field",
+                "There is no such member; check its spelling.",
+            ),
             Self::WrongType => ("wrong_type", "The value must be a string."),
-            Self::NullNotAllowed => ("null_not_allowed", "null is not allowed; leave the member out."),
+            Self::NullNotAllowed => (
+                "null_not_allowed",
+                "null is not allowed; leave the member out.",
+            ),
             Self::ContainsNul => ("contains_nul", "The character U+0000 is not allowed."),
-            Self::UrlInvalid => {
-                ("url_invalid", "Give an absolute address such as https://example.com/path.")
-            }
-            Self::UrlSchemeNotAllowed => {
-                ("url_scheme_not_allowed", "Only http and https addresses are accepted.")
-            }
-            Self::UrlUserinfoNotAllowed => {
-                ("url_userinfo_not_allowed", "The address must not contain a user name or password.")
-            }
-            Self::UrlIpNotAllowed => {
-                ("url_ip_not_allowed", "Use a host name; IP addresses are not accepted.")
-            }
-            Self::UrlHostNotAllowed => {
-                ("url_host_not_allowed", "The host must be a valid name on the public internet.")
-            }
-            Self::UrlPortNotAllowed => {
-                ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535.")
-            }
+            Self::UrlInvalid => (
+                "url_invalid",
+                "Give an absolute address such as https://example.com/path.",
+            ),
+            Self::UrlSchemeNotAllowed => (
+                "url_scheme_not_allowed",
+                "Only http and https addresses are accepted.",
+            ),
+            Self::UrlUserinfoNotAllowed => (
+                "url_userinfo_not_allowed",
+                "The address must not contain a user name or password.",
+            ),
+            Self::UrlIpNotAllowed => (
+                "url_ip_not_allowed",
+                "Use a host name; IP addresses are not accepted.",
+            ),
+            Self::UrlHostNotAllowed => (
+                "url_host_not_allowed",
+                "The host must be a valid name on the public internet.",
+            ),
+            Self::UrlPortNotAllowed => (
+                "url_port_not_allowed",
+                "The port must be 80, 443 or from 1024 to 65535.",
+            ),
             Self::UrlControlCharacter => (
                 "url_control_character",
                 "Control characters and leading or trailing spaces are not allowed.",
             ),
-            Self::UrlSelfReference => {
-                ("url_self_reference", "A short link can't point to this service itself.")
-            }
-            Self::UrlTooLong => {
-                ("url_too_long", "The address is longer than 2,048 bytes after encoding.")
-            }
+            Self::UrlSelfReference => (
+                "url_self_reference",
+                "A short link can't point to this service itself.",
+            ),
+            Self::UrlTooLong => (
+                "url_too_long",
+                "The address is longer than 2,048 bytes after encoding.",
+            ),
             Self::SlugInvalidCharacter => (
                 "slug_invalid_character",
                 "Use A-Z, a-z, 0-9, '_' and '-'; begin and end with a letter or a digit.",
             ),
             Self::SlugTooShort => ("slug_too_short", "A slug has at least 3 characters."),
             Self::SlugTooLong => ("slug_too_long", "A slug has at most 64 characters."),
-            Self::SlugReserved => ("slug_reserved", "This slug is reserved; choose another one."),
+            Self::SlugReserved => (
+                "slug_reserved",
+                "This slug is reserved; choose another one.",
+            ),
         }
     }
 }

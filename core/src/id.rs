@@ -1,4 +1,4 @@
-//! Typed identifiers: a prefix and a UUIDv7 in 26 characters (TypeID 0.3).
+//! Typed identifiers: a prefix and a `UUIDv7` in 26 characters (`TypeID` 0.3).
 //!
 //! In HTTP, Kafka and logs an id is its text form; in SQL it is a bare `uuid`.
 
@@ -113,7 +113,10 @@ mod tests {
     #[test]
     fn the_text_form_is_that_of_the_typeid_specification() {
         let uuid = Uuid::parse_str("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
-        assert_eq!(LinkId::from_uuid(uuid).to_string(), "lnk_01h455vb4pex5vsknk084sn02q");
+        assert_eq!(
+            LinkId::from_uuid(uuid).to_string(),
+            "lnk_01h455vb4pex5vsknk084sn02q"
+        );
         assert_eq!(
             LinkId::from_uuid(Uuid::nil()).to_string(),
             "lnk_00000000000000000000000000"

@@ -45,9 +45,11 @@ impl JsonObject {
             .map_err(|_| JsonError::Malformed)?;
         match value {
             Value::Object(members) => Ok(Self(members)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Err(JsonError::NotAnObject)
-            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Err(JsonError::NotAnObject),
         }
     }
 
@@ -74,7 +76,9 @@ impl Strict {
         if self.depth == DEPTH_MAX {
             return Err(E::custom("nested too deeply"));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self {
+            depth: self.depth + 1,
+        })
     }
 }
 
@@ -110,7 +114,9 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -156,19 +162,30 @@ mod tests {
         let plain = fingerprint(r#"{"destination_url":"https://example.com/","slug":"abc"}"#);
         assert_eq!(
             plain,
-            fingerprint("{ \"slug\" : \"a\\u0062c\",\n \"destination_url\":\"https:\\/\\/example.com/\" }")
+            fingerprint(
+                "{ \"slug\" : \"a\\u0062c\",\n \"destination_url\":\"https:\\/\\/example.com/\" }"
+            )
         );
-        assert_ne!(plain, fingerprint(r#"{"destination_url":"https://example.com/","slug":"abC"}"#));
+        assert_ne!(
+            plain,
+            fingerprint(r#"{"destination_url":"https://example.com/","slug":"abC"}"#)
+        );
     }
 
     #[test]
     fn the_fingerprint_is_a_stored_contract() {
-        let hex: String = fingerprint(r#"{"slug":"x","destination_url":"https://example.com/"}"#)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let fingerprint = fingerprint(r#"{"slug":"x","destination_url":"https://example.com/"}"#);
+        let number = |bytes: &[u8]| u128::from_be_bytes(bytes.try_into().unwrap());
+        let hex = format!(
+            "{:032x}{:032x}",
+            number(&fingerprint[..16]),
+            number(&fingerprint[16..])
+        );
         // Of the canonical text {"destination_url":"https://example.com/","slug":"x"}.
-        assert_eq!(hex, "aa0bf143fa44d04e5fe3fa3c1f761b3ca58f0602628d7384f5c2ecf9d394ebc1");
+        assert_eq!(
+            hex,
+            "aa0bf143fa44d04e5fe3fa3c1f761b3ca58f0602628d7384f5c2ecf9d394ebc1"
+        );
     }
 
     #[test]
@@ -195,15 +212,26 @@ mod tests {
             "// c\n{}",
             &too_deep,
         ] {
-            assert_eq!(JsonObject::parse(body.as_bytes()), Err(JsonError::Malformed), "{body}");
+            assert_eq!(
+                JsonObject::parse(body.as_bytes()),
+                Err(JsonError::Malformed),
+                "{body}"
+            );
         }
-        assert_eq!(JsonObject::parse(b"{\"a\":\"\xff\"}"), Err(JsonError::Malformed));
+        assert_eq!(
+            JsonObject::parse(b"{\"a\":\"\xff\"}"),
+            Err(JsonError::Malformed)
+        );
     }
 
     #[test]
     fn other_values_are_not_objects() {
         for body in ["null", "[]", "\"x\"", "1", "true", " [1] "] {
-            assert_eq!(JsonObject::parse(body.as_bytes()), Err(JsonError::NotAnObject), "{body}");
+            assert_eq!(
+                JsonObject::parse(body.as_bytes()),
+                Err(JsonError::NotAnObject),
+                "{body}"
+            );
         }
     }
 

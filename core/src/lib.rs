@@ -1,6 +1,9 @@
 //! x
+pub mod api_key;
 pub mod batch;
 pub mod clock;
+pub mod cloud_event;
+pub mod consistency;
 pub mod credits;
 pub mod envelope;
 pub mod event;
@@ -8,5 +11,19 @@ pub mod field;
 pub mod id;
 pub mod json;
 pub mod link;
+pub mod problem;
 pub mod shard;
 pub mod timestamp;
+
+#[cfg(feature = "postgres")]
+pub mod event_store;
+#[cfg(feature = "postgres")]
+pub mod migrations;
+
+#[cfg(feature = "http")]
+pub mod http;
+
+#[cfg(feature = "service")]
+pub mod lifecycle;
+#[cfg(feature = "service")]
+pub mod telemetry;

@@ -20,7 +20,10 @@ impl Shard {
 
     /// The shard of that number, if there is one.
     pub fn new(number: i64) -> Option<Self> {
-        u8::try_from(number).ok().filter(|number| *number < SHARD_COUNT).map(Self)
+        u8::try_from(number)
+            .ok()
+            .filter(|number| *number < SHARD_COUNT)
+            .map(Self)
     }
 
     /// All shards, in the order in which their counters are locked.
@@ -82,7 +85,10 @@ mod tests {
             ("foobar", -790_332_482),
             ("a-little-bit-long-string", -985_981_536),
             ("a-little-bit-longer-string", -1_486_304_829),
-            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
+            (
+                "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+                -58_897_971,
+            ),
             ("abc", 479_470_107),
         ] {
             assert_eq!(murmur2(text.as_bytes()).cast_signed(), expected, "{text}");

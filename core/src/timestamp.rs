@@ -10,7 +10,10 @@ const FORMAT: &[FormatItem<'_>] =
 
 /// `2026-11-20T09:51:00.123Z`
 pub fn format(instant: OffsetDateTime) -> String {
-    instant.to_offset(time::UtcOffset::UTC).format(FORMAT).expect("every component is present")
+    instant
+        .to_offset(time::UtcOffset::UTC)
+        .format(FORMAT)
+        .expect("every component is present")
 }
 
 /// The instant of that text, whatever its offset.
@@ -29,7 +32,13 @@ mod tests {
 
     #[test]
     fn milliseconds_are_always_three_digits() {
-        assert_eq!(format(datetime!(2026-01-02 03:04:05 UTC)), "2026-01-02T03:04:05.000Z");
-        assert_eq!(format(datetime!(2026-01-02 03:04:05.078 +1)), "2026-01-02T02:04:05.078Z");
+        assert_eq!(
+            format(datetime!(2026-01-02 03:04:05 UTC)),
+            "2026-01-02T03:04:05.000Z"
+        );
+        assert_eq!(
+            format(datetime!(2026-01-02 03:04:05.078 +1)),
+            "2026-01-02T02:04:05.078Z"
+        );
     }
 }

@@ -10,7 +10,10 @@ use crate::{
 const TERMS_PRICE: i64 = 1;
 
 fn terms() -> Terms {
-    Terms { link_price: TERMS_PRICE, short_base_url: "https://sho.rt".to_owned() }
+    Terms {
+        link_price: TERMS_PRICE,
+        short_base_url: "https://sho.rt".to_owned(),
+    }
 }
 
 fn account(number: u8) -> AccountId {
@@ -37,7 +40,11 @@ fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> KeyedCre
         account_id: account(account_number),
         key: IdempotencyKey(Uuid::from_u128(u128::from(key))),
         fingerprint: [body; 32],
-        body: if body == 0 { Err(vec![error]) } else { Ok(draft) },
+        body: if body == 0 {
+            Err(vec![error])
+        } else {
+            Ok(draft)
+        },
         metadata: Metadata::default(),
     }
 }
@@ -54,16 +61,33 @@ impl World {
     fn with_balances(balances: &[i64]) -> Self {
         let credits = (0_u8..)
             .zip(balances)
-            .map(|(number, balance)| (account(number), Credits { balance: *balance, version: 0 }))
+            .map(|(number, balance)| {
+                (
+                    account(number),
+                    Credits {
+                        balance: *balance,
+                        version: 0,
+                    },
+                )
+            })
             .collect();
-        Self { credits, ..Self::default() }
+        Self {
+            credits,
+            ..Self::default()
+        }
     }
 
     /// Runs the commands as one batch and "commits" it. Replays are told by the link they name.
     fn run(&mut self, commands: &[(KeyedCreate, Stamp)]) -> Vec<Result<LinkId, Outcome>> {
         let wanted = |(create, stamp): &(KeyedCreate, Stamp)| {
             let draft = create.body.as_ref().ok()?;
-            Some(draft.slug.as_ref().unwrap_or(&stamp.generated_slug).folded())
+            Some(
+                draft
+                    .slug
+                    .as_ref()
+                    .unwrap_or(&stamp.generated_slug)
+                    .folded(),
+            )
         };
         let free: HashSet<String> = commands
             .iter()
@@ -73,18 +97,26 @@ impl World {
         let terms = terms();
         let (credits, stored) = (self.credits.clone(), self.stored.clone());
         let mut batch = Batch::new(&terms, 1, credits, stored, free.clone());
-        let outcomes: Vec<Outcome> =
-            commands.iter().map(|(create, stamp)| batch.decide(create, stamp)).collect();
+        let outcomes: Vec<Outcome> = commands
+            .iter()
+            .map(|(create, stamp)| batch.decide(create, stamp))
+            .collect();
         let decided = batch.finish();
         self.credits = decided.credits;
         self.taken_slugs.extend(free);
         for unused in &decided.unused_slugs {
             self.taken_slugs.remove(unused);
         }
-        let keys = commands.iter().zip(&outcomes).filter_map(|((create, _), outcome)| {
-            matches!(outcome, Outcome::Accepted(_)).then_some((create.account_id, create.key))
-        });
-        let settled = decided.accepted.iter().map(|accepted| accepted.settled.clone());
+        let keys = commands
+            .iter()
+            .zip(&outcomes)
+            .filter_map(|((create, _), outcome)| {
+                matches!(outcome, Outcome::Accepted(_)).then_some((create.account_id, create.key))
+            });
+        let settled = decided
+            .accepted
+            .iter()
+            .map(|accepted| accepted.settled.clone());
         self.stored.extend(keys.zip(settled));
         let link_of = |outcome: Outcome| match outcome {
             Outcome::Accepted(n) | Outcome::ReplayOfAccepted(n) => {
@@ -104,7 +136,13 @@ impl World {
 #[test]
 fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
     let terms = terms();
-    let credits = HashMap::from([(account(1), Credits { balance: 5, version: 2 })]);
+    let credits = HashMap::from([(
+        account(1),
+        Credits {
+            balance: 5,
+            version: 2,
+        },
+    )]);
     let free = HashSet::from(["spring".to_owned()]);
     let mut batch = Batch::new(&terms, 1, credits, HashMap::new(), free);
 
@@ -115,10 +153,16 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
     assert!(decided.unused_slugs.is_empty());
     let [link, charge] = &decided.accepted[0].events;
     assert_eq!((link.event.event_type(), link.version), ("LinkCreated", 1));
-    assert_eq!((charge.event.event_type(), charge.version), ("CreditsCharged", 3));
+    assert_eq!(
+        (charge.event.event_type(), charge.version),
+        ("CreditsCharged", 3)
+    );
     assert_eq!(link.metadata.renderer, Some(1));
     assert!(link.idempotency.is_some() && charge.idempotency.is_none());
-    assert_eq!(decided.accepted[0].settled.link.short_url, "https://sho.rt/Spring");
+    assert_eq!(
+        decided.accepted[0].settled.link.short_url,
+        "https://sho.rt/Spring"
+    );
     assert_eq!(decided.accepted[0].settled.charge.balance_after, 4);
 }
 
@@ -134,7 +178,10 @@ fn a_used_key_is_answered_before_the_body_is_looked_at() {
         (create(0, 2, 0, None), stamp(4)),
     ]);
     let invalid = Outcome::Invalid(create(0, 2, 0, None).body.unwrap_err());
-    assert_eq!(again, [Ok(stamp(1).link_id), Err(Outcome::KeyReused), Err(invalid)]);
+    assert_eq!(
+        again,
+        [Ok(stamp(1).link_id), Err(Outcome::KeyReused), Err(invalid)]
+    );
 }
 
 #[test]
@@ -145,8 +192,14 @@ fn a_slug_goes_to_the_first_command_that_is_accepted() {
         (create(1, 2, 1, Some("sprinG")), stamp(2)),
         (create(2, 3, 1, Some("spring")), stamp(3)),
     ]);
-    let broke = Outcome::InsufficientCredits { balance: 0, required: 1 };
-    assert_eq!(outcomes, [Err(broke), Ok(stamp(2).link_id), Err(Outcome::SlugTaken)]);
+    let broke = Outcome::InsufficientCredits {
+        balance: 0,
+        required: 1,
+    };
+    assert_eq!(
+        outcomes,
+        [Err(broke), Ok(stamp(2).link_id), Err(Outcome::SlugTaken)]
+    );
 }
 
 #[test]

@@ -52,13 +52,24 @@ impl Credits {
     /// # Errors
     /// The rule of the domain that forbids it.
     pub fn decide_grant(&self, command: GrantCredits) -> Result<CreditsGranted, GrantError> {
-        let GrantCredits { account_id, amount, reason } = command;
+        let GrantCredits {
+            account_id,
+            amount,
+            reason,
+        } = command;
         if amount < 1 {
             return Err(GrantError::AmountNotPositive);
         }
-        let balance_after =
-            self.balance.checked_add(amount).ok_or(GrantError::BalanceTooLarge)?;
-        Ok(CreditsGranted { account_id, amount, balance_after, reason })
+        let balance_after = self
+            .balance
+            .checked_add(amount)
+            .ok_or(GrantError::BalanceTooLarge)?;
+        Ok(CreditsGranted {
+            account_id,
+            amount,
+            balance_after,
+            reason,
+        })
     }
 
     /// What a charge leads to.
@@ -69,9 +80,16 @@ impl Credits {
         &self,
         command: ChargeForLink,
     ) -> Result<CreditsCharged, InsufficientCredits> {
-        let ChargeForLink { account_id, price, link_id } = command;
+        let ChargeForLink {
+            account_id,
+            price,
+            link_id,
+        } = command;
         if price > self.balance {
-            return Err(InsufficientCredits { balance: self.balance, required: price });
+            return Err(InsufficientCredits {
+                balance: self.balance,
+                required: price,
+            });
         }
         Ok(CreditsCharged {
             account_id,
@@ -95,24 +113,41 @@ mod tests {
 
     fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, GrantError> {
         let reason = "top-up".to_owned();
-        let command = GrantCredits { account_id: ACCOUNT, amount, reason };
+        let command = GrantCredits {
+            account_id: ACCOUNT,
+            amount,
+            reason,
+        };
         credits.decide_grant(command).map(CreditsEvent::Granted)
     }
 
     fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
         let link_id = LinkId::from_uuid(Uuid::from_u128(9));
-        let command = ChargeForLink { account_id: ACCOUNT, price, link_id };
+        let command = ChargeForLink {
+            account_id: ACCOUNT,
+            price,
+            link_id,
+        };
         credits.decide_charge(command).map(CreditsEvent::Charged)
     }
 
     fn given(balance: i64) -> Credits {
-        Credits { balance, version: 3 }
+        Credits {
+            balance,
+            version: 3,
+        }
     }
 
     #[test]
     fn given_enough_when_charged_then_the_balance_falls() {
         let event = charge(given(5), 2).unwrap();
-        assert_eq!(given(5).apply(&event), Credits { balance: 3, version: 4 });
+        assert_eq!(
+            given(5).apply(&event),
+            Credits {
+                balance: 3,
+                version: 4
+            }
+        );
     }
 
     #[test]
@@ -123,7 +158,10 @@ mod tests {
 
     #[test]
     fn given_too_little_when_charged_then_it_says_what_is_missing() {
-        let expected = InsufficientCredits { balance: 1, required: 2 };
+        let expected = InsufficientCredits {
+            balance: 1,
+            required: 2,
+        };
         assert_eq!(charge(given(1), 2), Err(expected));
     }
 
@@ -135,7 +173,13 @@ mod tests {
     #[test]
     fn given_any_balance_when_granted_then_it_rises() {
         let event = grant(given(5), 10).unwrap();
-        assert_eq!(given(5).apply(&event), Credits { balance: 15, version: 4 });
+        assert_eq!(
+            given(5).apply(&event),
+            Credits {
+                balance: 15,
+                version: 4
+            }
+        );
     }
 
     #[test]

@@ -84,13 +84,19 @@ mod tests {
 
     #[test]
     fn given_nothing_when_created_with_a_taken_slug_then_it_is_rejected() {
-        assert_eq!(Link::Absent.decide_create(create(false)), Err(CreateLinkError::SlugTaken));
+        assert_eq!(
+            Link::Absent.decide_create(create(false)),
+            Err(CreateLinkError::SlugTaken)
+        );
     }
 
     #[test]
     fn given_a_link_when_created_again_then_it_is_rejected() {
         let created = Link::Absent.decide_create(create(true)).unwrap();
         let link = Link::Absent.apply(&LinkEvent::Created(created));
-        assert_eq!(link.decide_create(create(true)), Err(CreateLinkError::AlreadyExists));
+        assert_eq!(
+            link.decide_create(create(true)),
+            Err(CreateLinkError::AlreadyExists)
+        );
     }
 }

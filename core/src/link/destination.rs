@@ -22,7 +22,13 @@ pub struct OwnHosts(HashSet<String>);
 impl OwnHosts {
     /// The hosts of these addresses.
     pub fn of<'a>(addresses: impl IntoIterator<Item = &'a Url>) -> Self {
-        Self(addresses.into_iter().filter_map(|url| url.host_str()).map(str::to_owned).collect())
+        Self(
+            addresses
+                .into_iter()
+                .filter_map(|url| url.host_str())
+                .map(str::to_owned)
+                .collect(),
+        )
     }
 }
 
@@ -57,7 +63,10 @@ impl Destination {
         if !is_public_host(host) {
             return Err(FieldCode::UrlHostNotAllowed);
         }
-        if url.port().is_some_and(|port| !matches!(port, 80 | 443 | 1024..)) {
+        if url
+            .port()
+            .is_some_and(|port| !matches!(port, 80 | 443 | 1024..))
+        {
             return Err(FieldCode::UrlPortNotAllowed);
         }
         if own_hosts.0.contains(host) {
@@ -86,7 +95,9 @@ impl fmt::Debug for Destination {
 fn authority(text: &str) -> Result<&str, FieldCode> {
     let (scheme, rest) = text.split_once(':').ok_or(FieldCode::UrlInvalid)?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
     if !is_scheme {
         return Err(FieldCode::UrlInvalid);
     }
@@ -139,8 +150,14 @@ mod tests {
             ("http://fa\u{df}.de", "http://xn--fa-hia.de/"),
             ("https://e.com/a/../../b", "https://e.com/b"),
             ("https://e.com//x;y", "https://e.com//x;y"),
-            ("https://e.com/%0d%0aSet-Cookie:x=1", "https://e.com/%0d%0aSet-Cookie:x=1"),
-            ("https://e.com/#\"><script>", "https://e.com/#%22%3E%3Cscript%3E"),
+            (
+                "https://e.com/%0d%0aSet-Cookie:x=1",
+                "https://e.com/%0d%0aSet-Cookie:x=1",
+            ),
+            (
+                "https://e.com/#\"><script>",
+                "https://e.com/#%22%3E%3Cscript%3E",
+            ),
             ("https://e.com/@a?b@c", "https://e.com/@a?b@c"),
             ("http://a_b.com/", "http://a_b.com/"),
             ("https://e.com/\u{e4}", "https://e.com/%C3%A4"),
@@ -208,7 +225,10 @@ mod tests {
             assert_eq!(parse(text), Err(code), "{text:?}");
         }
         let label = "a".repeat(64);
-        assert_eq!(parse(&format!("http://{label}.com/")), Err(UrlHostNotAllowed));
+        assert_eq!(
+            parse(&format!("http://{label}.com/")),
+            Err(UrlHostNotAllowed)
+        );
         let host = format!("{}com", "a234567.".repeat(32));
         assert_eq!(parse(&format!("http://{host}/")), Err(UrlHostNotAllowed));
     }

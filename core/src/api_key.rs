@@ -1,0 +1,154 @@
+//! API keys: `llk_`, 30 characters of base62, 6 more for a checksum (contract §8).
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::clock::random_text;
+
+/// What every key starts with; secret scanners look for it, never change it.
+const PREFIX: &str = "llk_";
+const RANDOM_LENGTH: usize = 30;
+const CHECKSUM_LENGTH: usize = 6;
+const KEY_LENGTH: usize = PREFIX.len() + RANDOM_LENGTH + CHECKSUM_LENGTH;
+/// How much of a key may be shown, to recognise it by.
+const SHOWN_LENGTH: usize = PREFIX.len() + 4;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The secret itself; its `Debug` shows no more than may be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// A fresh key with some 178 random bits.
+    pub fn generate() -> Self {
+        let body = format!("{PREFIX}{}", random_text(BASE62, RANDOM_LENGTH));
+        let checksum = checksum(&body);
+        Self(body + &checksum)
+    }
+
+    /// The key of that text; `None` when its form or its checksum is wrong.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_base62 = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if text.len() != KEY_LENGTH || !text.is_ascii() {
+            return None;
+        }
+        let (body, given_checksum) = text.split_at(KEY_LENGTH - CHECKSUM_LENGTH);
+        let random = body.strip_prefix(PREFIX)?;
+        (is_base62(random) && checksum(body) == given_checksum).then(|| Self(text.to_owned()))
+    }
+
+    /// What is stored in place of the key.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
+    }
+
+    /// The part that may be shown.
+    pub fn shown_prefix(&self) -> &str {
+        &self.0[..SHOWN_LENGTH]
+    }
+
+    /// The secret, for the one moment in which it is handed out.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKey({}…)", self.shown_prefix())
+    }
+}
+
+/// CRC32 of the rest, in base62, most significant digit first.
+fn checksum(body: &str) -> String {
+    let mut rest = usize::try_from(crc32fast::hash(body.as_bytes())).expect("32 bits fit");
+    let mut digits = [b'0'; CHECKSUM_LENGTH];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[rest % BASE62.len()];
+        rest /= BASE62.len();
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+/// What a key may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Creating, changing and deleting links.
+    LinksWrite,
+    /// Reading links.
+    LinksRead,
+    /// Reading the balance and the ledger.
+    CreditsRead,
+}
+
+impl Scope {
+    /// Every scope there is.
+    pub const ALL: [Self; 3] = [Self::LinksWrite, Self::LinksRead, Self::CreditsRead];
+
+    /// The name that is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LinksWrite => "link:links.write",
+            Self::LinksRead => "link:links.read",
+            Self::CreditsRead => "link:credits.read",
+        }
+    }
+
+    /// The scope of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_key_is_well_formed_and_unique() {
+        let key = ApiKey::generate();
+        assert_eq!(ApiKey::parse(key.reveal()), Some(key.clone()));
+        assert_ne!(ApiKey::generate(), key);
+    }
+
+    #[test]
+    fn the_checksum_is_a_contract() {
+        // CRC32 of the body is 0x537ae574.
+        let body = "llk_000000000000000000000000000000";
+        assert_eq!(checksum(body), "1WmcQm");
+    }
+
+    #[test]
+    fn one_wrong_character_is_noticed_without_a_look_up() {
+        let key = ApiKey::generate().reveal().to_owned();
+        for index in 0..key.len() {
+            let mut bytes = key.clone().into_bytes();
+            bytes[index] = if bytes[index] == b'x' { b'y' } else { b'x' };
+            assert_eq!(
+                ApiKey::parse(&String::from_utf8(bytes).unwrap()),
+                None,
+                "{index}"
+            );
+        }
+        for other in [
+            "",
+            "llk_",
+            &key[1..],
+            &format!("{key}0"),
+            &key.to_lowercase(),
+        ] {
+            assert_eq!(ApiKey::parse(other), None, "{other}");
+        }
+        assert_eq!(ApiKey::parse(&format!("llk_\u{e9}{}", &key[6..])), None);
+    }
+
+    #[test]
+    fn debug_output_does_not_give_the_key_away() {
+        let key = ApiKey::generate();
+        assert_eq!(
+            format!("{key:?}"),
+            format!("ApiKey({}…)", &key.reveal()[..8])
+        );
+    }
+}

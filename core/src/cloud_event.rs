@@ -1,0 +1,225 @@
+//! An event as a Kafka record: `CloudEvents` 1.0, Kafka binding, binary mode (contract §12).
+//!
+//! The payload goes into the record's value byte for byte; everything else into its headers.
+
+use std::collections::HashMap;
+
+use crate::{
+    envelope::{Metadata, RecordedEvent},
+    event::Subject,
+    id::{AccountId, EventId, LinkId},
+    shard::{Position, Shard},
+    timestamp,
+};
+
+/// The topic of the public event stream.
+pub const TOPIC: &str = "linkledger.events.v1";
+/// Header: place in the shard, zero-padded, without gaps.
+pub const SEQUENCE: &str = "ce_sequence";
+/// Header: epoch of the log that the sequence belongs to.
+pub const LOG_EPOCH: &str = "ce_logepoch";
+
+const TYPE_PREFIX: &str = "linkledger.";
+
+/// The record is not one of ours, or damaged.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A header that every record has is missing.
+    #[error("the record has no header `{0}`")]
+    Missing(&'static str),
+    /// A header's value can't be read.
+    #[error("the record's header `{0}` is malformed")]
+    Malformed(&'static str),
+}
+
+/// A record as it was read: what the event store knows, and the epoch it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedEvent {
+    /// The event. Of its metadata only the trace context is public.
+    pub event: RecordedEvent,
+    /// The epoch of the log.
+    pub log_epoch: i32,
+}
+
+impl PublishedEvent {
+    /// The record's key: events of one account stay in order.
+    pub fn key(&self) -> String {
+        self.event.account_id.to_string()
+    }
+
+    /// The record's headers.
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let event = &self.event;
+        let (event_type, version) = (&event.event_type, event.schema_version);
+        let mut headers = vec![
+            ("content-type", "application/json".to_owned()),
+            ("ce_specversion", "1.0".to_owned()),
+            ("ce_id", event.event_id.to_string()),
+            ("ce_source", format!("/linkledger/shards/{}", event.shard)),
+            ("ce_type", format!("{TYPE_PREFIX}{event_type}.v{version}")),
+            ("ce_subject", subject(event).to_string()),
+            ("ce_time", timestamp::format(event.recorded_at)),
+            (
+                "ce_dataschema",
+                format!("urn:linkledger:schema:{event_type}:v{version}"),
+            ),
+            ("ce_partitionkey", self.key()),
+            (SEQUENCE, format!("{:020}", event.position)),
+            (LOG_EPOCH, self.log_epoch.to_string()),
+            ("ce_streamversion", event.version.to_string()),
+        ];
+        if let Some(traceparent) = &event.metadata.traceparent {
+            headers.push(("ce_traceparent", traceparent.clone()));
+        }
+        headers
+    }
+
+    /// The event of a record that was read from `shard`'s partition.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the first header that is missing or malformed.
+    pub fn from_record(
+        shard: Shard,
+        headers: &HashMap<&str, &str>,
+        payload: String,
+    ) -> Result<Self, RecordError> {
+        let get = |name| headers.get(name).copied().ok_or(RecordError::Missing(name));
+        let account_id: AccountId = parsed("ce_partitionkey", get("ce_partitionkey")?)?;
+        let (event_type, schema_version) = get("ce_type")?
+            .strip_prefix(TYPE_PREFIX)
+            .and_then(|name| name.rsplit_once(".v"))
+            .ok_or(RecordError::Malformed("ce_type"))?;
+        let recorded_at =
+            timestamp::parse(get("ce_time")?).map_err(|_| RecordError::Malformed("ce_time"))?;
+        let event = RecordedEvent {
+            shard,
+            position: parsed::<Position>(SEQUENCE, get(SEQUENCE)?)?,
+            stream_id: parse_subject(get("ce_subject")?)?.stream_id(),
+            version: parsed("ce_streamversion", get("ce_streamversion")?)?,
+            account_id,
+            event_id: parsed::<EventId>("ce_id", get("ce_id")?)?,
+            event_type: event_type.to_owned(),
+            schema_version: parsed("ce_type", schema_version)?,
+            payload,
+            metadata: Metadata {
+                traceparent: headers.get("ce_traceparent").map(|&value| value.to_owned()),
+                ..Metadata::default()
+            },
+            recorded_at,
+        };
+        Ok(Self {
+            event,
+            log_epoch: parsed(LOG_EPOCH, get(LOG_EPOCH)?)?,
+        })
+    }
+}
+
+fn parsed<T: std::str::FromStr>(name: &'static str, text: &str) -> Result<T, RecordError> {
+    text.parse().map_err(|_| RecordError::Malformed(name))
+}
+
+/// A stream is the account's own, or that of one of its links.
+fn subject(event: &RecordedEvent) -> Subject {
+    if event.stream_id == event.account_id.uuid() {
+        Subject::Account(event.account_id)
+    } else {
+        Subject::Link(LinkId::from_uuid(event.stream_id))
+    }
+}
+
+fn parse_subject(text: &str) -> Result<Subject, RecordError> {
+    let link = text.parse().map(Subject::Link);
+    link.or_else(|_| text.parse().map(Subject::Account))
+        .map_err(|_| RecordError::Malformed("ce_subject"))
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn published(stream_id: u128) -> PublishedEvent {
+        let event = RecordedEvent {
+            shard: Shard::new(3).unwrap(),
+            position: 42,
+            stream_id: Uuid::from_u128(stream_id),
+            version: 7,
+            account_id: AccountId::from_uuid(Uuid::from_u128(2)),
+            event_id: EventId::from_uuid(Uuid::from_u128(9)),
+            event_type: "CreditsCharged".to_owned(),
+            schema_version: 1,
+            payload: "{}".to_owned(),
+            metadata: Metadata {
+                traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+                ..Metadata::default()
+            },
+            recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
+        };
+        PublishedEvent {
+            event,
+            log_epoch: 1,
+        }
+    }
+
+    #[test]
+    fn a_record_carries_the_headers_of_the_contract() {
+        let headers = published(2).headers();
+        let expected = [
+            ("content-type", "application/json"),
+            ("ce_specversion", "1.0"),
+            ("ce_id", "evt_00000000000000000000000009"),
+            ("ce_source", "/linkledger/shards/3"),
+            ("ce_type", "linkledger.CreditsCharged.v1"),
+            ("ce_subject", "acc_00000000000000000000000002"),
+            ("ce_time", "2026-11-20T09:51:00.123Z"),
+            ("ce_dataschema", "urn:linkledger:schema:CreditsCharged:v1"),
+            ("ce_partitionkey", "acc_00000000000000000000000002"),
+            ("ce_sequence", "00000000000000000042"),
+            ("ce_logepoch", "1"),
+            ("ce_streamversion", "7"),
+            (
+                "ce_traceparent",
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
+        ];
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        assert_eq!(headers, expected);
+    }
+
+    #[test]
+    fn an_event_survives_its_record() {
+        for stream_id in [2, 5] {
+            let published = published(stream_id);
+            let headers = published.headers();
+            let headers = headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
+            let read = PublishedEvent::from_record(published.event.shard, &headers, "{}".into());
+            assert_eq!(read.unwrap(), published);
+        }
+    }
+
+    #[test]
+    fn a_missing_or_malformed_header_is_named() {
+        let published = published(2);
+        let headers = published.headers();
+        let mut headers: HashMap<_, _> = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let read = |headers: &_| {
+            let error = PublishedEvent::from_record(published.event.shard, headers, "{}".into());
+            error.unwrap_err().to_string()
+        };
+        headers.insert("ce_type", "other.Event.v1");
+        assert_eq!(read(&headers), "the record's header `ce_type` is malformed");
+        headers.remove("ce_type");
+        assert_eq!(read(&headers), "the record has no header `ce_type`");
+    }
+}

@@ -1,0 +1,68 @@
+//! The event store in Postgres, schema `event_store`: the record.
+//!
+//! Lock order everywhere: accounts by id, slugs by folded form, counters by shard. What is named
+//! `…_in_tx` runs in the caller's transaction, which must be READ COMMITTED.
+
+pub mod accounts;
+pub mod api_keys;
+pub mod append;
+pub mod idempotency;
+pub mod log;
+pub mod slugs;
+
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use std::{str::FromStr as _, time::Duration};
+
+/// Longest wait for a connection, in seconds.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a pool's sessions behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    /// Locks rows for others: a frozen process must not stop them.
+    Writer,
+    /// Reads, and writes single rows.
+    Reader,
+}
+
+/// A pool of sessions on the database at `url`; connects when first used.
+///
+/// # Errors
+/// When the address can't be parsed.
+pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<PgPool> {
+    let options = PgPoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(session_options(url, kind)?);
+    Ok(options)
+}
+
+/// The settings of a session of that kind.
+///
+/// # Errors
+/// When the address can't be parsed.
+pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOptions> {
+    let options = PgConnectOptions::from_str(url)?.options([
+        // A plan made while the tables were empty must not scan them when they are large: hot
+        // statements touch rows by key only, and one generic plan for each is enough.
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("plan_cache_mode", "force_generic_plan"),
+        ("statement_timeout", "5s"),
+        ("tcp_keepalives_idle", "5"),
+        ("tcp_keepalives_interval", "2"),
+        ("tcp_keepalives_count", "3"),
+    ]);
+    Ok(match kind {
+        SessionKind::Writer => options.options([
+            ("default_transaction_isolation", "read committed"),
+            ("idle_in_transaction_session_timeout", "1s"),
+            ("lock_timeout", "1s"),
+        ]),
+        SessionKind::Reader => options,
+    })
+}

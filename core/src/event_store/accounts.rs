@@ -1,0 +1,103 @@
+//! The accounts: their rows are the locks under which everything about them is decided.
+
+use std::collections::HashMap;
+
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{credits::Credits, id::AccountId, shard::Shard};
+
+/// Locks those of the accounts that no other transaction holds, and returns what they have.
+///
+/// Accounts that are missing from the answer are held by another process, or do not exist.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn lock_free_ones_in_tx(
+    tx: &mut PgConnection,
+    account_ids: &[AccountId],
+) -> sqlx::Result<HashMap<AccountId, Credits>> {
+    let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
+    // Not FOR UPDATE: that would block the foreign keys that point here.
+    let rows = sqlx::query!(
+        "
+        SELECT account_id, balance, version
+        FROM event_store.accounts
+        WHERE account_id = ANY($1)
+        ORDER BY account_id
+        FOR NO KEY UPDATE SKIP LOCKED
+        ",
+        &account_ids
+    )
+    .fetch_all(tx)
+    .await?;
+    let credits = |balance, version| Credits { balance, version };
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            (
+                AccountId::from_uuid(row.account_id),
+                credits(row.balance, row.version),
+            )
+        })
+        .collect())
+}
+
+/// Locks the accounts, waiting for whoever holds them, and returns what they have.
+///
+/// # Errors
+/// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
+pub async fn lock_in_tx(
+    tx: &mut PgConnection,
+    account_ids: &[AccountId],
+) -> sqlx::Result<HashMap<AccountId, Credits>> {
+    let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        "
+        SELECT account_id, balance, version
+        FROM event_store.accounts
+        WHERE account_id = ANY($1)
+        ORDER BY account_id
+        FOR NO KEY UPDATE
+        ",
+        &account_ids
+    )
+    .fetch_all(tx)
+    .await?;
+    let credits = |balance, version| Credits { balance, version };
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            (
+                AccountId::from_uuid(row.account_id),
+                credits(row.balance, row.version),
+            )
+        })
+        .collect())
+}
+
+/// Creates an account without credits.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn create(
+    pool: &PgPool,
+    account_id: AccountId,
+    name: &str,
+    created_at: OffsetDateTime,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        INSERT INTO event_store.accounts (account_id, shard, name, created_at)
+        VALUES ($1, $2, $3, $4)
+        ",
+        account_id.uuid(),
+        Shard::of(account_id).number(),
+        name,
+        created_at
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}

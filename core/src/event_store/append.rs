@@ -1,0 +1,189 @@
+//! The append: the one way by which events get into the log.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{
+    credits::Credits,
+    envelope::NewEvent,
+    id::AccountId,
+    shard::{Position, Shard},
+};
+
+/// Appends the events, in the given order within each shard, and stores what their accounts have
+/// afterwards. Returns the position of each event.
+///
+/// The caller's transaction holds the accounts' rows. The counters of the shards are locked last
+/// and held to commit: positions have no gaps and become visible in order.
+///
+/// # Errors
+/// When the database does not answer or a constraint forbids it: a used version, idempotency key,
+/// or a balance below zero.
+pub async fn append_in_tx(
+    tx: &mut PgConnection,
+    events: &[NewEvent],
+    accounts: &HashMap<AccountId, Credits>,
+) -> sqlx::Result<Vec<Position>> {
+    let shards: Vec<Shard> = events
+        .iter()
+        .map(|event| Shard::of(event.account_id))
+        .collect();
+    let mut heads = lock_heads(tx, &shards).await?;
+    let positions = shards
+        .iter()
+        .map(|shard| {
+            let head = heads.get_mut(shard).ok_or(sqlx::Error::RowNotFound)?;
+            *head += 1;
+            Ok(*head)
+        })
+        .collect::<sqlx::Result<Vec<Position>>>()?;
+    let rows = EventColumns::of(events, &shards, &positions);
+    let inserted = insert(tx, &rows, &heads, accounts).await?;
+    if inserted != events.len() as u64 {
+        return Err(sqlx::Error::Protocol(format!(
+            "appended {inserted} of {} events",
+            events.len()
+        )));
+    }
+    Ok(positions)
+}
+
+async fn lock_heads(
+    tx: &mut PgConnection,
+    shards: &[Shard],
+) -> sqlx::Result<BTreeMap<Shard, Position>> {
+    let mut numbers: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let rows = sqlx::query!(
+        "
+        SELECT shard, head
+        FROM event_store.log_shards
+        WHERE shard = ANY($1)
+        ORDER BY shard
+        FOR NO KEY UPDATE
+        ",
+        &numbers
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| Shard::new(row.shard.into()).map(|shard| (shard, row.head)))
+        .collect())
+}
+
+/// One round trip for all that the append writes.
+async fn insert(
+    tx: &mut PgConnection,
+    rows: &EventColumns,
+    heads: &BTreeMap<Shard, Position>,
+    accounts: &HashMap<AccountId, Credits>,
+) -> sqlx::Result<u64> {
+    let shards: Vec<i16> = heads.keys().map(|shard| shard.number()).collect();
+    let heads: Vec<i64> = heads.values().copied().collect();
+    let account_ids: Vec<Uuid> = accounts.keys().map(|id| id.uuid()).collect();
+    let balances: Vec<i64> = accounts.values().map(|credits| credits.balance).collect();
+    let versions: Vec<i64> = accounts.values().map(|credits| credits.version).collect();
+    let result = sqlx::query!(
+        "
+        WITH advanced AS (
+            UPDATE event_store.log_shards AS s
+            SET head = advanced.head
+            FROM unnest($1::smallint[], $2::bigint[]) AS advanced (shard, head)
+            WHERE s.shard = advanced.shard
+        ), settled AS (
+            UPDATE event_store.accounts AS a
+            SET balance = settled.balance, version = settled.version
+            FROM unnest($3::uuid[], $4::bigint[], $5::bigint[])
+                AS settled (account_id, balance, version)
+            WHERE a.account_id = settled.account_id
+        )
+        INSERT INTO event_store.events
+            (shard, position, stream_id, version, account_id, event_id, type, schema_version,
+             payload, metadata, recorded_at, idempotency_key, fingerprint)
+        SELECT shard, position, stream_id, version, account_id, event_id, type, schema_version,
+               payload::json, metadata::json, recorded_at, idempotency_key, fingerprint
+        FROM unnest($6::smallint[], $7::bigint[], $8::uuid[], $9::bigint[], $10::uuid[],
+                    $11::uuid[], $12::text[], $13::smallint[], $14::text[], $15::text[],
+                    $16::timestamptz[], $17::text[], $18::bytea[])
+            AS e (shard, position, stream_id, version, account_id, event_id, type, schema_version,
+                  payload, metadata, recorded_at, idempotency_key, fingerprint)
+        ",
+        &shards,
+        &heads,
+        &account_ids,
+        &balances,
+        &versions,
+        &rows.shards,
+        &rows.positions,
+        &rows.stream_ids,
+        &rows.versions,
+        &rows.account_ids,
+        &rows.event_ids,
+        &rows.types,
+        &rows.schema_versions,
+        &rows.payloads,
+        &rows.metadata,
+        &rows.recorded_at,
+        &rows.idempotency_keys as &[Option<String>],
+        &rows.fingerprints as &[Option<Vec<u8>>]
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// The events column by column, as `unnest` takes them.
+struct EventColumns {
+    shards: Vec<i16>,
+    positions: Vec<i64>,
+    stream_ids: Vec<Uuid>,
+    versions: Vec<i64>,
+    account_ids: Vec<Uuid>,
+    event_ids: Vec<Uuid>,
+    types: Vec<String>,
+    schema_versions: Vec<i16>,
+    payloads: Vec<String>,
+    metadata: Vec<String>,
+    recorded_at: Vec<OffsetDateTime>,
+    idempotency_keys: Vec<Option<String>>,
+    fingerprints: Vec<Option<Vec<u8>>>,
+}
+
+impl EventColumns {
+    fn of(events: &[NewEvent], shards: &[Shard], positions: &[Position]) -> Self {
+        let marks = || events.iter().map(|event| event.idempotency.as_ref());
+        Self {
+            shards: shards.iter().map(|shard| shard.number()).collect(),
+            positions: positions.to_vec(),
+            stream_ids: events
+                .iter()
+                .map(|e| e.event.subject().stream_id())
+                .collect(),
+            versions: events.iter().map(|e| e.version).collect(),
+            account_ids: events.iter().map(|e| e.account_id.uuid()).collect(),
+            event_ids: events.iter().map(|e| e.event_id.uuid()).collect(),
+            types: events
+                .iter()
+                .map(|e| e.event.event_type().to_owned())
+                .collect(),
+            schema_versions: events.iter().map(|e| e.event.schema_version()).collect(),
+            payloads: events.iter().map(|e| e.event.to_payload()).collect(),
+            metadata: events
+                .iter()
+                .map(|e| serde_json::to_string(&e.metadata).expect("plain strings"))
+                .collect(),
+            recorded_at: events.iter().map(|e| e.recorded_at).collect(),
+            idempotency_keys: marks()
+                .map(|mark| mark.map(|mark| mark.key.clone()))
+                .collect(),
+            fingerprints: marks()
+                .map(|mark| mark.map(|mark| mark.fingerprint.to_vec()))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading the log by position; the only readers by position are here.
+//!
+//! Gap-safe because positions come from a counter row that is held to commit: whoever sees a
+//! position sees all lower ones of the shard.
+
+use sqlx::{PgPool, types::Json};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{
+    envelope::{Metadata, RecordedEvent},
+    id::{AccountId, EventId, LinkId},
+    shard::{Position, SHARD_COUNT, Shard},
+};
+
+/// One value per shard, by [`Shard::index`].
+pub type PerShard<T> = [T; SHARD_COUNT as usize];
+
+/// The epoch of the log.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
+    sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta")
+        .fetch_one(pool)
+        .await
+}
+
+/// The head of each shard.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn heads(pool: &PgPool) -> sqlx::Result<PerShard<Position>> {
+    let rows = sqlx::query!("SELECT shard, head FROM event_store.log_shards")
+        .fetch_all(pool)
+        .await?;
+    let mut heads = PerShard::default();
+    for row in rows {
+        if let Some(shard) = Shard::new(row.shard.into()) {
+            heads[shard.index()] = row.head;
+        }
+    }
+    Ok(heads)
+}
+
+/// A place from which to read on.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadFrom {
+    /// The shard.
+    pub shard: Shard,
+    /// What was read last; 0 for the beginning.
+    pub after: Position,
+}
+
+/// Up to `limit` events of each of the shards, in order within each shard.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_after(
+    pool: &PgPool,
+    from: &[ReadFrom],
+    limit: i64,
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let shards: Vec<i16> = from.iter().map(|from| from.shard.number()).collect();
+    let positions: Vec<i64> = from.iter().map(|from| from.after).collect();
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.recorded_at AS "recorded_at!"
+        FROM unnest($1::smallint[], $2::bigint[]) AS from_place (shard, position)
+        CROSS JOIN LATERAL (
+            SELECT * FROM event_store.events
+            WHERE shard = from_place.shard AND position > from_place.position
+            ORDER BY position
+            LIMIT $3
+        ) AS e
+        "#,
+        &shards,
+        &positions,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// The first and the last position of a link's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkExtent {
+    /// Where it was created.
+    pub first: Position,
+    /// Where it was changed last.
+    pub last: Position,
+}
+
+/// Where in the log the link stands; `None` if this account has no such link.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn link_extent(
+    pool: &PgPool,
+    account_id: AccountId,
+    link_id: LinkId,
+) -> sqlx::Result<Option<LinkExtent>> {
+    let row = sqlx::query!(
+        r#"
+        SELECT first.position AS "first!", last.position AS "last!"
+        FROM event_store.events AS first
+        CROSS JOIN LATERAL (
+            SELECT position FROM event_store.events
+            WHERE shard = $1 AND stream_id = $2
+            ORDER BY version DESC
+            LIMIT 1
+        ) AS last
+        WHERE first.shard = $1 AND first.stream_id = $2 AND first.version = 1
+          AND first.account_id = $3
+          -- The account's own stream is not a link.
+          AND first.stream_id <> first.account_id
+        "#,
+        Shard::of(account_id).number(),
+        link_id.uuid(),
+        account_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| LinkExtent {
+        first: row.first,
+        last: row.last,
+    }))
+}
+
+struct EventRow {
+    shard: i16,
+    position: i64,
+    stream_id: Uuid,
+    version: i64,
+    account_id: Uuid,
+    event_id: Uuid,
+    event_type: String,
+    schema_version: i16,
+    payload: String,
+    metadata: Json<Metadata>,
+    recorded_at: OffsetDateTime,
+}
+
+impl EventRow {
+    fn into_event(self) -> sqlx::Result<RecordedEvent> {
+        let shard = Shard::new(self.shard.into())
+            .ok_or_else(|| sqlx::Error::Decode(format!("no shard {}", self.shard).into()))?;
+        Ok(RecordedEvent {
+            shard,
+            position: self.position,
+            stream_id: self.stream_id,
+            version: self.version,
+            account_id: AccountId::from_uuid(self.account_id),
+            event_id: EventId::from_uuid(self.event_id),
+            event_type: self.event_type,
+            schema_version: self.schema_version,
+            payload: self.payload,
+            metadata: self.metadata.0,
+            recorded_at: self.recorded_at,
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! What both HTTP services share, in the order in which a request meets it.
+
+pub mod answer;
+pub mod authentication;
+pub mod gate;
+pub mod rate_limit;
+pub mod request;
+pub mod route_table;

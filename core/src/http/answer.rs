@@ -1,0 +1,138 @@
+//! The outermost layer: gives each request its id, and each problem its form.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{
+        HeaderName, HeaderValue, Method, StatusCode,
+        header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE},
+    },
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::{
+    request::{RequestContext, check_framing},
+    route_table,
+};
+use crate::problem::{Code, Problem};
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What the form of a problem depends on.
+#[derive(Debug, Clone)]
+pub struct AnswerSettings {
+    /// Start of the addresses of the problems' pages: the API's base address.
+    pub base_url: Arc<str>,
+}
+
+impl IntoResponse for Problem {
+    /// Leaves the rendering to [`with_problem_details`], which knows the request.
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.code.status()).expect("a status of the catalogue");
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Wraps a service's routes: every request gets an id, every 4xx and 5xx the form of a problem,
+/// panics and the framework's own rejections included.
+pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router {
+    let panic = |_: Box<dyn std::any::Any + Send>| {
+        tracing::error!("a handler has panicked");
+        Problem::internal().into_response()
+    };
+    routes
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_route)
+        .layer(CatchPanicLayer::custom(panic))
+        .layer(middleware::from_fn_with_state(settings, answer))
+}
+
+/// OPTIONS, and whatever no route has taken.
+async fn no_such_route(request: Request) -> Response {
+    match route_table::allowed_methods(request.uri().path()) {
+        Some(allow) if request.method() == Method::OPTIONS => {
+            (StatusCode::NO_CONTENT, [(ALLOW, allow)]).into_response()
+        }
+        Some(allow)
+            if !allow
+                .split(", ")
+                .any(|method| method == request.method().as_str()) =>
+        {
+            Problem::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
+                .with_header("allow", allow)
+                .into_response()
+        }
+        // A route of the other service, reached past the ingress, is not here either.
+        Some(_) | None => Problem::new(
+            Code::RouteNotFound,
+            "Check the path; it is matched exactly.",
+        )
+        .into_response(),
+    }
+}
+
+async fn answer(
+    State(settings): State<AnswerSettings>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let context = RequestContext::of(request.headers());
+    let is_head = request.method() == Method::HEAD;
+    let mut response = match check_framing(request.headers(), request.uri()) {
+        Ok(()) => {
+            request.extensions_mut().insert(context.clone());
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    };
+    let problem = response.extensions_mut().remove::<Problem>();
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if let Some(problem) = problem.or_else(|| is_error.then(|| foreign(&response))) {
+        render(
+            &mut response,
+            &problem,
+            &settings.base_url,
+            &context.request_id,
+        );
+    }
+    if is_head {
+        *response.body_mut() = Body::empty();
+    }
+    let request_id = HeaderValue::from_str(&context.request_id).expect("letters and digits");
+    response.headers_mut().insert(X_REQUEST_ID, request_id);
+    response
+}
+
+/// An error that no code of ours has made.
+fn foreign(response: &Response) -> Problem {
+    tracing::error!(
+        status = response.status().as_u16(),
+        "an error without a problem"
+    );
+    Problem::internal()
+}
+
+fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id: &str) {
+    *response.status_mut() =
+        StatusCode::from_u16(problem.code.status()).expect("a status of the catalogue");
+    let body = problem.to_body(base_url, request_id).to_string();
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("application/problem+json"),
+    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.remove(axum::http::header::CONTENT_LENGTH);
+    for (name, value) in &problem.headers {
+        let value = HeaderValue::from_str(value).expect("a problem's headers are ASCII");
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    *response.body_mut() = Body::from(body);
+}

@@ -1,0 +1,73 @@
+//! What stands before every route of the API: authentication, rate limit, scope, account.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderName, HeaderValue},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{
+    authentication::{Authenticator, Caller},
+    rate_limit::{RateLimitHeaders, RateLimits, RequestClass},
+};
+use crate::{api_key::Scope, problem::Problem};
+
+/// What a route asks of its callers. A layer: `middleware::from_fn_with_state(gate, Gate::pass)`.
+#[derive(Clone)]
+pub struct Gate {
+    /// Who calls.
+    pub authenticator: Arc<Authenticator>,
+    /// How often; `None`: as often as they like.
+    pub rate_limits: Option<Arc<RateLimits>>,
+    /// With which right.
+    pub scope: Scope,
+    /// Counted as what.
+    pub class: RequestClass,
+}
+
+impl Gate {
+    /// Lets the request through with its [`Caller`] as an extension, or answers it.
+    pub async fn pass(State(gate): State<Self>, mut request: Request, next: Next) -> Response {
+        let caller = match gate.authenticator.authenticate(request.headers()).await {
+            Ok(caller) => caller,
+            Err(problem) => return problem.into_response(),
+        };
+        let limits = gate.rate_limits.as_ref();
+        let headers = match limits.map(|limits| limits.check(caller.account_id, gate.class)) {
+            Some(Err(problem)) => return problem.into_response(),
+            Some(Ok(headers)) => Some(headers),
+            None => None,
+        };
+        let mut response = match gate.admit(&caller) {
+            Ok(()) => {
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Err(problem) => problem.into_response(),
+        };
+        if let Some(headers) = headers {
+            insert(&mut response, headers);
+        }
+        response
+    }
+
+    fn admit(&self, caller: &Caller) -> Result<(), Problem> {
+        caller.require(self.scope)?;
+        caller.require_active_account()
+    }
+}
+
+fn insert(response: &mut Response, headers: RateLimitHeaders) {
+    for (name, value) in [
+        ("ratelimit-policy", headers.policy),
+        ("ratelimit", headers.state),
+    ] {
+        let value = HeaderValue::from_str(&value).expect("digits, letters and quotes");
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static(name), value);
+    }
+}

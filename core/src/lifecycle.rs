@@ -1,0 +1,222 @@
+//! Life of a process: supervised tasks, shutdown, readiness, and the sockets it listens on.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use axum::{Router, http::StatusCode, routing::get, serve::ListenerExt as _};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long what was accepted may take to finish after the shutdown began, in seconds.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The background tasks of a process. One that ends before the shutdown begins, in whatever way,
+/// begins the shutdown and makes it a failure: nothing dies unseen.
+pub struct Tasks {
+    set: JoinSet<(&'static str, anyhow::Result<()>)>,
+    shutdown: CancellationToken,
+}
+
+impl Tasks {
+    /// No tasks yet; they end when `shutdown` is cancelled.
+    pub fn new(shutdown: CancellationToken) -> Self {
+        Self {
+            set: JoinSet::new(),
+            shutdown,
+        }
+    }
+
+    /// What the tasks watch to know when to end.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Runs a task until it ends.
+    pub fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.set.spawn(async move { (name, task.await) });
+    }
+
+    /// Waits until all have ended.
+    ///
+    /// # Errors
+    /// The first failure: an error, a panic, an end before the shutdown, or no end in time.
+    pub async fn join(mut self) -> anyhow::Result<()> {
+        let mut failure = None;
+        loop {
+            let ended = tokio::select! {
+                ended = self.set.join_next() => ended,
+                () = drain_time_is_over(&self.shutdown) => {
+                    return Err(failure.unwrap_or_else(|| {
+                        anyhow::anyhow!("tasks did not end within {DRAIN_TIME_MAX:?}")
+                    }));
+                }
+            };
+            let error = match ended {
+                None => return failure.map_or(Ok(()), Err),
+                Some(Ok((_, Ok(())))) if self.shutdown.is_cancelled() => continue,
+                Some(Ok((name, Ok(())))) => anyhow::anyhow!("task `{name}` ended by itself"),
+                Some(Ok((name, Err(error)))) => error.context(format!("task `{name}` failed")),
+                Some(Err(error)) => anyhow::Error::new(error).context("a task has panicked"),
+            };
+            self.shutdown.cancel();
+            failure.get_or_insert(error);
+        }
+    }
+}
+
+async fn drain_time_is_over(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    tokio::time::sleep(DRAIN_TIME_MAX).await;
+}
+
+/// Cancels the token on SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the handlers can't be installed.
+pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("can't handle SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("can't handle SIGINT")?;
+    let shutdown = tasks.shutdown();
+    tasks.spawn("signals", async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: shutting down"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: shutting down"),
+            () = shutdown.cancelled() => {}
+        }
+        shutdown.cancel();
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Whether a service may be sent requests.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// From here on it may.
+    pub fn set_ready(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it may.
+    pub fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A socket to listen on; port 0 takes a free one.
+///
+/// # Errors
+/// One line that names the address: in use, or not of this machine.
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("can't listen on {address}"))
+}
+
+/// Serves `router` until the shutdown; requests that were accepted by then are finished.
+pub fn serve(tasks: &mut Tasks, name: &'static str, listener: TcpListener, router: Router) {
+    let shutdown = tasks.shutdown();
+    // Small answers must not wait for more to send.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "can't set TCP_NODELAY"
+            );
+        }
+    });
+    tasks.spawn(name, async move {
+        axum::serve(listener, router)
+            .with_graceful_shutdown(shutdown.cancelled_owned())
+            .await
+            .context("can't serve")
+    });
+}
+
+/// Routes of the internal listener: `/livez`, `/readyz`, `/metrics`.
+pub fn internal_router(
+    readiness: Readiness,
+    shutdown: CancellationToken,
+    metrics: PrometheusHandle,
+) -> Router {
+    let ready = move || async move {
+        if readiness.is_ready() && !shutdown.is_cancelled() {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+        }
+    };
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(move || async move { metrics.render() }))
+}
+
+/// Installs the process's metrics; once per process.
+///
+/// # Errors
+/// When they are installed already.
+pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
+    PrometheusBuilder::new()
+        .install_recorder()
+        .context("can't install the metrics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_by_itself_takes_the_process_down() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        tasks.spawn("short", async { Ok(()) });
+        tasks.spawn("long", async move {
+            shutdown.cancelled().await;
+            Ok(())
+        });
+        let error = tasks.join().await.unwrap_err();
+        assert_eq!(error.to_string(), "task `short` ended by itself");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        tasks.spawn("panics", async { panic!("on purpose") });
+        assert_eq!(
+            tasks.join().await.unwrap_err().to_string(),
+            "a task has panicked"
+        );
+    }
+
+    #[tokio::test]
+    async fn ending_after_the_shutdown_is_a_success() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        shutdown.cancel();
+        tasks.spawn("obedient", async move {
+            shutdown.cancelled().await;
+            Ok(())
+        });
+        assert!(tasks.join().await.is_ok());
+    }
+}

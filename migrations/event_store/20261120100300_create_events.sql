@@ -1,0 +1,40 @@
+-- The record. Partitioned by shard, and every unique constraint contains the shard, so that shards
+-- can be spread over servers.
+CREATE TABLE event_store.events (
+    shard smallint NOT NULL,
+    -- Place in the shard, from 1, without gaps.
+    position bigint NOT NULL,
+    -- UUID of the link or of the account whose stream this is.
+    stream_id uuid NOT NULL,
+    -- Place in the stream, from 1, without gaps.
+    version bigint NOT NULL,
+    account_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    type text NOT NULL,
+    schema_version smallint NOT NULL,
+    -- json, not jsonb: the bytes stay as written.
+    payload json NOT NULL,
+    metadata json NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    -- 'create:<uuid>' or 'grant:<key>' on the one event of an effect that carries its key.
+    idempotency_key text,
+    fingerprint bytea,
+    CONSTRAINT events_pkey PRIMARY KEY (shard, position),
+    CONSTRAINT events_stream_version_unique UNIQUE (shard, stream_id, version),
+    CONSTRAINT events_fingerprint_with_key
+        CHECK ((idempotency_key IS NULL) = (fingerprint IS NULL))
+) PARTITION BY LIST (shard);
+
+CREATE UNIQUE INDEX events_idempotency_key_unique
+    ON event_store.events (shard, account_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+DO $$
+BEGIN
+    FOR shard IN 0..15 LOOP
+        EXECUTE format(
+            'CREATE TABLE event_store.events_%s PARTITION OF event_store.events FOR VALUES IN (%s)',
+            to_char(shard, 'FM00'), shard);
+    END LOOP;
+END
+$$;
