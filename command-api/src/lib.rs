@@ -1,1 +1,141 @@
-//! x
+//! command-api: decides commands, appends events, and relays them to Kafka.
+//!
+//! Entry points: [`serve`] runs the service, [`start`] builds it into another process,
+//! [`admin`] holds the operator's commands.
+
+pub mod admin;
+pub mod command_handler;
+pub mod command_queue;
+pub mod config;
+pub mod relay;
+pub mod renderer;
+pub mod routes;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use linkledger_core::{
+    batch::Terms,
+    clock::Clock,
+    event_store::{self, SessionKind, log},
+    lifecycle::{self, Readiness, Tasks},
+    link::OwnHosts,
+    migrations,
+};
+use tokio::{net::TcpListener, sync::Notify};
+use tokio_util::sync::CancellationToken;
+
+use command_handler::CommandHandler;
+use command_queue::CommandQueue;
+use config::Config;
+use relay::{Relay, publisher::KafkaPublisher};
+use routes::{AppState, Guards};
+
+/// Sessions for authentication and the relay's reads.
+const READER_CONNECTIONS_MAX: u32 = 6;
+
+/// The service, ready to be served.
+pub struct CommandApi {
+    /// The routes of the API that change something.
+    pub router: Router,
+    /// Whether requests may be sent to it.
+    pub readiness: Readiness,
+}
+
+/// The sockets of the service.
+pub struct Listeners {
+    /// For API clients, behind the ingress.
+    pub api: TcpListener,
+    /// For operators, probes and Prometheus.
+    pub internal: TcpListener,
+}
+
+/// Connects, checks the schema, and starts the writers and the relay. The writers end when the
+/// router is dropped.
+///
+/// # Errors
+/// When the database does not answer or lacks migrations.
+pub async fn start(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> anyhow::Result<CommandApi> {
+    let url = &config.database.database_url;
+    let connections_max = u32::from(config.writers) + 2;
+    let writers = event_store::pool(url, SessionKind::Writer, connections_max)?;
+    let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
+    migrations::check(&readers).await?;
+    let log_epoch = log::epoch(&readers)
+        .await
+        .context("can't read the log's epoch")?;
+
+    let appended = Arc::new(Notify::new());
+    let handler = CommandHandler {
+        pool: writers.clone(),
+        terms: Terms {
+            link_price: config.link_price,
+            short_base_url: config.short_base(),
+        },
+        clock: Arc::clone(&clock),
+        appended: Arc::clone(&appended),
+    };
+    let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
+
+    let publisher = KafkaPublisher::new(&config.kafka_brokers);
+    let owner = config
+        .instance_id
+        .clone()
+        .unwrap_or_else(default_instance_id);
+    let relay = Relay::new(readers.clone(), publisher, owner, appended, log_epoch);
+    tasks.spawn("relay", relay.run(tasks.shutdown()));
+
+    let own_hosts = OwnHosts::of([&config.base_url, &config.short_base_url]);
+    let state = AppState {
+        queue,
+        own_hosts: Arc::new(own_hosts),
+        log_epoch,
+    };
+    let guards = Guards {
+        pool: readers,
+        clock,
+        rate_limit: config.rate_limit,
+        base_url: config.base().into(),
+    };
+    let readiness = Readiness::default();
+    readiness.set_ready();
+    Ok(CommandApi {
+        router: routes::router(state, guards),
+        readiness,
+    })
+}
+
+/// Runs the service until the shutdown; what was accepted by then is finished.
+///
+/// # Errors
+/// When it can't start, or one of its tasks fails.
+pub async fn serve(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let metrics = lifecycle::install_metrics()?;
+    let mut tasks = Tasks::new(shutdown);
+    lifecycle::shutdown_on_signal(&mut tasks)?;
+    let service = start(config, clock, &mut tasks).await?;
+    let internal = lifecycle::internal_router(service.readiness, tasks.shutdown(), metrics);
+    lifecycle::serve(
+        &mut tasks,
+        "internal listener",
+        listeners.internal,
+        internal,
+    );
+    lifecycle::serve(&mut tasks, "api listener", listeners.api, service.router);
+    tasks.join().await
+}
+
+fn default_instance_id() -> String {
+    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    format!("{}:command-api", name.trim())
+}

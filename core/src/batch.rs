@@ -111,7 +111,7 @@ pub enum Outcome {
     /// An earlier command of this batch had the effect.
     ReplayOfAccepted(usize),
     /// The effect is in the log already.
-    Replay(SettledCreate),
+    Replay(Box<SettledCreate>),
     /// The key had another effect.
     KeyReused,
     /// The body breaks these rules.
@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
     fn answer_for_used_key(&self, create: &KeyedCreate) -> Option<Outcome> {
         let scoped_key = (create.account_id, create.key);
         let (settled, replay) = if let Some(settled) = self.stored.get(&scoped_key) {
-            (settled, Outcome::Replay(settled.clone()))
+            (settled, Outcome::Replay(Box::new(settled.clone())))
         } else {
             let accepted = *self.accepted_by_key.get(&scoped_key)?;
             (

@@ -26,6 +26,8 @@ pub enum SessionKind {
     Writer,
     /// Reads, and writes single rows.
     Reader,
+    /// Changes the schema; takes as long as that takes.
+    Migration,
 }
 
 /// A pool of sessions on the database at `url`; connects when first used.
@@ -45,7 +47,11 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
 /// # Errors
 /// When the address can't be parsed.
 pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOptions> {
-    let options = PgConnectOptions::from_str(url)?.options([
+    let options = PgConnectOptions::from_str(url)?.application_name("linkledger");
+    if kind == SessionKind::Migration {
+        return Ok(options);
+    }
+    let options = options.options([
         // A plan made while the tables were empty must not scan them when they are large: hot
         // statements touch rows by key only, and one generic plan for each is enough.
         ("enable_seqscan", "off"),
@@ -63,6 +69,6 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
             ("idle_in_transaction_session_timeout", "1s"),
             ("lock_timeout", "1s"),
         ]),
-        SessionKind::Reader => options,
+        SessionKind::Reader | SessionKind::Migration => options,
     })
 }

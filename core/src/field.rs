@@ -1,6 +1,6 @@
 //! What can be wrong with one field of a request body (contract §9).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Stable code of a field error; a name is never changed or given another meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,7 +142,7 @@ impl FieldError {
             if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
                 pointer.push(char::from(byte));
             } else {
-                pointer.push_str(&format!("%{byte:02X}"));
+                write!(pointer, "%{byte:02X}").expect("writing to a string never fails");
             }
         }
         Self { pointer, code }

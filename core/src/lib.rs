@@ -27,3 +27,8 @@ pub mod http;
 pub mod lifecycle;
 #[cfg(feature = "service")]
 pub mod telemetry;
+
+#[cfg(feature = "postgres-server")]
+pub mod postgres_server;
+#[cfg(feature = "testing")]
+pub mod testing;

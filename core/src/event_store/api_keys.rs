@@ -2,6 +2,7 @@
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::{
     api_key::{ApiKey, Scope},
@@ -131,7 +132,8 @@ pub struct ListedKey {
 /// # Errors
 /// When the database does not answer.
 pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<ListedKey>> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        KeyRow,
         "
         SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at
         FROM event_store.api_keys
@@ -142,9 +144,42 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| ListedKey {
+    Ok(rows.into_iter().map(ListedKey::from).collect())
+}
+
+/// The key of that public name.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>> {
+    let row = sqlx::query_as!(
+        KeyRow,
+        "
+        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at
+        FROM event_store.api_keys
+        WHERE key_id = $1
+        ",
+        key_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(ListedKey::from))
+}
+
+struct KeyRow {
+    key_id: Uuid,
+    account_id: Uuid,
+    name: String,
+    prefix: String,
+    scopes: Vec<String>,
+    created_at: OffsetDateTime,
+    expires_at: Option<OffsetDateTime>,
+    revoked_at: Option<OffsetDateTime>,
+}
+
+impl From<KeyRow> for ListedKey {
+    fn from(row: KeyRow) -> Self {
+        Self {
             key_id: KeyId::from_uuid(row.key_id),
             account_id: AccountId::from_uuid(row.account_id),
             name: row.name,
@@ -153,8 +188,8 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
             created_at: row.created_at,
             expires_at: row.expires_at,
             revoked_at: row.revoked_at,
-        })
-        .collect())
+        }
+    }
 }
 
 /// Lets a key end at `at`, or earlier if it does already. `None`: there is no such key.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
     batch::{IdempotencyKey, SettledCreate},
+    credits::CreditsGranted,
     envelope::Metadata,
     id::AccountId,
     shard::Shard,
@@ -62,6 +63,42 @@ pub async fn find_creates_in_tx(
             Ok((key, row.into_settled()?))
         })
         .collect()
+}
+
+/// A grant that had its effect.
+#[derive(Debug, Clone)]
+pub struct SettledGrant {
+    /// Of the request that had the effect.
+    pub fingerprint: Vec<u8>,
+    /// The fact.
+    pub grant: CreditsGranted,
+}
+
+/// The grant that had its effect under this stored key. The account must be locked.
+///
+/// # Errors
+/// When the database does not answer, or holds what can't be read.
+pub async fn find_grant_in_tx(
+    tx: &mut PgConnection,
+    account_id: AccountId,
+    stored_key: &str,
+) -> sqlx::Result<Option<SettledGrant>> {
+    let row = sqlx::query!(
+        r#"
+        SELECT fingerprint AS "fingerprint!", payload AS "grant!: Json<CreditsGranted>"
+        FROM event_store.events
+        WHERE shard = $1 AND account_id = $2 AND idempotency_key = $3
+        "#,
+        Shard::of(account_id).number(),
+        account_id.uuid(),
+        stored_key
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| SettledGrant {
+        fingerprint: row.fingerprint,
+        grant: row.grant.0,
+    }))
 }
 
 struct CreateRow {

@@ -1,0 +1,118 @@
+//! The operator's commands. Each is a function that others can call, and a subcommand that
+//! prints what it returns: for people, or with `--json` for programs.
+
+pub mod account;
+pub mod credits;
+pub mod key;
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use linkledger_core::{
+    clock::Clock,
+    event_store::{self, SessionKind},
+    migrations,
+};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use crate::config::{CONNECT_TIMEOUT, DatabaseConfig};
+
+/// Sessions of one command.
+const CONNECTIONS_MAX: u32 = 2;
+
+/// What an operator may ask for.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Bring the database to the state that this release needs. Safe to repeat.
+    Migrate(Options),
+    /// Accounts: the owners of links and credits.
+    #[command(subcommand)]
+    Account(account::Command),
+    /// API keys.
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Credits of accounts.
+    #[command(subcommand)]
+    Credits(credits::Command),
+}
+
+/// What all commands have.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub database: DatabaseConfig,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Carries the command out and prints its result.
+///
+/// # Errors
+/// When it was not carried out, with one line that says why.
+pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+    match command {
+        Command::Migrate(options) => migrate(&options).await,
+        Command::Account(command) => account::run(command, clock).await,
+        Command::Key(command) => key::run(command, clock).await,
+        Command::Credits(command) => credits::run(command, clock).await,
+    }
+}
+
+#[derive(Serialize)]
+struct Migrated {
+    migrated: bool,
+}
+
+async fn migrate(options: &Options) -> anyhow::Result<()> {
+    let pool = event_store::pool(&options.database.database_url, SessionKind::Migration, 1)
+        .context("the database address can't be read")?;
+    connect(&pool).await?;
+    migrations::run(&pool).await?;
+    print(
+        options,
+        &Migrated { migrated: true },
+        "The database is up to date.",
+    )
+}
+
+impl Options {
+    /// A pool on a database that is reachable and up to date.
+    pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
+        let url = &self.database.database_url;
+        let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)
+            .context("the database address can't be read")?;
+        connect(&pool).await?;
+        migrations::check(&pool).await?;
+        Ok(pool)
+    }
+}
+
+async fn connect(pool: &PgPool) -> anyhow::Result<()> {
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, pool.acquire()).await;
+    let connection = connected.context("the database does not answer")?;
+    connection.context("can't connect to the database")?;
+    Ok(())
+}
+
+/// Prints a result: `text` for people, or the value itself for programs.
+pub(crate) fn print(options: &Options, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout();
+    if options.json {
+        let json = serde_json::to_string(value).context("can't write the result")?;
+        writeln!(stdout, "{json}").context("can't print the result")
+    } else {
+        writeln!(stdout, "{text}").context("can't print the result")
+    }
+}
+
+/// A name or a reason: one line of text that people can read.
+pub(crate) fn parse_text(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().count() > 200 || text.chars().any(char::is_control) {
+        return Err("give 1 to 200 characters on one line".to_owned());
+    }
+    Ok(text.to_owned())
+}

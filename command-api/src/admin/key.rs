@@ -1,0 +1,280 @@
+//! `key issue|list|revoke|rotate`.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::{Clock, new_uuid},
+    event_store::api_keys::{self, ListedKey, NewKey},
+    id::{AccountId, KeyId},
+    timestamp,
+};
+use serde::Serialize;
+use sqlx::PgPool;
+use time::{Duration, OffsetDateTime};
+
+use super::{Options, parse_text, print};
+
+/// What may be done with API keys.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Issue a key. It is shown this once and can't be shown again.
+    Issue {
+        #[command(flatten)]
+        request: IssueKey,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// List an account's keys, without their secrets.
+    List {
+        /// The account: acc_….
+        #[arg(long)]
+        account: AccountId,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Withdraw a key; every process refuses it within 5 s.
+    Revoke {
+        /// The key: key_….
+        key: KeyId,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Issue a key with the same rights, and withdraw the old one after a while.
+    Rotate {
+        /// The old key: key_….
+        key: KeyId,
+        /// How long both are valid, in hours.
+        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
+        overlap_hours: u32,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+/// A key to be issued.
+#[derive(Debug, Clone, Args)]
+pub struct IssueKey {
+    /// The account that it acts for: acc_….
+    #[arg(long)]
+    pub account: AccountId,
+    /// What it may do, repeated or separated by commas: link:links.write, link:links.read,
+    /// link:credits.read.
+    #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = parse_scope)]
+    pub scopes: Vec<Scope>,
+    /// What people call it.
+    #[arg(long, default_value = "API key", value_parser = parse_text)]
+    pub name: String,
+    /// From when on it is refused: 2027-01-31T00:00:00Z.
+    #[arg(long, value_parser = parse_instant)]
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// A key right after it was issued.
+#[derive(Debug, Clone, Serialize)]
+pub struct IssuedKey {
+    /// Its public name, for the other commands.
+    pub key_id: KeyId,
+    /// The account that it acts for.
+    pub account_id: AccountId,
+    /// The secret.
+    pub api_key: String,
+    /// What it may do.
+    pub scopes: Vec<&'static str>,
+    /// From when on it is refused.
+    pub expires_at: Option<String>,
+}
+
+pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+    match command {
+        Command::Issue { request, options } => {
+            let key = issue(&options.pool().await?, clock, &request).await?;
+            let text = format!(
+                "Issued {} for {}. Keep the key, it is not shown again:\n{}",
+                key.key_id, key.account_id, key.api_key
+            );
+            print(&options, &key, &text)
+        }
+        Command::List { account, options } => {
+            let keys = api_keys::list(&options.pool().await?, account).await?;
+            let rows: Vec<KeyRow> = keys.iter().map(KeyRow::from).collect();
+            print(&options, &rows, &table(&rows))
+        }
+        Command::Revoke { key, options } => {
+            let revoked_at = revoke(&options.pool().await?, key, clock.now()).await?;
+            let revoked = RevokedKey {
+                key_id: key,
+                revoked_at,
+            };
+            let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
+            print(&options, &revoked, &text)
+        }
+        Command::Rotate {
+            key,
+            overlap_hours,
+            options,
+        } => {
+            let overlap = Duration::hours(i64::from(overlap_hours));
+            let (new, revoked_at) = rotate(&options.pool().await?, clock, key, overlap).await?;
+            let text = format!(
+                "Issued {} in place of {key}, which is refused from {revoked_at} on. Keep the \
+                 key, it is not shown again:\n{}",
+                new.key_id, new.api_key
+            );
+            print(
+                &options,
+                &RotatedKey {
+                    new,
+                    old: RevokedKey {
+                        key_id: key,
+                        revoked_at,
+                    },
+                },
+                &text,
+            )
+        }
+    }
+}
+
+/// Issues a key.
+///
+/// # Errors
+/// When the account does not exist or the database does not answer.
+pub async fn issue(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    request: &IssueKey,
+) -> anyhow::Result<IssuedKey> {
+    let now = clock.now();
+    let secret = ApiKey::generate();
+    let key_id = KeyId::from_uuid(new_uuid(now));
+    let new_key = NewKey {
+        key_id,
+        account_id: request.account,
+        secret: &secret,
+        name: &request.name,
+        scopes: &request.scopes,
+        expires_at: request.expires_at,
+        created_at: now,
+    };
+    if let Err(error) = api_keys::insert(pool, &new_key).await {
+        let violated = error
+            .as_database_error()
+            .and_then(|error| error.constraint());
+        if violated == Some("api_keys_account_id_fkey") {
+            bail!("there is no account {}", request.account);
+        }
+        return Err(error).context("can't store the key");
+    }
+    Ok(IssuedKey {
+        key_id,
+        account_id: request.account,
+        api_key: secret.reveal().to_owned(),
+        scopes: request.scopes.iter().map(|scope| scope.as_str()).collect(),
+        expires_at: request.expires_at.map(timestamp::format),
+    })
+}
+
+async fn revoke(pool: &PgPool, key_id: KeyId, at: OffsetDateTime) -> anyhow::Result<String> {
+    let revoked_at = api_keys::revoke(pool, key_id, at).await?;
+    revoked_at
+        .map(timestamp::format)
+        .with_context(|| format!("there is no key {key_id}"))
+}
+
+/// The new key is issued first: a failure in between leaves two keys, never none.
+async fn rotate(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    key_id: KeyId,
+    overlap: Duration,
+) -> anyhow::Result<(IssuedKey, String)> {
+    let old = api_keys::get(pool, key_id).await?;
+    let old = old.with_context(|| format!("there is no key {key_id}"))?;
+    if old.revoked_at.is_some_and(|at| at <= clock.now()) {
+        bail!("{key_id} is revoked already; issue a new key instead");
+    }
+    let request = IssueKey {
+        account: old.account_id,
+        scopes: old
+            .scopes
+            .iter()
+            .filter_map(|name| Scope::parse(name))
+            .collect(),
+        name: old.name,
+        expires_at: old.expires_at,
+    };
+    let new = issue(pool, clock, &request).await?;
+    let revoked_at = revoke(pool, key_id, clock.now() + overlap).await?;
+    Ok((new, revoked_at))
+}
+
+#[derive(Serialize)]
+struct RevokedKey {
+    key_id: KeyId,
+    revoked_at: String,
+}
+
+#[derive(Serialize)]
+struct RotatedKey {
+    new: IssuedKey,
+    old: RevokedKey,
+}
+
+#[derive(Serialize)]
+struct KeyRow {
+    key_id: KeyId,
+    name: String,
+    prefix: String,
+    scopes: Vec<String>,
+    created_at: String,
+    expires_at: Option<String>,
+    revoked_at: Option<String>,
+}
+
+impl From<&ListedKey> for KeyRow {
+    fn from(key: &ListedKey) -> Self {
+        Self {
+            key_id: key.key_id,
+            name: key.name.clone(),
+            prefix: key.prefix.clone(),
+            scopes: key.scopes.clone(),
+            created_at: timestamp::format(key.created_at),
+            expires_at: key.expires_at.map(timestamp::format),
+            revoked_at: key.revoked_at.map(timestamp::format),
+        }
+    }
+}
+
+fn table(rows: &[KeyRow]) -> String {
+    if rows.is_empty() {
+        return "The account has no keys.".to_owned();
+    }
+    let mut text = format!(
+        "{:<30}  {:<8}  {:<24}  {:<24}  {}",
+        "KEY", "PREFIX", "EXPIRES", "REVOKED", "NAME"
+    );
+    for row in rows {
+        let or_dash = |instant: &Option<String>| instant.clone().unwrap_or_else(|| "-".to_owned());
+        let (expires, revoked) = (or_dash(&row.expires_at), or_dash(&row.revoked_at));
+        let (key_id, scopes) = (row.key_id.to_string(), row.scopes.join(" "));
+        write!(
+            text,
+            "\n{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {} ({scopes})",
+            row.prefix, row.name
+        )
+        .expect("writing to a string never fails");
+    }
+    text
+}
+
+fn parse_scope(name: &str) -> Result<Scope, String> {
+    let known = || Scope::ALL.map(Scope::as_str).join(", ");
+    Scope::parse(name).ok_or_else(|| format!("no such scope; there are: {}", known()))
+}
+
+fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {
+    timestamp::parse(text).map_err(|_| "give an instant such as 2027-01-31T00:00:00Z".to_owned())
+}

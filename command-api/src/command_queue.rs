@@ -1,0 +1,170 @@
+//! The way of a command to its batch: bounded queues, one writer each, and the keys in flight.
+//!
+//! An account belongs to one writer, by hash. While a writer's batch commits, the next one fills.
+
+mod in_flight;
+mod writer;
+
+use std::{
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linkledger_core::{
+    batch::{KeyedCreate, SettledCreate},
+    field::FieldError,
+    lifecycle::Tasks,
+};
+use tokio::sync::mpsc;
+
+use crate::command_handler::CommandHandler;
+use in_flight::{InFlight, Pending, Ticket};
+
+/// Commands that may wait for each writer; one more is answered `overloaded`.
+const QUEUE_LENGTH_MAX: usize = 4_096;
+/// A command that has not run by then is dropped, in seconds.
+const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
+/// How long a request waits for its answer, in seconds; longer than all that may happen to it.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
+/// How long a duplicate waits for the first one, in seconds (contract §4).
+const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What becomes of a create, as far as its caller is concerned.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// It had its effect.
+    Created(Arc<SettledCreate>),
+    /// It had its effect before.
+    Replayed(Arc<SettledCreate>),
+    /// It has none, or perhaps none.
+    Refused(Refusal),
+}
+
+/// Why a create has no effect.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// The key had another effect.
+    KeyReused,
+    /// The body breaks these rules.
+    Invalid(Vec<FieldError>),
+    /// The chosen slug is taken.
+    SlugTaken,
+    /// The balance does not cover the price.
+    InsufficientCredits {
+        /// What is there.
+        balance: i64,
+        /// What is needed.
+        required: i64,
+    },
+    /// It has not run: too many others, or its account was held elsewhere for too long.
+    Overloaded,
+    /// It has not run: the database does not answer.
+    StorageUnavailable,
+    /// It may have had its effect.
+    OutcomeUnknown,
+    /// A command with this key is still running.
+    KeyInUse,
+    /// It has not run, through a defect.
+    Failed,
+}
+
+/// A command that waits for its batch.
+#[derive(Debug)]
+pub struct Queued {
+    pub(crate) create: KeyedCreate,
+    pub(crate) deadline: Instant,
+    pending: Pending,
+}
+
+impl Queued {
+    /// Tells all who wait for it.
+    pub(crate) fn answer(self, reply: Reply) {
+        self.pending.answer(reply);
+    }
+}
+
+/// Where handlers put commands.
+#[derive(Clone)]
+pub struct CommandQueue {
+    writers: Arc<[mpsc::Sender<Queued>]>,
+    in_flight: InFlight,
+}
+
+impl CommandQueue {
+    /// Starts the writers. They end when the queue is dropped and what it holds is answered.
+    pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
+        let handler = Arc::new(handler);
+        let senders = (0..writers.max(1)).map(|_| {
+            let (sender, receiver) = mpsc::channel(QUEUE_LENGTH_MAX);
+            tasks.spawn(
+                "writer",
+                writer::run(Arc::clone(&handler), receiver, tasks.shutdown()),
+            );
+            sender
+        });
+        Self {
+            writers: senders.collect(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    /// Queues the command and waits for what becomes of it.
+    pub async fn submit(&self, create: KeyedCreate) -> Reply {
+        let join_until = tokio::time::Instant::now() + JOIN_TIME_MAX;
+        loop {
+            let joined = match self.in_flight.enter(&create) {
+                Ticket::First(pending) => {
+                    let waiting = pending.subscribe();
+                    return match self.enqueue(create, pending) {
+                        Ok(()) => waiting
+                            .reply(tokio::time::Instant::now() + ANSWER_TIME_MAX)
+                            .await
+                            .unwrap_or(Reply::Refused(Refusal::OutcomeUnknown)),
+                        Err(reply) => reply,
+                    };
+                }
+                Ticket::Joined(joined) => joined,
+            };
+            let is_same_request = joined.fingerprint() == create.fingerprint;
+            let Some(reply) = joined.reply(join_until).await else {
+                return Reply::Refused(Refusal::KeyInUse);
+            };
+            match (reply, is_same_request) {
+                (Reply::Created(settled), true) => return Reply::Replayed(settled),
+                (Reply::Created(_) | Reply::Replayed(_), false) => {
+                    return Reply::Refused(Refusal::KeyReused);
+                }
+                // One decision serves both: it was taken while both were waiting.
+                (reply, true) => return reply,
+                // The key is as unused as before; this request is decided on its own.
+                (_, false) => {}
+            }
+        }
+    }
+
+    fn enqueue(&self, create: KeyedCreate, pending: Pending) -> Result<(), Reply> {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let hash = usize::try_from(hasher.hash_one(create.account_id) >> 32).expect("32 bits fit");
+        let writer = &self.writers[hash % self.writers.len()];
+        let deadline = Instant::now() + WAITING_TIME_MAX;
+        writer
+            .try_send(Queued {
+                create,
+                deadline,
+                pending,
+            })
+            .map_err(|refused| {
+                let (reply, queued) = match refused {
+                    mpsc::error::TrySendError::Full(queued) => {
+                        (Reply::Refused(Refusal::Overloaded), queued)
+                    }
+                    mpsc::error::TrySendError::Closed(queued) => {
+                        (Reply::Refused(Refusal::StorageUnavailable), queued)
+                    }
+                };
+                queued.answer(reply.clone());
+                reply
+            })
+    }
+}

@@ -1,0 +1,87 @@
+//! The settings of command-api: each is a flag, an environment variable and a line of `--help`.
+
+use std::{fmt, net::SocketAddr, time::Duration};
+
+use clap::Args;
+use linkledger_core::telemetry::LogFormat;
+use url::Url;
+
+/// How to reach the event store.
+#[derive(Clone, Args)]
+pub struct DatabaseConfig {
+    /// Address of the Postgres database: postgres://user:password@host:port/name.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: String,
+}
+
+impl fmt::Debug for DatabaseConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseConfig(…)")
+    }
+}
+
+/// What the service does.
+#[derive(Debug, Clone, Args)]
+pub struct Config {
+    #[command(flatten)]
+    pub database: DatabaseConfig,
+    /// Addresses of Kafka brokers: host:port, separated by commas.
+    #[arg(long, env = "KAFKA_BROKERS")]
+    pub kafka_brokers: String,
+    /// Address under which clients reach the API.
+    #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
+    pub base_url: Url,
+    /// Address under which short links are served.
+    #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
+    pub short_base_url: Url,
+    /// Price of a link, in credits.
+    #[arg(long, env = "LINK_PRICE", default_value_t = 1,
+          value_parser = clap::value_parser!(i64).range(0..))]
+    pub link_price: i64,
+    /// Write requests per second of each account, counted in this process; 0 for no limit.
+    #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
+    pub rate_limit: u32,
+    /// Batches that may be under way at once. Few writers beat many on few cores.
+    #[arg(long, env = "WRITERS", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub writers: u16,
+    /// Name of this process among those that relay events; the same after a restart.
+    #[arg(long, env = "INSTANCE_ID")]
+    pub instance_id: Option<String>,
+}
+
+/// Where the service listens, and how it logs.
+#[derive(Debug, Clone, Args)]
+pub struct ListenConfig {
+    /// Address of the API's listener.
+    #[arg(long, env = "COMMAND_API_LISTEN", default_value = "127.0.0.1:8082")]
+    pub api_listen: SocketAddr,
+    /// Address of the internal listener: /livez, /readyz, /metrics.
+    #[arg(
+        long,
+        env = "COMMAND_INTERNAL_LISTEN",
+        default_value = "127.0.0.1:9101"
+    )]
+    pub internal_listen: SocketAddr,
+    /// How log lines are written.
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+}
+
+impl Config {
+    /// Start of every short address, without a slash at its end.
+    pub(crate) fn short_base(&self) -> String {
+        self.short_base_url
+            .as_str()
+            .trim_end_matches('/')
+            .to_owned()
+    }
+
+    /// Start of every address of the API, without a slash at its end.
+    pub(crate) fn base(&self) -> String {
+        self.base_url.as_str().trim_end_matches('/').to_owned()
+    }
+}
+
+/// How long an operator's command waits for the database before it gives up.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

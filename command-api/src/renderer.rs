@@ -1,0 +1,79 @@
+//! The answer to a create. A replay is rendered by the renderer that wrote the first answer, so
+//! that it is the same to the byte: a renderer is never changed, a new one gets a new number.
+
+use linkledger_core::{batch::SettledCreate, timestamp};
+use serde::Serialize;
+
+/// The renderer that new answers are written by.
+pub const CURRENT: u8 = 1;
+
+/// The body that renderer `settled.renderer` writes; `None` if this release does not know it.
+pub fn render(settled: &SettledCreate) -> Option<Vec<u8>> {
+    match settled.renderer {
+        1 => Some(render_v1(settled)),
+        _ => None,
+    }
+}
+
+#[derive(Serialize)]
+struct CreatedLinkV1<'a> {
+    id: String,
+    short_url: &'a str,
+    destination_url: &'a str,
+    created_at: String,
+    credits_charged: i64,
+    credits_balance: i64,
+}
+
+fn render_v1(settled: &SettledCreate) -> Vec<u8> {
+    serde_json::to_vec(&CreatedLinkV1 {
+        id: settled.link.link_id.to_string(),
+        short_url: &settled.link.short_url,
+        destination_url: &settled.link.destination_url,
+        created_at: timestamp::format(settled.created_at),
+        credits_charged: settled.charge.amount,
+        credits_balance: settled.charge.balance_after,
+    })
+    .expect("strings and integers can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::{event::Event, link::LinkEvent};
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn renderer_1_writes_these_bytes_for_ever() {
+        let golden = |name: &str, payload: &str| Event::from_stored(name, 1, payload).unwrap();
+        let link = golden(
+            "LinkCreated",
+            include_str!("../../core/tests/events/LinkCreated.v1.json"),
+        );
+        let charge = include_str!("../../core/tests/events/CreditsCharged.v1.json");
+        let Event::Link(LinkEvent::Created(link)) = link else {
+            panic!("not a link's event")
+        };
+        let settled = SettledCreate {
+            fingerprint: [0; 32],
+            link,
+            charge: serde_json::from_str(charge).unwrap(),
+            created_at: datetime!(2026-11-20 09:51:00.123 UTC),
+            renderer: 1,
+            position: 2,
+        };
+        let body = String::from_utf8(render(&settled).unwrap()).unwrap();
+        assert_eq!(
+            body,
+            include_str!("../tests/created_link.v1.json").trim_end()
+        );
+        assert!(
+            render(&SettledCreate {
+                renderer: 2,
+                ..settled
+            })
+            .is_none()
+        );
+    }
+}

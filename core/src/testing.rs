@@ -1,0 +1,287 @@
+//! Real servers, a clock that stands still, and shortcuts to a given state, for tests.
+//!
+//! A test binary has one Postgres server, each test a database of its own, cloned from one that
+//! is migrated once.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
+use time::{OffsetDateTime, macros::datetime};
+use tokio::sync::OnceCell;
+
+use crate::{
+    api_key::{ApiKey, Scope},
+    batch::{Batch, IdempotencyKey, KeyedCreate, LinkDraft, Outcome, SettledCreate, Stamp, Terms},
+    clock::{Clock, SystemClock, new_uuid},
+    cloud_event::TOPIC,
+    envelope::Metadata,
+    event_store::{
+        self, SessionKind, accounts,
+        api_keys::{self, NewKey},
+        append,
+        slugs::{self, Reservation},
+    },
+    id::{AccountId, EventId, KeyId, LinkId},
+    link::{Destination, OwnHosts, Slug},
+    migrations,
+    postgres_server::temporary::TemporaryPostgres,
+    shard::{SHARD_COUNT, Shard},
+};
+
+/// How long a condition may take to come true before a test fails.
+const DEADLINE: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const TEMPLATE: &str = "linkledger_template";
+
+static SERVER: OnceCell<TemporaryPostgres> = OnceCell::const_new();
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+
+/// A migrated database of a test's own.
+pub struct TestDatabase {
+    url: String,
+    pool: PgPool,
+}
+
+impl TestDatabase {
+    /// Clones a fresh database.
+    pub async fn create() -> Self {
+        let server = SERVER.get_or_init(start_server).await;
+        let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
+        execute(&server.url("postgres"), statement).await;
+        let url = server.url(&name);
+        let pool = event_store::pool(&url, SessionKind::Reader, 5).expect("a valid address");
+        Self { url, pool }
+    }
+
+    /// Its address, with the rights of its owner.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sessions on it.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
+async fn start_server() -> TemporaryPostgres {
+    let server = TemporaryPostgres::start()
+        .await
+        .expect("a Postgres server for tests");
+    execute(
+        &server.url("postgres"),
+        format!("CREATE DATABASE {TEMPLATE}"),
+    )
+    .await;
+    let url = server.url(TEMPLATE);
+    let pool = event_store::pool(&url, SessionKind::Migration, 1).expect("a valid address");
+    migrations::run(&pool).await.expect("the migrations run");
+    pool.close().await;
+    server
+}
+
+async fn execute(url: &str, statement: String) {
+    let mut connection = PgConnection::connect(url)
+        .await
+        .expect("the test server answers");
+    sqlx::query(AssertSqlSafe(statement))
+        .execute(&mut connection)
+        .await
+        .expect("it is allowed");
+    connection.close().await.expect("the session ends");
+}
+
+/// A Kafka broker in this process, with the topic of the event stream.
+pub struct TestBroker(MockCluster<'static, DefaultProducerContext>);
+
+impl TestBroker {
+    /// Starts a broker.
+    pub fn start() -> Self {
+        let cluster = MockCluster::new(1).expect("a broker starts");
+        cluster
+            .create_topic(TOPIC, i32::from(SHARD_COUNT), 1)
+            .expect("a topic is created");
+        Self(cluster)
+    }
+
+    /// Where clients reach it.
+    pub fn bootstrap_servers(&self) -> String {
+        self.0.bootstrap_servers()
+    }
+
+    /// The broker itself, for faults.
+    pub fn cluster(&self) -> &MockCluster<'static, DefaultProducerContext> {
+        &self.0
+    }
+}
+
+/// A clock that moves only when told to.
+#[derive(Debug)]
+pub struct FixedClock(Mutex<OffsetDateTime>);
+
+impl Default for FixedClock {
+    fn default() -> Self {
+        Self(Mutex::new(datetime!(2026-11-20 09:51:00 UTC)))
+    }
+}
+
+impl FixedClock {
+    /// Lets time pass.
+    pub fn advance(&self, time: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += time;
+    }
+}
+
+impl Clock for FixedClock {
+    fn now(&self) -> OffsetDateTime {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks until there is an answer, and returns it.
+///
+/// # Panics
+/// When there is none within [`DEADLINE`]; `what` says what was waited for.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    panic!("not within {DEADLINE:?}: {what}");
+}
+
+/// An account with that balance. The balance has no event: it is there from the start.
+pub async fn account(pool: &PgPool, balance: i64) -> AccountId {
+    let now = SystemClock.now();
+    let account_id = AccountId::from_uuid(new_uuid(now));
+    accounts::create(pool, account_id, "test", now)
+        .await
+        .expect("an account is created");
+    sqlx::query("UPDATE event_store.accounts SET balance = $2 WHERE account_id = $1")
+        .bind(account_id.uuid())
+        .bind(balance)
+        .execute(pool)
+        .await
+        .expect("the balance is set");
+    account_id
+}
+
+/// A key of the account.
+pub async fn api_key(pool: &PgPool, account_id: AccountId, scopes: &[Scope]) -> ApiKey {
+    let now = SystemClock.now();
+    let secret = ApiKey::generate();
+    let key = NewKey {
+        key_id: KeyId::from_uuid(new_uuid(now)),
+        account_id,
+        secret: &secret,
+        name: "test",
+        scopes,
+        expires_at: None,
+        created_at: now,
+    };
+    api_keys::insert(pool, &key).await.expect("a key is issued");
+    secret
+}
+
+/// Appends a link for each slug and destination to the event store, one charge each.
+pub async fn append_links(
+    pool: &PgPool,
+    account_id: AccountId,
+    links: &[(&str, &str)],
+) -> Vec<SettledCreate> {
+    let mut tx = pool.begin().await.expect("a transaction begins");
+    let credits = accounts::lock_in_tx(&mut tx, &[account_id])
+        .await
+        .expect("it is locked");
+    let creates: Vec<KeyedCreate> = links
+        .iter()
+        .map(|(slug, destination)| create(account_id, slug, destination))
+        .collect();
+    let stamps: Vec<Stamp> = links.iter().map(|_| stamp()).collect();
+    let reservations: Vec<Reservation> = creates
+        .iter()
+        .zip(&stamps)
+        .map(|(create, stamp)| Reservation {
+            slug: create
+                .body
+                .clone()
+                .ok()
+                .and_then(|it| it.slug)
+                .expect("a slug is given"),
+            shard: Shard::of(account_id),
+            link_id: stamp.link_id,
+        })
+        .collect();
+    let free = slugs::reserve_in_tx(&mut tx, &reservations)
+        .await
+        .expect("slugs are reserved");
+    let terms = Terms {
+        link_price: 1,
+        short_base_url: "http://127.0.0.1:8081".to_owned(),
+    };
+    let mut batch = Batch::new(&terms, 1, credits, HashMap::new(), free);
+    for (create, stamp) in creates.iter().zip(&stamps) {
+        let outcome = batch.decide(create, stamp);
+        assert!(matches!(outcome, Outcome::Accepted(_)), "{outcome:?}");
+    }
+    let mut decided = batch.finish();
+    let events: Vec<_> = decided
+        .accepted
+        .iter()
+        .flat_map(|it| it.events.clone())
+        .collect();
+    let positions = append::append_in_tx(&mut tx, &events, &decided.credits).await;
+    tx.commit().await.expect("it is committed");
+    for (accepted, positions) in decided
+        .accepted
+        .iter_mut()
+        .zip(positions.expect("events are appended").chunks_exact(2))
+    {
+        accepted.settled.position = positions[1];
+    }
+    decided
+        .accepted
+        .into_iter()
+        .map(|accepted| accepted.settled)
+        .collect()
+}
+
+fn create(account_id: AccountId, slug: &str, destination: &str) -> KeyedCreate {
+    KeyedCreate {
+        account_id,
+        key: IdempotencyKey(new_uuid(SystemClock.now())),
+        fingerprint: [0; 32],
+        body: Ok(LinkDraft {
+            slug: Some(Slug::parse(slug).expect("a valid slug")),
+            destination: Destination::parse(destination, &OwnHosts::default())
+                .expect("a valid destination"),
+        }),
+        metadata: Metadata::default(),
+    }
+}
+
+fn stamp() -> Stamp {
+    let now = SystemClock.now();
+    Stamp {
+        now,
+        link_id: LinkId::from_uuid(new_uuid(now)),
+        event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
+        generated_slug: Slug::generate(),
+    }
+}
