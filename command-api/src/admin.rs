@@ -67,8 +67,12 @@ struct Migrated {
 }
 
 async fn migrate(options: &Options) -> anyhow::Result<()> {
-    let pool = event_store::pool(&options.database.database_url, SessionKind::Migration, 1)
-        .context("the database address can't be read")?;
+    let pool = event_store::pool(
+        options.database.database_url.reveal(),
+        SessionKind::Migration,
+        1,
+    )
+    .context("the database address can't be read")?;
     connect(&pool).await?;
     migrations::run(&pool).await?;
     print(
@@ -81,7 +85,7 @@ async fn migrate(options: &Options) -> anyhow::Result<()> {
 impl Options {
     /// A pool on a database that is reachable and up to date.
     pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
-        let url = &self.database.database_url;
+        let url = self.database.database_url.reveal();
         let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)
             .context("the database address can't be read")?;
         connect(&pool).await?;

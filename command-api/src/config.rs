@@ -1,23 +1,19 @@
 //! The settings of command-api: each is a flag, an environment variable and a line of `--help`.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
-use linkledger_core::telemetry::LogFormat;
-use url::Url;
+use linkledger_core::{
+    config::{BaseUrl, Secret},
+    telemetry::LogFormat,
+};
 
 /// How to reach the event store.
-#[derive(Clone, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct DatabaseConfig {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: String,
-}
-
-impl fmt::Debug for DatabaseConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DatabaseConfig(…)")
-    }
+    pub database_url: Secret,
 }
 
 /// What the service does.
@@ -30,10 +26,10 @@ pub struct Config {
     pub kafka_brokers: String,
     /// Address under which clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
-    pub base_url: Url,
+    pub base_url: BaseUrl,
     /// Address under which short links are served.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
-    pub short_base_url: Url,
+    pub short_base_url: BaseUrl,
     /// Price of a link, in credits.
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
           value_parser = clap::value_parser!(i64).range(0..))]
@@ -66,21 +62,6 @@ pub struct ListenConfig {
     /// How log lines are written.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
-}
-
-impl Config {
-    /// Start of every short address, without a slash at its end.
-    pub(crate) fn short_base(&self) -> String {
-        self.short_base_url
-            .as_str()
-            .trim_end_matches('/')
-            .to_owned()
-    }
-
-    /// Start of every address of the API, without a slash at its end.
-    pub(crate) fn base(&self) -> String {
-        self.base_url.as_str().trim_end_matches('/').to_owned()
-    }
 }
 
 /// How long an operator's command waits for the database before it gives up.

@@ -61,7 +61,7 @@ pub async fn start(
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<CommandApi> {
-    let url = &config.database.database_url;
+    let url = config.database.database_url.reveal();
     let connections_max = u32::from(config.writers) + 2;
     let writers = event_store::pool(url, SessionKind::Writer, connections_max)?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
@@ -75,7 +75,7 @@ pub async fn start(
         pool: writers.clone(),
         terms: Terms {
             link_price: config.link_price,
-            short_base_url: config.short_base(),
+            short_base_url: config.short_base_url.as_str().to_owned(),
         },
         clock: Arc::clone(&clock),
         appended: Arc::clone(&appended),
@@ -90,7 +90,7 @@ pub async fn start(
     let relay = Relay::new(readers.clone(), publisher, owner, appended, log_epoch);
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
-    let own_hosts = OwnHosts::of([&config.base_url, &config.short_base_url]);
+    let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
     let state = AppState {
         queue,
         own_hosts: Arc::new(own_hosts),
@@ -100,7 +100,7 @@ pub async fn start(
         pool: readers,
         clock,
         rate_limit: config.rate_limit,
-        base_url: config.base().into(),
+        base_url: config.base_url.as_str().into(),
     };
     let readiness = Readiness::default();
     readiness.set_ready();

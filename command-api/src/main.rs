@@ -53,16 +53,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(config: Config, listen_at: ListenConfig) -> anyhow::Result<()> {
-    telemetry::init(listen_at.log_format, "info")?;
-    let api = listen(listen_at.api_listen).await?;
-    let internal = listen(listen_at.internal_listen).await?;
-    let listeners = Listeners { api, internal };
-    serve(
-        config,
-        Arc::new(SystemClock),
-        listeners,
-        CancellationToken::new(),
-    )
-    .await
+async fn run(arguments: Serve) -> anyhow::Result<()> {
+    telemetry::init(arguments.listen.log_format, "info")?;
+    let listeners = Listeners {
+        api: listen(arguments.listen.api_listen).await?,
+        internal: listen(arguments.listen.internal_listen).await?,
+    };
+    let clock = Arc::new(SystemClock);
+    serve(arguments.config, clock, listeners, CancellationToken::new()).await
 }

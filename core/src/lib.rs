@@ -3,6 +3,7 @@ pub mod api_key;
 pub mod batch;
 pub mod clock;
 pub mod cloud_event;
+pub mod config;
 pub mod consistency;
 pub mod credits;
 pub mod envelope;

@@ -90,7 +90,8 @@ pub struct IssuedKey {
 pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
         Command::Issue { request, options } => {
-            let key = issue(&options.pool().await?, clock, &request).await?;
+            let secret = ApiKey::generate();
+            let key = issue(&options.pool().await?, clock, &request, &secret).await?;
             let text = format!(
                 "Issued {} for {}. Keep the key, it is not shown again:\n{}",
                 key.key_id, key.account_id, key.api_key
@@ -138,7 +139,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
     }
 }
 
-/// Issues a key.
+/// Issues a key with the given secret.
 ///
 /// # Errors
 /// When the account does not exist or the database does not answer.
@@ -146,14 +147,14 @@ pub async fn issue(
     pool: &PgPool,
     clock: &dyn Clock,
     request: &IssueKey,
+    secret: &ApiKey,
 ) -> anyhow::Result<IssuedKey> {
     let now = clock.now();
-    let secret = ApiKey::generate();
     let key_id = KeyId::from_uuid(new_uuid(now));
     let new_key = NewKey {
         key_id,
         account_id: request.account,
-        secret: &secret,
+        secret,
         name: &request.name,
         scopes: &request.scopes,
         expires_at: request.expires_at,
@@ -206,7 +207,7 @@ async fn rotate(
         name: old.name,
         expires_at: old.expires_at,
     };
-    let new = issue(pool, clock, &request).await?;
+    let new = issue(pool, clock, &request, &ApiKey::generate()).await?;
     let revoked_at = revoke(pool, key_id, clock.now() + overlap).await?;
     Ok((new, revoked_at))
 }

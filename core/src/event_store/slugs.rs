@@ -2,10 +2,14 @@
 
 use std::collections::HashSet;
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::{id::LinkId, link::Slug, shard::Shard};
+use crate::{
+    id::LinkId,
+    link::Slug,
+    shard::{Position, Shard},
+};
 
 /// A slug that a batch asks for, and for which link.
 #[derive(Debug, Clone)]
@@ -95,4 +99,43 @@ pub async fn settle_in_tx(
         .await?;
     }
     Ok(())
+}
+
+/// The link that has a slug, by its place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlugHolder {
+    /// The shard of the link.
+    pub shard: Shard,
+    /// Where the link was created.
+    pub created_at: Position,
+}
+
+/// Who has the slug; `None` if it is free.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
+    let row = sqlx::query!(
+        r#"
+        SELECT shard, (
+            -- Not a join: planned on empty tables, that would walk all links of the shard.
+            SELECT position FROM event_store.events
+            WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
+        ) AS "position!"
+        FROM event_store.slugs AS s
+        WHERE slug_folded = $1
+        "#,
+        slug.folded()
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(|row| {
+        let shard = Shard::new(row.shard.into())
+            .ok_or_else(|| sqlx::Error::Decode(format!("no shard {}", row.shard).into()))?;
+        Ok(SlugHolder {
+            shard,
+            created_at: row.position,
+        })
+    })
+    .transpose()
 }

@@ -1,0 +1,105 @@
+//! Kinds of settings that several services have.
+
+use std::{convert::Infallible, fmt, str::FromStr};
+
+use url::Url;
+
+/// A setting that must not be shown.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for its one use.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl FromStr for Secret {
+    /// Whether a secret can be used is found out later: an error of the command line shows it.
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What public addresses start with: scheme, host, perhaps a path, without the last slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl(Url);
+
+/// The address can't be the start of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an http or https address without query and fragment")]
+pub struct InvalidBaseUrl;
+
+impl BaseUrl {
+    /// The text to put a path behind.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str().trim_end_matches('/')
+    }
+
+    /// The whole address.
+    pub fn url(&self) -> &Url {
+        &self.0
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = InvalidBaseUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
+        let url: Url = text.parse().map_err(|_| InvalidBaseUrl)?;
+        let is_usable = matches!(url.scheme(), "http" | "https")
+            && url.query().is_none()
+            && url.fragment().is_none();
+        if is_usable {
+            Ok(Self(url))
+        } else {
+            Err(InvalidBaseUrl)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_address_ends_without_a_slash() {
+        for (text, kept) in [
+            ("http://127.0.0.1:8080", Some("http://127.0.0.1:8080")),
+            ("https://api.example.com/", Some("https://api.example.com")),
+            (
+                "https://example.com/links/",
+                Some("https://example.com/links"),
+            ),
+            ("example.com", None),
+            ("ftp://example.com", None),
+            ("https://example.com?x=1", None),
+            ("https://example.com/#x", None),
+            ("", None),
+        ] {
+            let parsed: Option<BaseUrl> = text.parse().ok();
+            assert_eq!(parsed.as_ref().map(BaseUrl::as_str), kept, "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_output_does_not_show_secrets() {
+        let secret: Secret = "postgres://user:password@host/".parse().unwrap();
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+}
