@@ -285,3 +285,11 @@ fn stamp() -> Stamp {
         generated_slug: Slug::generate(),
     }
 }
+
+/// Runs something beside the test.
+#[expect(clippy::disallowed_methods, reason = "a test awaits what it starts")]
+pub fn in_background<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}

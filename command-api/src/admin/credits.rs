@@ -25,7 +25,7 @@ pub enum Command {
     /// Add credits to an account. With the same --idempotency-key it adds them once.
     Grant {
         #[command(flatten)]
-        request: Grant,
+        request: GrantRequest,
         #[command(flatten)]
         options: Options,
     },
@@ -33,7 +33,7 @@ pub enum Command {
 
 /// A grant that is asked for.
 #[derive(Debug, Clone, Args)]
-pub struct Grant {
+pub struct GrantRequest {
     /// The account: acc_….
     #[arg(long)]
     pub account: AccountId,
@@ -87,8 +87,8 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// # Errors
 /// When the account does not exist, the key was used for another grant, the balance would be too
 /// large, or the database does not answer.
-pub async fn grant(pool: &PgPool, clock: &dyn Clock, request: &Grant) -> anyhow::Result<Granted> {
-    let Grant {
+pub async fn grant(pool: &PgPool, clock: &dyn Clock, request: &GrantRequest) -> anyhow::Result<Granted> {
+    let GrantRequest {
         account: account_id,
         amount,
         ref reason,
@@ -144,7 +144,7 @@ pub async fn grant(pool: &PgPool, clock: &dyn Clock, request: &Grant) -> anyhow:
     Ok(granted(&event, false))
 }
 
-fn mark(request: &Grant, idempotency_key: &str) -> anyhow::Result<IdempotencyMark> {
+fn mark(request: &GrantRequest, idempotency_key: &str) -> anyhow::Result<IdempotencyMark> {
     let body = json!({ "amount": request.amount, "reason": request.reason }).to_string();
     let fingerprint = JsonObject::parse(body.as_bytes())?.fingerprint();
     Ok(IdempotencyMark {

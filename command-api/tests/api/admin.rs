@@ -1,0 +1,275 @@
+//! The operator's commands, as an operator runs them.
+
+use std::process::{Command, Output};
+
+use linkledger_core::{
+    api_key::ApiKey,
+    event_store::api_keys,
+    testing::{self, TestDatabase},
+};
+use serde_json::Value;
+
+use crate::support::{TestApp, create, destination, fresh_key, send};
+
+fn run(url: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .output()
+        .expect("the command runs")
+}
+
+fn json(url: &str, arguments: &[&str]) -> Value {
+    let output = run(url, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("one JSON value")
+}
+
+fn error(url: &str, arguments: &[&str], exit_code: i32) -> String {
+    let output = run(url, arguments);
+    assert_eq!(output.status.code(), Some(exit_code), "{output:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a string")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_nothing_to_a_key_that_creates_links() {
+    let app = TestApp::start().await;
+    let url = app.database.url();
+    json(url, &["migrate"]);
+    let account = json(url, &["account", "create", "--name", "Acme"]);
+    let account = text(&account["account_id"]);
+    let grant = [
+        "credits",
+        "grant",
+        "--account",
+        account,
+        "--amount",
+        "5",
+        "--reason",
+        "invoice 7",
+    ];
+    assert_eq!(json(url, &grant)["balance"], 5);
+    let issue = [
+        "key",
+        "issue",
+        "--account",
+        account,
+        "--scope",
+        "link:links.write",
+    ];
+    let issued = json(url, &issue);
+    let key = ApiKey::parse(text(&issued["api_key"])).unwrap();
+
+    let created = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    assert_eq!(created.status, 201);
+    assert_eq!(created.json()["credits_balance"], 4);
+}
+
+#[tokio::test]
+async fn a_grant_with_a_key_is_made_once() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 0).await.to_string();
+    let grant = |amount: &str| {
+        [
+            "credits",
+            "grant",
+            "--account",
+            &account_id,
+            "--amount",
+            amount,
+            "--reason",
+            "invoice 7",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["--idempotency-key", "invoice-7"].map(str::to_owned))
+        .collect::<Vec<_>>()
+    };
+    let arguments = grant("5");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let first = json(database.url(), &arguments);
+    let again = json(database.url(), &arguments);
+    assert_eq!(
+        (&first["balance"], &first["replayed"]),
+        (&5.into(), &false.into())
+    );
+    assert_eq!(
+        (&again["balance"], &again["replayed"]),
+        (&5.into(), &true.into())
+    );
+    let other = grant("6");
+    let other: Vec<&str> = other.iter().map(String::as_str).collect();
+    let message = error(database.url(), &other, 1);
+    assert_eq!(
+        message,
+        "error: this idempotency key was used for another grant; use a new one\n"
+    );
+    let events: (i64,) = sqlx::query_as("SELECT count(*) FROM event_store.events")
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(events.0, 1);
+}
+
+#[tokio::test]
+async fn rotation_overlaps_and_revocation_does_not() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let account_id = testing::account(database.pool(), 0).await.to_string();
+    let issue = [
+        "key",
+        "issue",
+        "--account",
+        &account_id,
+        "--scope",
+        "link:links.read",
+    ];
+    let old = json(url, &issue);
+    let old_id = text(&old["key_id"]);
+    let rotated = json(url, &["key", "rotate", old_id, "--overlap-hours", "1"]);
+    let new = ApiKey::parse(text(&rotated["new"]["api_key"])).unwrap();
+    assert_eq!(rotated["new"]["scopes"], old["scopes"]);
+    let old_key = ApiKey::parse(text(&old["api_key"])).unwrap();
+    let stored = api_keys::find(database.pool(), &old_key)
+        .await
+        .unwrap()
+        .unwrap();
+    let ends = stored.revoked_at.unwrap();
+    assert!(ends > time::OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000));
+
+    // A later end never replaces an earlier one.
+    json(url, &["key", "revoke", old_id]);
+    let revoked = api_keys::find(database.pool(), &old_key)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(revoked.revoked_at.unwrap() < ends);
+    let message = error(url, &["key", "rotate", old_id], 1);
+    assert!(message.contains("is revoked already"), "{message}");
+
+    let listed = json(url, &["key", "list", "--account", &account_id]);
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert!(!listed.to_string().contains(new.reveal()));
+    let table = run(url, &["key", "list", "--account", &account_id]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(table.contains(new.shown_prefix()) && !table.contains(new.reveal()));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let (nobody, no_key) = (
+        "acc_01h455vb4pex5vsknk084sn02q",
+        "key_01h455vb4pex5vsknk084sn02q",
+    );
+    let issue = [
+        "key",
+        "issue",
+        "--account",
+        nobody,
+        "--scope",
+        "link:links.read",
+    ];
+    assert_eq!(
+        error(url, &issue, 1),
+        format!("error: there is no account {nobody}\n")
+    );
+    let grant = [
+        "credits",
+        "grant",
+        "--account",
+        nobody,
+        "--amount",
+        "1",
+        "--reason",
+        "x",
+    ];
+    assert_eq!(
+        error(url, &grant, 1),
+        format!("error: there is no account {nobody}\n")
+    );
+    let revoke = ["key", "revoke", no_key];
+    assert_eq!(
+        error(url, &revoke, 1),
+        format!("error: there is no key {no_key}\n")
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_command_line_says_what_would_be_right() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let account = "acc_01h455vb4pex5vsknk084sn02q";
+    for (arguments, part) in [
+        (
+            &["key", "issue", "--account", account, "--scope", "all"] as &[&str],
+            "link:links.write",
+        ),
+        (
+            &[
+                "key",
+                "issue",
+                "--account",
+                "acme",
+                "--scope",
+                "link:links.read",
+            ],
+            "identifier",
+        ),
+        (
+            &[
+                "credits",
+                "grant",
+                "--account",
+                account,
+                "--amount",
+                "0",
+                "--reason",
+                "x",
+            ],
+            "0",
+        ),
+        (
+            &["account", "create", "--name", "  "],
+            "1 to 200 characters",
+        ),
+        (&["key", "revoke"], "Usage"),
+    ] {
+        let message = error(url, arguments, 2);
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_or_not_ready_is_one_line() {
+    let unreachable = "postgres://nobody@127.0.0.1:1/none";
+    let message = error(unreachable, &["account", "create", "--name", "x"], 1);
+    assert!(
+        message.starts_with("error: can't connect to the database: "),
+        "{message}"
+    );
+    assert_eq!(message.lines().count(), 1, "{message}");
+
+    let database = TestDatabase::create().await;
+    let mut tx = database.pool().begin().await.unwrap();
+    sqlx::query(
+        "DELETE FROM read_model._sqlx_migrations WHERE version = (
+             SELECT max(version) FROM read_model._sqlx_migrations)",
+    )
+    .execute(&mut *tx)
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let message = error(database.url(), &["account", "create", "--name", "x"], 1);
+    assert!(
+        message.contains("is pending; run `command-api migrate`"),
+        "{message}"
+    );
+}

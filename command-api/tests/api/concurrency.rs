@@ -1,0 +1,234 @@
+use std::collections::HashSet;
+
+use futures::future::join_all;
+use linkledger_core::testing;
+use serde_json::json;
+
+use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
+
+const REQUESTS: usize = 200;
+
+fn with_status(answers: &[Answer], status: u16) -> Vec<&Answer> {
+    answers
+        .iter()
+        .filter(|answer| answer.status == status)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_one_key_have_one_effect_and_one_answer() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(1_000).await;
+    let idempotency_key = fresh_key();
+    let requests =
+        (0..REQUESTS).map(|_| send(&app.router, create(&key, idempotency_key, &destination())));
+    let answers = join_all(requests).await;
+
+    assert_eq!(with_status(&answers, 201).len(), REQUESTS);
+    let bodies: HashSet<_> = answers.iter().map(|answer| answer.body.clone()).collect();
+    assert_eq!(bodies.len(), 1);
+    let firsts = answers
+        .iter()
+        .filter(|answer| !answer.headers.contains_key("idempotent-replayed"));
+    assert_eq!(firsts.count(), 1);
+    assert_eq!(app.balance(account_id).await, 999);
+    assert_eq!(app.count("LinkCreated").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_one_key_but_two_bodies_have_one_effect() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(1_000).await;
+    let idempotency_key = fresh_key();
+    let requests = (0..REQUESTS).map(|n| {
+        let body = link(if n % 2 == 0 { "spring" } else { "summer" });
+        send(&app.router, create(&key, idempotency_key, &body))
+    });
+    let answers = join_all(requests).await;
+    assert_eq!(with_status(&answers, 201).len(), REQUESTS / 2);
+    let refused = with_status(&answers, 422);
+    assert_eq!(refused.len(), REQUESTS / 2);
+    assert!(
+        refused
+            .iter()
+            .all(|answer| answer.problem() == "idempotency_key_reused")
+    );
+    assert_eq!(app.balance(account_id).await, 999);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_slug_goes_to_one_of_many_and_the_others_pay_nothing() {
+    let app = TestApp::start().await;
+    let (first_id, first) = app.account(1_000).await;
+    let (second_id, second) = app.account(1_000).await;
+    let requests = (0..REQUESTS).map(|n| {
+        let key = if n % 2 == 0 { &first } else { &second };
+        send(&app.router, create(key, fresh_key(), &link("spring")))
+    });
+    let answers = join_all(requests).await;
+    assert_eq!(with_status(&answers, 201).len(), 1);
+    assert_eq!(with_status(&answers, 409).len(), REQUESTS - 1);
+    assert_eq!(
+        app.balance(first_id).await + app.balance(second_id).await,
+        1_999
+    );
+    let slug_of_link: (i64,) = sqlx::query_as(
+        "SELECT count(*) FROM event_store.slugs AS s
+         JOIN event_store.events AS e ON e.stream_id = s.link_id AND e.shard = s.shard",
+    )
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(slug_of_link.0, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_credits_are_five_links() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(5).await;
+    let requests =
+        (0..REQUESTS).map(|_| send(&app.router, create(&key, fresh_key(), &destination())));
+    let answers = join_all(requests).await;
+    let created = with_status(&answers, 201);
+    assert_eq!(created.len(), 5);
+    assert_eq!(with_status(&answers, 402).len(), REQUESTS - 5);
+    let balances: HashSet<i64> = created
+        .iter()
+        .map(|it| it.json()["credits_balance"].as_i64().unwrap())
+        .collect();
+    assert_eq!(balances, HashSet::from([0, 1, 2, 3, 4]));
+    assert_eq!(app.balance(account_id).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_share_accounts_keys_and_slugs() {
+    let app = TestApp::start().await;
+    let (other, _tasks) = app.another().await;
+    let (account_id, key) = app.account(1_000).await;
+    let keys: Vec<_> = (0..REQUESTS / 2).map(|_| fresh_key()).collect();
+    // Each key goes to both processes at once.
+    let requests = keys.iter().enumerate().flat_map(|(n, idempotency_key)| {
+        let body = link(&format!("slug-{n}"));
+        [&app.router, &other].map(|router| send(router, create(&key, *idempotency_key, &body)))
+    });
+    let answers = join_all(requests.collect::<Vec<_>>()).await;
+    assert_eq!(
+        with_status(&answers, 201).len(),
+        REQUESTS,
+        "{:?}",
+        answers.last()
+    );
+    for pair in answers.chunks_exact(2) {
+        assert_eq!(pair[0].body, pair[1].body);
+    }
+    let expected = 1_000 - i64::try_from(REQUESTS / 2).unwrap();
+    assert_eq!(app.balance(account_id).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_any_mix_of_requests_the_log_is_sound() {
+    let app = TestApp::start().await;
+    let (other, _tasks) = app.another().await;
+    let mut accounts = Vec::new();
+    for balance in [0, 3, 20, 1_000] {
+        accounts.push((app.account(balance).await, balance));
+    }
+    let keys: Vec<_> = (0..40).map(|_| fresh_key()).collect();
+    let requests = (0..600_usize).map(|n| {
+        // A mix without a pattern that all of these share, and the same in every run.
+        let mixed = n.wrapping_mul(2_654_435_761) >> 7;
+        let ((_, key), _) = &accounts[mixed % accounts.len()];
+        let body = match mixed % 5 {
+            0 => destination(),
+            1 => json!({ "destination_url": "ftp://example.com/" }),
+            _ => link(&format!("slug-{}", mixed % 90)),
+        };
+        let router = if mixed % 3 == 0 { &other } else { &app.router };
+        send(router, create(key, keys[mixed % keys.len()], &body))
+    });
+    let answers = join_all(requests.collect::<Vec<_>>()).await;
+    assert!(with_status(&answers, 500).is_empty());
+    assert!(!with_status(&answers, 201).is_empty());
+    for ((account_id, _), granted) in &accounts {
+        assert_sound(&app, *account_id, *granted).await;
+    }
+    assert_positions_have_no_gaps(&app).await;
+}
+
+/// The account's events add up to its row, version by version.
+async fn assert_sound(app: &TestApp, account_id: linkledger_core::id::AccountId, granted: i64) {
+    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+        "SELECT version, (payload->>'amount')::bigint, (payload->>'balance_after')::bigint
+         FROM event_store.events WHERE stream_id = $1 ORDER BY version",
+    )
+    .bind(account_id.uuid())
+    .fetch_all(app.database.pool())
+    .await
+    .unwrap();
+    let mut balance = granted;
+    for (expected_version, (version, amount, balance_after)) in (1..).zip(&rows) {
+        balance -= amount;
+        assert_eq!((*version, *balance_after), (expected_version, balance));
+        assert!(balance >= 0);
+    }
+    assert_eq!(app.balance(account_id).await, balance);
+    let links: (i64,) = sqlx::query_as(
+        "SELECT count(*) FROM event_store.events WHERE account_id = $1 AND type = 'LinkCreated'",
+    )
+    .bind(account_id.uuid())
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(links.0, i64::try_from(rows.len()).unwrap());
+}
+
+async fn assert_positions_have_no_gaps(app: &TestApp) {
+    let gaps: (i64,) = sqlx::query_as(
+        "SELECT count(*) FROM event_store.log_shards AS s
+         LEFT JOIN LATERAL (
+             SELECT count(*) AS events, coalesce(max(position), 0) AS last
+             FROM event_store.events AS e WHERE e.shard = s.shard
+         ) AS e ON true
+         WHERE e.events <> s.head OR e.last <> s.head",
+    )
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(gaps.0, 0);
+    // Each charge stands right after its link.
+    let unpaired: (i64,) = sqlx::query_as(
+        "SELECT count(*) FROM event_store.events AS link
+         LEFT JOIN event_store.events AS charge
+             ON charge.shard = link.shard AND charge.position = link.position + 1
+            AND charge.payload->>'link_id' = link.payload->>'link_id'
+            AND charge.type = 'CreditsCharged'
+         WHERE link.type = 'LinkCreated' AND charge.position IS NULL",
+    )
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(unpaired.0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_another_process_holds_is_waited_for() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(5).await;
+    let mut holder = app.database.pool().begin().await.unwrap();
+    linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[account_id])
+        .await
+        .unwrap();
+    let request = send(&app.router, create(&key, fresh_key(), &destination()));
+    let (answer, ()) = tokio::join!(request, async {
+        // Another account gets through meanwhile; then the holder lets go.
+        let (_, free) = app.account(5).await;
+        let answer = send(&app.router, create(&free, fresh_key(), &destination())).await;
+        assert_eq!(answer.status, 201);
+        holder.rollback().await.unwrap();
+    });
+    assert_eq!(answer.status, 201);
+    testing::eventually("both links are there", || async {
+        (app.count("LinkCreated").await == 2).then_some(())
+    })
+    .await;
+}

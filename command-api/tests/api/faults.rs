@@ -1,0 +1,111 @@
+use futures::future::join_all;
+use linkledger_core::testing::TestDatabase;
+use url::Url;
+
+use crate::{
+    proxy::{Fault, Proxy},
+    support::{TestApp, create, destination, fresh_key, link, send},
+};
+
+async fn behind_a_proxy() -> (TestApp, Proxy) {
+    let database = TestDatabase::create().await;
+    let mut url = Url::parse(database.url()).unwrap();
+    let proxy = Proxy::start(url.port().unwrap()).await;
+    url.set_port(Some(proxy.port)).unwrap();
+    let app = TestApp::start_on(database, url.as_str(), 0).await;
+    (app, proxy)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_is_found_and_answered() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (account_id, key) = app.account(10).await;
+    let idempotency_key = fresh_key();
+    proxy.break_next(Fault::AfterCommit);
+    let answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
+    assert_eq!(proxy.broken(), 1);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(app.count("LinkCreated").await, 1);
+    assert_eq!(app.balance(account_id).await, 9);
+    let again = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
+    assert_eq!(again.body, answer.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_never_arrived_is_repeated() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (account_id, key) = app.account(10).await;
+    proxy.break_next(Fault::BeforeCommit);
+    let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+    assert_eq!(proxy.broken(), 1);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(app.count("LinkCreated").await, 1);
+    assert_eq!(app.balance(account_id).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_poison_command_does_not_hurt_the_others_of_its_batch() {
+    let app = TestApp::start().await;
+    let (poisoned, poison_key) = app.account(10).await;
+    let (_, key) = app.account(100).await;
+    // The version of the account's next event is taken: its append violates a constraint.
+    assert_eq!(
+        send(
+            &app.router,
+            create(&poison_key, fresh_key(), &destination())
+        )
+        .await
+        .status,
+        201
+    );
+    sqlx::query("UPDATE event_store.accounts SET version = 0 WHERE account_id = $1")
+        .bind(poisoned.uuid())
+        .execute(app.database.pool())
+        .await
+        .unwrap();
+    let requests = (0..40).map(|n| {
+        let key = if n == 17 { &poison_key } else { &key };
+        send(&app.router, create(key, fresh_key(), &destination()))
+    });
+    let answers = join_all(requests).await;
+    for (n, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.status, if n == 17 { 500 } else { 201 }, "{n}");
+    }
+    assert_eq!(answers[17].problem(), "internal_error");
+    assert_eq!(app.count("LinkCreated").await, 40);
+    assert_eq!(app.balance(poisoned).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_database_the_answer_says_that_nothing_was_done() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (_, key) = app.account(10).await;
+    // The key is cached from here on.
+    assert_eq!(
+        send(&app.router, create(&key, fresh_key(), &destination()))
+            .await
+            .status,
+        201
+    );
+    sqlx::query("ALTER TABLE event_store.accounts RENAME TO gone")
+        .execute(app.database.pool())
+        .await
+        .unwrap();
+    let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.problem().as_str()),
+        (503, "storage_unavailable")
+    );
+    assert_eq!(answer.header("retry-after"), "1");
+    sqlx::query("ALTER TABLE event_store.gone RENAME TO accounts")
+        .execute(app.database.pool())
+        .await
+        .unwrap();
+    assert_eq!(
+        send(&app.router, create(&key, fresh_key(), &destination()))
+            .await
+            .status,
+        201
+    );
+    assert_eq!(proxy.broken(), 0);
+}

@@ -1,0 +1,15 @@
+//! command-api against a real Postgres and a real broker.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+mod admin;
+mod append_only;
+mod concurrency;
+mod create_link;
+mod faults;
+mod idempotency;
+mod order_of_checks;
+mod plans;
+mod positions;
+mod proxy;
+mod relay;
+mod support;

@@ -1,0 +1,173 @@
+//! The hot statements touch rows by key, however full the tables are. Plans are made once per
+//! session and kept: one that was made on empty tables must be as good on full ones.
+
+use linkledger_core::{
+    event_store::{
+        self, SessionKind,
+        log::{self, ReadFrom},
+    },
+    id::AccountId,
+    shard::Shard,
+    testing::{self, TestDatabase},
+};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+
+use crate::support::{TestApp, create, destination, fresh_key, send};
+
+/// Links in the store when it counts as large.
+const LARGE: i32 = 20_000;
+/// More than any create needs: a few index entries for each of its rows.
+const ENTRIES_PER_CREATE_MAX: i64 = 60;
+const CREATES: i64 = 50;
+
+/// Fills the store with links of another account, as many appends would have.
+async fn fill(database: &TestDatabase, links: i32) {
+    let account_id = testing::account(database.pool(), 0).await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "INSERT INTO event_store.events
+             (shard, position, stream_id, version, account_id, event_id, type, schema_version,
+              payload, metadata, recorded_at, idempotency_key, fingerprint)
+         SELECT shard, head + n, gen_random_uuid(), 1, '{account}', gen_random_uuid(),
+                'LinkCreated', 1, '{{}}', '{{}}', now(), 'create:' || gen_random_uuid(), '\\x00'
+         FROM event_store.log_shards, generate_series(1, {links} / 16) AS n;
+         UPDATE event_store.log_shards SET head = head + {links} / 16;
+         INSERT INTO event_store.slugs (slug_folded, slug, shard, link_id)
+         SELECT 'filled-' || n, 'filled-' || n, 0, gen_random_uuid()
+         FROM generate_series(1, {links}) AS n
+         ON CONFLICT DO NOTHING",
+        account = account_id.uuid(),
+    )))
+    .execute(database.pool())
+    .await
+    .unwrap();
+}
+
+/// Rows that were read without an index, and index entries that were read, of the event store.
+async fn reads(database: &TestDatabase) -> (i64, i64) {
+    sqlx::query_as(
+        "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
+             (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid)
+         ), 0)::bigint
+         FROM pg_stat_user_tables AS t
+         WHERE schemaname = 'event_store' AND (relname LIKE 'events%' OR relname = 'slugs')",
+    )
+    .fetch_one(database.pool())
+    .await
+    .unwrap()
+}
+
+/// Sessions whose end can be waited for.
+fn measured(database: &TestDatabase, kind: SessionKind) -> PgPool {
+    let options = event_store::session_options(database.url(), kind).unwrap();
+    PgPoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options.application_name("measured"))
+}
+
+/// What the work reads, once its sessions have ended and told.
+async fn reads_of(database: &TestDatabase, work: impl AsyncFnOnce(PgPool)) -> (i64, i64) {
+    let before = reads(database).await;
+    let pool = measured(database, SessionKind::Writer);
+    work(pool.clone()).await;
+    end(database, &pool).await;
+    let after = reads(database).await;
+    (after.0 - before.0, after.1 - before.1)
+}
+
+async fn end(database: &TestDatabase, pool: &PgPool) {
+    pool.close().await;
+    testing::eventually("the sessions have ended", || async {
+        let sessions: (i64,) = sqlx::query_as(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'measured'",
+        )
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+        (sessions.0 == 0).then_some(())
+    })
+    .await;
+}
+
+async fn append(pool: PgPool, account_id: AccountId, name: &str) {
+    for n in 0..CREATES {
+        let slug = format!("{name}-{n}");
+        testing::append_links(&pool, account_id, &[(&slug, "https://example.com")]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_append_reads_by_key_on_an_empty_a_small_and_a_large_store() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 1_000).await;
+    for (name, links) in [("empty", 0), ("small", 320), ("large", LARGE)] {
+        fill(&database, links).await;
+        let (scanned, entries) =
+            reads_of(&database, async |pool| append(pool, account_id, name).await).await;
+        assert_eq!(scanned, 0, "{name}");
+        assert!(
+            entries < CREATES * ENTRIES_PER_CREATE_MAX,
+            "{name}: {entries}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn reading_on_reads_no_more_than_what_is_new() {
+    let database = TestDatabase::create().await;
+    let from = |after: &[i64; 16]| -> Vec<ReadFrom> {
+        Shard::all()
+            .map(|shard| ReadFrom {
+                shard,
+                after: after[shard.index()],
+            })
+            .collect()
+    };
+    let before = reads(&database).await;
+    let pool = measured(&database, SessionKind::Reader);
+    // The plan is made while the store is empty, and kept.
+    log::read_after(&pool, &from(&[0; 16]), 100).await.unwrap();
+    fill(&database, LARGE).await;
+    let heads = log::heads(&pool).await.unwrap();
+    let account_id = testing::account(database.pool(), 1_000).await;
+    testing::append_links(
+        database.pool(),
+        account_id,
+        &[("new", "https://example.com")],
+    )
+    .await;
+    let events = log::read_after(&pool, &from(&heads), 100).await.unwrap();
+    assert_eq!(events.len(), 2);
+    end(&database, &pool).await;
+    let after = reads(&database).await;
+    assert_eq!(after.0 - before.0, 0);
+    assert!(after.1 - before.1 < 200, "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_itself_scans_nothing_when_the_store_grows_under_it() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1_000).await;
+    let creates = async || {
+        for _ in 0..CREATES {
+            let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+            assert_eq!(answer.status, 201);
+        }
+    };
+    creates().await;
+    fill(&app.database, LARGE).await;
+    let scanned_before = reads(&app.database).await.0;
+    creates().await;
+    // Its sessions live on: what they read is told while they are idle.
+    testing::eventually("the reads of the creates are told", || async {
+        let told: (i64,) = sqlx::query_as(
+            "SELECT sum(n_tup_ins)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'events_%'",
+        )
+        .fetch_one(app.database.pool())
+        .await
+        .unwrap();
+        (told.0 >= 4 * CREATES + i64::from(LARGE)).then_some(())
+    })
+    .await;
+    assert_eq!(reads(&app.database).await.0 - scanned_before, 0);
+}

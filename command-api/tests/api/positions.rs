@@ -1,0 +1,176 @@
+//! Positions are made in the append's transaction: in order of commit, without gaps.
+
+use std::collections::HashMap;
+
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    credits::{Credits, CreditsEvent, CreditsGranted},
+    envelope::{Metadata, NewEvent},
+    event::Event,
+    event_store::{
+        self, SessionKind, accounts, append,
+        log::{self, ReadFrom},
+    },
+    id::{AccountId, EventId},
+    shard::Shard,
+    testing::{self, TestDatabase},
+};
+use sqlx::PgConnection;
+
+/// Two accounts whose events go to the same shard.
+async fn neighbours(database: &TestDatabase) -> [AccountId; 2] {
+    let first = testing::account(database.pool(), 0).await;
+    loop {
+        let second = testing::account(database.pool(), 0).await;
+        if Shard::of(second) == Shard::of(first) {
+            return [first, second];
+        }
+    }
+}
+
+/// Appends a grant, up to but without the commit.
+async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Result<i64> {
+    let locked = accounts::lock_in_tx(tx, &[account_id]).await?;
+    let before = locked[&account_id];
+    let after = Credits {
+        balance: before.balance + 1,
+        version: before.version + 1,
+    };
+    let now = SystemClock.now();
+    let event = NewEvent {
+        event_id: EventId::from_uuid(new_uuid(now)),
+        account_id,
+        version: after.version,
+        recorded_at: now,
+        event: Event::Credits(CreditsEvent::Granted(CreditsGranted {
+            account_id,
+            amount: 1,
+            balance_after: after.balance,
+            reason: "test".to_owned(),
+        })),
+        metadata: Metadata::default(),
+        idempotency: None,
+    };
+    let after = HashMap::from([(account_id, after)]);
+    append::append_in_tx(tx, &[event], &after)
+        .await
+        .map(|positions| positions[0])
+}
+
+async fn read(database: &TestDatabase, shard: Shard) -> Vec<i64> {
+    let from = ReadFrom { shard, after: 0 };
+    let events = log::read_after(database.pool(), &[from], 100)
+        .await
+        .unwrap();
+    events.iter().map(|event| event.position).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_append_waits_for_the_first_and_no_reader_sees_a_hole() {
+    let database = TestDatabase::create().await;
+    let [first, second] = neighbours(&database).await;
+    let shard = Shard::of(first);
+    let mut tx = database.pool().begin().await.unwrap();
+    assert_eq!(grant_in_tx(&mut tx, first).await.unwrap(), 1);
+
+    let pool = database.pool().clone();
+    let waiting = testing::in_background(async move {
+        let mut tx = pool.begin().await.unwrap();
+        let position = grant_in_tx(&mut tx, second).await.unwrap();
+        tx.commit().await.unwrap();
+        position
+    });
+    testing::eventually("the second append waits for the counter", || async {
+        let waiting: (i64,) = sqlx::query_as(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+        (waiting.0 == 1).then_some(())
+    })
+    .await;
+    assert_eq!(read(&database, shard).await, [0; 0]);
+
+    tx.commit().await.unwrap();
+    assert_eq!(waiting.await.unwrap(), 2);
+    assert_eq!(read(&database, shard).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn an_append_that_is_rolled_back_leaves_no_gap() {
+    let database = TestDatabase::create().await;
+    let [first, second] = neighbours(&database).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    assert_eq!(grant_in_tx(&mut tx, first).await.unwrap(), 1);
+    tx.rollback().await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    assert_eq!(grant_in_tx(&mut tx, second).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(read(&database, Shard::of(first)).await, [1]);
+}
+
+#[tokio::test]
+async fn a_session_that_freezes_in_an_append_is_ended_and_the_others_go_on() {
+    let database = TestDatabase::create().await;
+    let [first, second] = neighbours(&database).await;
+    // With the settings of a writer, and silent from here on as a stopped process is.
+    let writers = event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
+    let mut frozen = writers.begin().await.unwrap();
+    grant_in_tx(&mut frozen, first).await.unwrap();
+
+    let position = testing::eventually("another append gets the counter", || async {
+        let mut tx = writers.begin().await.unwrap();
+        let position = grant_in_tx(&mut tx, second).await.ok()?;
+        tx.commit().await.unwrap();
+        Some(position)
+    })
+    .await;
+    assert_eq!(position, 1);
+    assert!(frozen.commit().await.is_err());
+    assert_eq!(read(&database, Shard::of(first)).await, [1]);
+}
+
+#[tokio::test]
+async fn reading_goes_on_after_any_position_and_stops_at_the_limit() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 10).await;
+    let links: Vec<String> = (0..5).map(|n| format!("slug-{n}")).collect();
+    let links: Vec<_> = links
+        .iter()
+        .map(|slug| (slug.as_str(), "https://example.com"))
+        .collect();
+    testing::append_links(database.pool(), account_id, &links).await;
+    let shard = Shard::of(account_id);
+    for (after, expected) in [
+        (0, vec![1, 2, 3]),
+        (7, vec![8, 9, 10]),
+        (9, vec![10]),
+        (10, vec![]),
+    ] {
+        let events = log::read_after(database.pool(), &[ReadFrom { shard, after }], 3).await;
+        let positions: Vec<i64> = events.unwrap().iter().map(|event| event.position).collect();
+        assert_eq!(positions, expected);
+    }
+    assert_eq!(
+        log::heads(database.pool()).await.unwrap()[shard.index()],
+        10
+    );
+}
+
+#[tokio::test]
+async fn every_unique_constraint_of_events_contains_the_shard() {
+    let database = TestDatabase::create().await;
+    let without_shard: Vec<(String,)> = sqlx::query_as(
+        "SELECT i.indexrelid::regclass::text FROM pg_index AS i
+         WHERE i.indrelid = 'event_store.events'::regclass AND i.indisunique
+           AND NOT EXISTS (
+               SELECT FROM pg_attribute AS a
+               WHERE a.attrelid = i.indrelid AND a.attname = 'shard' AND a.attnum = ANY(i.indkey))",
+    )
+    .fetch_all(database.pool())
+    .await
+    .unwrap();
+    assert_eq!(without_shard, []);
+}

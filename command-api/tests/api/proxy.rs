@@ -1,0 +1,106 @@
+//! A proxy between the service and Postgres that breaks a connection at the worst moment.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use linkledger_core::testing;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+/// When a connection on which COMMIT is sent is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The server never sees the COMMIT.
+    BeforeCommit,
+    /// The server has carried it out; its answer is lost.
+    AfterCommit,
+}
+
+/// Forwards bytes until told to misbehave.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    fault: Arc<Mutex<Option<Fault>>>,
+    broken: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    /// A proxy to the server on that port of this machine.
+    pub(crate) async fn start(server_port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy = Self {
+            port,
+            fault: Arc::default(),
+            broken: Arc::default(),
+        };
+        let accepting = proxy.clone();
+        testing::in_background(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", server_port))
+                    .await
+                    .unwrap();
+                testing::in_background(accepting.clone().forward(client, server));
+            }
+        });
+        proxy
+    }
+
+    /// Breaks the next connection on which COMMIT is sent.
+    pub(crate) fn break_next(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// How many connections were broken.
+    pub(crate) fn broken(&self) -> usize {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    async fn forward(self, mut client: TcpStream, mut server: TcpStream) {
+        let (mut from_client, mut from_server) = (vec![0; 65_536], vec![0; 65_536]);
+        loop {
+            tokio::select! {
+                Ok(length) = client.read(&mut from_client) => {
+                    if length == 0 {
+                        return;
+                    }
+                    let bytes = &from_client[..length];
+                    if !self.pass(bytes, &mut server, &mut from_server).await {
+                        self.broken.fetch_add(1, Ordering::SeqCst);
+                        return;
+                    }
+                }
+                Ok(length) = server.read(&mut from_server) => {
+                    if length == 0 || client.write_all(&from_server[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                else => return,
+            }
+        }
+    }
+
+    /// Whether the connection may live on.
+    async fn pass(&self, bytes: &[u8], server: &mut TcpStream, answer: &mut [u8]) -> bool {
+        let is_commit = bytes.windows(6).any(|window| window == b"COMMIT");
+        let fault = if is_commit {
+            self.fault.lock().unwrap().take()
+        } else {
+            None
+        };
+        if fault == Some(Fault::BeforeCommit) {
+            return false;
+        }
+        server.write_all(bytes).await.unwrap();
+        if fault == Some(Fault::AfterCommit) {
+            // The answer means that it is committed; nobody gets to see it.
+            assert!(server.read(answer).await.unwrap() > 0);
+            return false;
+        }
+        true
+    }
+}

@@ -1,0 +1,326 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use linkledger_command_api::relay::{
+    Relay,
+    cursor::{self, LeaseTable},
+    publisher::{EventPublisher, KafkaPublisher, Published},
+};
+use linkledger_core::{
+    cloud_event::{PublishedEvent, TOPIC},
+    event_store::log::PerShard,
+    id::AccountId,
+    shard::Shard,
+    testing::{self, TestBroker, TestDatabase},
+};
+use rdkafka::{
+    ClientConfig, Message as _, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+    message::Headers as _,
+    mocking::MockCluster,
+};
+use tokio::sync::Notify;
+
+use crate::support::{TestApp, create, destination, fresh_key, send};
+
+const EPOCH: i32 = 1;
+
+/// Takes everything, or only so many and then fails.
+#[derive(Clone, Default)]
+struct Recorder {
+    taken: Arc<Mutex<Vec<i64>>>,
+    takes: Arc<Mutex<Option<usize>>>,
+}
+
+#[async_trait]
+impl EventPublisher for Recorder {
+    async fn publish(&self, events: &[PublishedEvent]) -> Published {
+        let mut published = Published::default();
+        let takes = self.takes.lock().unwrap().take();
+        for event in events.iter().take(takes.unwrap_or(usize::MAX)) {
+            self.taken.lock().unwrap().push(event.event.position);
+            published.acknowledged[event.event.shard.index()] = Some(event.event.position);
+        }
+        if takes.is_some() {
+            published.failure = Some(anyhow::anyhow!("on purpose"));
+        }
+        published
+    }
+}
+
+impl Recorder {
+    fn taken(&self) -> Vec<i64> {
+        self.taken.lock().unwrap().clone()
+    }
+}
+
+fn relay<P: EventPublisher>(database: &TestDatabase, publisher: P, owner: &str) -> Relay<P> {
+    let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
+    Relay::new(pool, publisher, owner.to_owned(), appended, EPOCH)
+}
+
+async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
+    let account_id = testing::account(database.pool(), 1_000).await;
+    let slugs: Vec<String> = (0..count).map(|n| format!("slug-{n}")).collect();
+    let links: Vec<_> = slugs
+        .iter()
+        .map(|slug| (slug.as_str(), "https://example.com"))
+        .collect();
+    testing::append_links(database.pool(), account_id, &links).await;
+    account_id
+}
+
+async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
+    sqlx::query_scalar("SELECT position FROM event_store.relay_cursors WHERE shard = $1")
+        .bind(shard.number())
+        .fetch_one(database.pool())
+        .await
+        .unwrap()
+}
+
+/// Steps until the cursor in the database has reached the position.
+async fn step_until_stored<P: EventPublisher>(
+    relay: &mut Relay<P>,
+    database: &TestDatabase,
+    place: (Shard, i64),
+) {
+    while stored(database, place.0).await < place.1 {
+        relay.step().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_a_failing_broker_took_is_kept_and_the_rest_is_sent_again() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    let recorder = Recorder::default();
+    *recorder.takes.lock().unwrap() = Some(4);
+    let mut relay = relay(&database, recorder.clone(), "one");
+    let error = relay.step().await.unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "the broker did not take every record: on purpose"
+    );
+    step_until_stored(&mut relay, &database, (shard, 6)).await;
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_crash_before_the_cursor_is_stored_repeats_and_never_skips() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 2).await);
+    let recorder = Recorder::default();
+    let mut crashing = relay(&database, recorder.clone(), "one");
+    assert_eq!(crashing.step().await.unwrap(), 4);
+    drop(crashing);
+    assert_eq!(stored(&database, shard).await, 0);
+    // A restarted process has the same name and takes its own lease back at once.
+    let mut restarted = relay(&database, recorder.clone(), "one");
+    step_until_stored(&mut restarted, &database, (shard, 4)).await;
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
+    let database = TestDatabase::create().await;
+    with_links(&database, 1).await;
+    let (first, second) = (Recorder::default(), Recorder::default());
+    let mut leader = relay(&database, first.clone(), "one");
+    leader.step().await.unwrap();
+    let mut follower = relay(&database, second.clone(), "two");
+    assert_eq!(follower.step().await.unwrap(), 0);
+    assert_eq!((first.taken().len(), second.taken().len()), (2, 0));
+    // The leader falls silent: its lease is run out by then.
+    sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let mut follower = relay(&database, second.clone(), "two");
+    assert_eq!(follower.step().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 1).await);
+    let zombie = LeaseTable::new(database.pool().clone(), "one".to_owned());
+    let [(lease, cursor)] = zombie.acquire(&[shard]).await.unwrap()[..] else {
+        panic!("the lease was free");
+    };
+    assert_eq!((cursor.position, cursor.epoch), (0, EPOCH));
+    sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let successor = LeaseTable::new(database.pool().clone(), "two".to_owned());
+    let [(new_lease, _)] = successor.acquire(&[shard]).await.unwrap()[..] else {
+        panic!("the lease had run out");
+    };
+    assert!(new_lease.epoch > lease.epoch);
+    zombie.store(&[(lease, 2)]).await.unwrap();
+    assert_eq!(stored(&database, shard).await, 0);
+    assert_eq!(zombie.renew(&[lease]).await.unwrap(), []);
+    successor.store(&[(new_lease, 2)]).await.unwrap();
+    assert_eq!(stored(&database, shard).await, 2);
+    // Never back, not even by its owner.
+    successor.store(&[(new_lease, 1)]).await.unwrap();
+    assert_eq!(stored(&database, shard).await, 2);
+}
+
+#[tokio::test]
+async fn a_cursor_beyond_the_log_is_refused() {
+    let database = TestDatabase::create().await;
+    sqlx::query("UPDATE event_store.relay_cursors SET position = 7 WHERE shard = 3")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let error = relay(&database, Recorder::default(), "one")
+        .step()
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("shard 3 stands at 7 of epoch 1, beyond the log"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn rewinding_lets_the_relay_begin_again() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 2).await);
+    let recorder = Recorder::default();
+    step_until_stored(
+        &mut relay(&database, recorder.clone(), "one"),
+        &database,
+        (shard, 4),
+    )
+    .await;
+    cursor::rewind(database.pool(), &[(shard, 2)])
+        .await
+        .unwrap();
+    // Only ever back.
+    cursor::rewind(database.pool(), &[(shard, 9)])
+        .await
+        .unwrap();
+    relay(&database, recorder.clone(), "one")
+        .step()
+        .await
+        .unwrap();
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_topic_with_another_count_of_partitions_is_refused() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic(TOPIC, 4, 1).unwrap();
+    let database = TestDatabase::create().await;
+    with_links(&database, 1).await;
+    let publisher = KafkaPublisher::new(&cluster.bootstrap_servers());
+    let error = relay(&database, publisher, "one").step().await.unwrap_err();
+    let expected = format!("the topic {TOPIC} has 4 partitions instead of 16");
+    assert!(format!("{error:#}").contains(&expected), "{error:#}");
+}
+
+/// What a consumer from the beginning sees: by partition, the records' headers and values.
+fn consume(broker: &TestBroker, count: usize) -> Vec<(i32, HashMap<String, String>, String)> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", broker.bootstrap_servers())
+        .set("group.id", "test")
+        .set("auto.offset.reset", "earliest")
+        .create()
+        .unwrap();
+    let mut partitions = TopicPartitionList::new();
+    partitions.add_partition_range(TOPIC, 0, 15);
+    partitions
+        .set_all_offsets(rdkafka::Offset::Beginning)
+        .unwrap();
+    consumer.assign(&partitions).unwrap();
+    (0..count)
+        .map(|_| {
+            let record = consumer
+                .poll(Duration::from_secs(30))
+                .expect("a record")
+                .unwrap();
+            let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
+            let headers = record.headers().unwrap().iter();
+            let mut headers: HashMap<_, _> = headers
+                .map(|header| (header.key.to_owned(), text(header.value)))
+                .collect();
+            headers.insert("key".to_owned(), text(record.key()));
+            (record.partition(), headers, text(record.payload()))
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_created_link_is_two_records_on_its_accounts_partition() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(10).await;
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut request = create(&key, fresh_key(), &destination());
+    request
+        .headers_mut()
+        .insert("traceparent", traceparent.parse().unwrap());
+    let created = send(&app.router, request).await.json();
+
+    let records = consume(&app.broker, 2);
+    let stored: Vec<(String,)> =
+        sqlx::query_as("SELECT payload::text FROM event_store.events ORDER BY position")
+            .fetch_all(app.database.pool())
+            .await
+            .unwrap();
+    for (n, (partition, headers, payload)) in records.iter().enumerate() {
+        assert_eq!(*partition, i32::from(Shard::of(account_id).number()));
+        assert_eq!(headers["key"], account_id.to_string());
+        assert_eq!(headers["ce_partitionkey"], account_id.to_string());
+        assert_eq!(headers["ce_sequence"], format!("{:020}", n + 1));
+        assert_eq!(headers["ce_logepoch"], "1");
+        assert_eq!(headers["ce_traceparent"], traceparent);
+        assert_eq!(headers["ce_time"], created["created_at"]);
+        assert_eq!(*payload, stored[n].0);
+    }
+    let types: Vec<&str> = records
+        .iter()
+        .map(|(_, headers, _)| &*headers["ce_type"])
+        .collect();
+    assert_eq!(
+        types,
+        ["linkledger.LinkCreated.v1", "linkledger.CreditsCharged.v1"]
+    );
+    assert_eq!(records[0].1["ce_subject"], created["id"]);
+    assert_eq!(records[1].1["ce_subject"], account_id.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_on_the_topic_are_contiguous_while_the_broker_comes_and_goes() {
+    let app = TestApp::start().await;
+    let mut expected: PerShard<i64> = PerShard::default();
+    for round in 0..6 {
+        let (account_id, key) = app.account(100).await;
+        if round == 2 {
+            app.broker.cluster().broker_down(1).unwrap();
+        }
+        for _ in 0..10 {
+            let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+            assert_eq!(answer.status, 201);
+            expected[Shard::of(account_id).index()] += 2;
+        }
+        if round == 4 {
+            app.broker.cluster().broker_up(1).unwrap();
+        }
+    }
+    // Without a crash nothing is repeated either: the broker drops what the producer sends again.
+    let mut seen: PerShard<i64> = PerShard::default();
+    for (partition, headers, _) in consume(&app.broker, 120) {
+        let shard = usize::try_from(partition).unwrap();
+        seen[shard] += 1;
+        assert_eq!(headers["ce_sequence"].parse::<i64>().unwrap(), seen[shard]);
+    }
+    assert_eq!(seen, expected);
+}

@@ -1,0 +1,180 @@
+//! A command-api of a test's own.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Request, StatusCode},
+};
+use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::{SystemClock, new_uuid},
+    id::AccountId,
+    lifecycle::Tasks,
+    testing::{self, TestBroker, TestDatabase},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use uuid::Uuid;
+
+/// A running service on a database of its own.
+pub(crate) struct TestApp {
+    pub(crate) database: TestDatabase,
+    pub(crate) broker: TestBroker,
+    pub(crate) router: Router,
+    _tasks: Tasks,
+}
+
+/// An answer, read to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl TestApp {
+    pub(crate) async fn start() -> Self {
+        let database = TestDatabase::create().await;
+        let url = database.url().to_owned();
+        Self::start_on(database, &url, 0).await
+    }
+
+    /// On a database that is reached under another address than its own.
+    pub(crate) async fn start_on(database: TestDatabase, url: &str, rate_limit: u32) -> Self {
+        let broker = TestBroker::start();
+        let config = config(url, &broker, rate_limit);
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
+        let router = service.await.expect("the service starts").router;
+        Self {
+            database,
+            broker,
+            router,
+            _tasks: tasks,
+        }
+    }
+
+    /// One more service on the same database, as a second process would be.
+    pub(crate) async fn another(&self) -> (Router, Tasks) {
+        let config = config(self.database.url(), &self.broker, 0);
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
+        (service.await.expect("the service starts").router, tasks)
+    }
+
+    pub(crate) async fn account(&self, balance: i64) -> (AccountId, ApiKey) {
+        let account_id = testing::account(self.database.pool(), balance).await;
+        let key = testing::api_key(self.database.pool(), account_id, &Scope::ALL).await;
+        (account_id, key)
+    }
+
+    pub(crate) async fn balance(&self, account_id: AccountId) -> i64 {
+        sqlx::query_scalar("SELECT balance FROM event_store.accounts WHERE account_id = $1")
+            .bind(account_id.uuid())
+            .fetch_one(self.database.pool())
+            .await
+            .expect("the account is there")
+    }
+
+    pub(crate) async fn count(&self, event_type: &str) -> i64 {
+        sqlx::query_scalar("SELECT count(*) FROM event_store.events WHERE type = $1")
+            .bind(event_type)
+            .fetch_one(self.database.pool())
+            .await
+            .expect("events are counted")
+    }
+}
+
+fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
+    Config {
+        database: DatabaseConfig {
+            database_url: url.to_owned().into(),
+        },
+        kafka_brokers: broker.bootstrap_servers(),
+        base_url: "https://api.sho.rt".parse().expect("an address"),
+        short_base_url: "https://sho.rt".parse().expect("an address"),
+        link_price: 1,
+        rate_limit,
+        writers: 2,
+        instance_id: None,
+    }
+}
+
+/// A create that is right in every respect; tests change what they are about.
+pub(crate) fn create(key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Request<Body> {
+    Request::post("/v1/links")
+        .header("host", "api.sho.rt")
+        .header("authorization", format!("Bearer {}", key.reveal()))
+        .header("content-type", "application/json")
+        .header("idempotency-key", idempotency_key.to_string())
+        .body(Body::from(body.to_string()))
+        .expect("a valid request")
+}
+
+pub(crate) fn link(slug: &str) -> Value {
+    json!({ "destination_url": "https://example.com/", "slug": slug })
+}
+
+pub(crate) fn destination() -> Value {
+    json!({ "destination_url": "https://example.com/" })
+}
+
+pub(crate) fn fresh_key() -> Uuid {
+    use linkledger_core::clock::Clock as _;
+    new_uuid(SystemClock.now())
+}
+
+pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
+    let response = router
+        .clone()
+        .oneshot(request)
+        .await
+        .expect("routers always answer");
+    let (head, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .expect("the body ends");
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        body: body.to_vec(),
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("the body is JSON")
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// The problem's code, after a look at what every problem has.
+    pub(crate) fn problem(&self) -> String {
+        assert_eq!(
+            self.header("content-type"),
+            "application/problem+json",
+            "{self:?}"
+        );
+        let body = self.json();
+        let code = body["code"].as_str().expect("a code");
+        assert_eq!(body["status"], self.status.as_u16());
+        assert_eq!(
+            body["type"],
+            format!("https://api.sho.rt/docs/problems/{code}")
+        );
+        assert_eq!(body["request_id"], self.header("x-request-id"));
+        for member in ["title", "detail", "instance"] {
+            assert!(body[member].is_string(), "{member}");
+        }
+        code.to_owned()
+    }
+}

@@ -1,0 +1,101 @@
+//! The folder of what must survive a restart: small files with secrets, readable by their owner.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+
+/// Readable and writable by the owner only.
+const SECRET_MODE: u32 = 0o600;
+
+/// The stack's data folder.
+#[derive(Debug, Clone)]
+pub(crate) struct DataFolder(PathBuf);
+
+impl DataFolder {
+    /// Creates the folder where it is missing.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(path)
+            .with_context(|| format!("can't create the data folder {}", path.display()))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Where a file of that name lies.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The text of a file; `None` when there is no such file.
+    pub(crate) fn read(&self, name: &str) -> anyhow::Result<Option<String>> {
+        let path = self.path(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
+        }
+    }
+
+    /// Writes a file whole or not at all.
+    pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.path(name);
+        let unfinished = self.path(&format!("{name}.unfinished"));
+        let write = || {
+            let mut options = fs::OpenOptions::new();
+            options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(SECRET_MODE);
+            let mut file = options.open(&unfinished)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)
+        };
+        write().with_context(|| format!("can't write {}", path.display()))
+    }
+
+    /// The first line of a file, which is made when it is missing.
+    pub(crate) fn read_or_make(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> String,
+    ) -> anyhow::Result<String> {
+        if let Some(text) = self.read(name)? {
+            return Ok(text.trim().to_owned());
+        }
+        let text = make();
+        self.write(name, &format!("{text}\n"))?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_made_once_stays_and_is_for_its_owner_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = DataFolder::open(&directory.path().join("data")).unwrap();
+        assert_eq!(folder.read("secret").unwrap(), None);
+        assert_eq!(
+            folder.read_or_make("secret", || "one".to_owned()).unwrap(),
+            "one"
+        );
+        assert_eq!(
+            folder.read_or_make("secret", || "two".to_owned()).unwrap(),
+            "one"
+        );
+        let mode = fs::metadata(folder.path("secret"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, SECRET_MODE);
+    }
+}

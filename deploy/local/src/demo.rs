@@ -1,0 +1,57 @@
+//! The demo account: made once per database, with a key that stays the same.
+
+use anyhow::Context as _;
+use linkledger_command_api::admin::{
+    account,
+    credits::{self, GrantRequest},
+    key::{self, IssueKey},
+};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::Clock,
+    event_store::api_keys,
+};
+use sqlx::PgPool;
+
+use crate::data_folder::DataFolder;
+
+/// File of the key in the data folder.
+const KEY_FILE: &str = "demo_key";
+
+/// The key of the demo account; account, credits and key are made where the database lacks them.
+pub(crate) async fn key(
+    folder: &DataFolder,
+    pool: &PgPool,
+    clock: &dyn Clock,
+    demo_credits: i64,
+) -> anyhow::Result<ApiKey> {
+    // On disk first: a crash in between leaves an account without a key, never a lost key.
+    let text = folder.read_or_make(KEY_FILE, || ApiKey::generate().reveal().to_owned())?;
+    let secret = ApiKey::parse(&text).with_context(|| {
+        let path = folder.path(KEY_FILE);
+        format!(
+            "{} holds no API key; remove it to get a new one",
+            path.display()
+        )
+    })?;
+    if api_keys::find(pool, &secret).await?.is_none() {
+        let account = account::create(pool, clock, "demo").await?.account_id;
+        if demo_credits > 0 {
+            let grant = GrantRequest {
+                account,
+                amount: demo_credits,
+                reason: "demo".to_owned(),
+                idempotency_key: None,
+            };
+            credits::grant(pool, clock, &grant).await?;
+        }
+        let request = IssueKey {
+            account,
+            scopes: Scope::ALL.to_vec(),
+            name: "demo".to_owned(),
+            expires_at: None,
+        };
+        key::issue(pool, clock, &request, &secret).await?;
+    }
+    Ok(secret)
+}

@@ -1,0 +1,85 @@
+//! The file `env` in the data folder: what other programs need to work against the stack.
+
+use anyhow::Context as _;
+
+use crate::data_folder::DataFolder;
+
+/// Name of the file in the data folder.
+const FILE: &str = "env";
+
+/// The variables, as `NAME=value` lines that a shell, Docker and we can read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    /// The same with one more variable.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Writes the file.
+    pub(crate) fn write(&self, folder: &DataFolder) -> anyhow::Result<()> {
+        let line = |(name, value): &(String, String)| format!("{name}={}\n", quoted(value));
+        folder.write(FILE, &self.0.iter().map(line).collect::<String>())
+    }
+
+    /// Reads the file.
+    pub(crate) fn read(folder: &DataFolder) -> anyhow::Result<Self> {
+        let text = folder.read(FILE)?.with_context(|| {
+            format!(
+                "there is no {}; start the stack first",
+                folder.path(FILE).display()
+            )
+        })?;
+        let variables = text.lines().filter_map(|line| line.split_once('='));
+        Ok(Self(
+            variables
+                .map(|(name, value)| (name.to_owned(), unquoted(value)))
+                .collect(),
+        ))
+    }
+}
+
+/// Quoted for a shell, but only where one would read the value differently.
+fn quoted(value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@,%+=".contains(c);
+    if value.chars().all(is_plain) {
+        value.to_owned()
+    } else {
+        format!("'{}'", value.replace('\'', r"'\''"))
+    }
+}
+
+fn unquoted(value: &str) -> String {
+    let quoted = value
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''));
+    quoted.map_or_else(|| value.to_owned(), |text| text.replace(r"'\''", "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_file_and_plain_ones_stay_plain() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = DataFolder::open(directory.path()).unwrap();
+        let environment = Environment::default()
+            .with("API_URL", "http://127.0.0.1:8080")
+            .with("DATABASE_URL", "postgres://a:b@h/db?x=1&y='2'");
+        environment.write(&folder).unwrap();
+        assert_eq!(Environment::read(&folder).unwrap(), environment);
+        let text = folder.read(FILE).unwrap().unwrap();
+        assert!(text.starts_with("API_URL=http://127.0.0.1:8080\nDATABASE_URL='postgres:"));
+    }
+}

@@ -1,0 +1,187 @@
+//! The whole of linkledger in one process, in the order in which its parts need each other.
+
+mod database;
+mod services;
+
+use std::{
+    fmt::Write as _,
+    io::Write as _,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use linkledger_core::{
+    clock::{SystemClock, random_bytes},
+    lifecycle::{self, Tasks, listen},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    data_folder::DataFolder, demo, environment::Environment, kafka::EmbeddedBroker,
+    options::StackOptions,
+};
+use database::Database;
+use services::Services;
+
+/// The sockets that people know, taken before anything is started.
+struct Sockets {
+    api: TcpListener,
+    short_host: TcpListener,
+}
+
+/// Runs the stack until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// One line that says which part could not be started, or has failed.
+pub async fn up(options: StackOptions) -> anyhow::Result<()> {
+    let sockets = Sockets {
+        api: listen(loopback(options.api_port))
+            .await
+            .context("choose another --api-port")?,
+        short_host: listen(loopback(options.short_port))
+            .await
+            .context("choose another --short-port")?,
+    };
+    let folder = DataFolder::open(&options.data_dir)?;
+    let mut tasks = Tasks::new(CancellationToken::new());
+    lifecycle::shutdown_on_signal(&mut tasks)?;
+    say("linkledger is starting …")?;
+    let database = Database::start(&folder, options.database_url.as_deref()).await?;
+    let outcome = run(&options, &folder, sockets, tasks, &database).await;
+    let stopped = database.stop().await;
+    outcome.and(stopped)
+}
+
+async fn run(
+    options: &StackOptions,
+    folder: &DataFolder,
+    sockets: Sockets,
+    mut tasks: Tasks,
+    database: &Database,
+) -> anyhow::Result<()> {
+    let shutdown = tasks.shutdown();
+    let broker = match options.kafka_brokers {
+        Some(_) => None,
+        None => Some(EmbeddedBroker::start()?),
+    };
+    if broker.is_some() {
+        database.refill_what_is_lacking().await?;
+    }
+    let kafka_brokers = options
+        .kafka_brokers
+        .clone()
+        .or_else(|| broker.as_ref().map(EmbeddedBroker::brokers))
+        .unwrap_or_default();
+    let pool = &database.pool;
+    let key = demo::key(folder, pool, &SystemClock, options.credits).await?;
+    let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
+    let settings = services::Settings {
+        database_url: database.url.clone(),
+        kafka_brokers: kafka_brokers.clone(),
+        base_url: format!("http://{}", sockets.api.local_addr()?),
+        short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
+        cursor_keys: cursor_keys.clone(),
+        rate_limit: options.rate_limit,
+    };
+    let clock = Arc::new(SystemClock);
+    let started = services::start(&settings, clock, sockets, &mut tasks).await?;
+    let environment = Environment::default()
+        .with("API_URL", &settings.base_url)
+        .with("SHORT_URL", &settings.short_base_url)
+        .with("BASE_URL", &settings.base_url)
+        .with("SHORT_BASE_URL", &settings.short_base_url)
+        .with("API_KEY", key.reveal())
+        .with("DATABASE_URL", &settings.database_url)
+        .with("KAFKA_BROKERS", &settings.kafka_brokers)
+        .with("CURSOR_KEYS", &settings.cursor_keys)
+        .with(
+            "COMMAND_METRICS_URL",
+            Services::metrics_url(started.command_internal),
+        )
+        .with(
+            "PROJECTOR_METRICS_URL",
+            Services::metrics_url(started.projector_internal),
+        )
+        .with(
+            "QUERY_METRICS_URL",
+            Services::metrics_url(started.query_internal),
+        );
+    let ready = async {
+        started.are_ready(&shutdown).await;
+        if !shutdown.is_cancelled() {
+            environment.write(folder)?;
+            say(&welcome(&environment, folder, database)?)?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        (joined, told) = async { tokio::join!(tasks.join(), ready) } => joined.and(told),
+        error = database.died() => {
+            shutdown.cancel();
+            Err(error)
+        }
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+fn hex_key() -> String {
+    random_bytes::<32>()
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a string never fails");
+            text
+        })
+}
+
+/// What people need to know first, and a line that they can paste.
+fn welcome(
+    environment: &Environment,
+    folder: &DataFolder,
+    database: &Database,
+) -> anyhow::Result<String> {
+    let get = |name| environment.get(name).unwrap_or_default();
+    let mut text = String::new();
+    if let Some(place) = &database.relocated_to {
+        writeln!(
+            text,
+            "The database lies in {}: root's home is closed to it.",
+            place.display()
+        )?;
+    }
+    write!(
+        text,
+        "
+API           {api}
+Short links   {short}
+API key       {key}
+Kafka         {kafka}
+Settings      {env}
+
+Create a link (the same line again returns the same link and charges nothing):
+
+curl -i {api}/v1/links -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
+-H 'Idempotency-Key: {idempotency_key}' -d '{{\"destination_url\":\"https://example.com/\"}}'
+
+ready",
+        api = get("API_URL"),
+        short = get("SHORT_URL"),
+        key = get("API_KEY"),
+        kafka = get("KAFKA_BROKERS"),
+        env = folder.path("env").display(),
+        idempotency_key =
+            linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&SystemClock)),
+    )?;
+    Ok(text)
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{text}")
+        .and_then(|()| stdout.flush())
+        .context("can't print")
+}

@@ -1,0 +1,139 @@
+//! The three services inside this process, each with an internal listener on a free port.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use linkledger_command_api as command_api;
+use linkledger_core::{
+    clock::Clock,
+    lifecycle::{self, Readiness, Tasks, listen},
+};
+use linkledger_projector as projector;
+use linkledger_query_api as query_api;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Sockets, loopback};
+use crate::ingress;
+
+/// Price of a link on the local stack, in credits.
+const LINK_PRICE: i64 = 1;
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What the services are told.
+pub(super) struct Settings {
+    pub(super) database_url: String,
+    pub(super) kafka_brokers: String,
+    pub(super) base_url: String,
+    pub(super) short_base_url: String,
+    pub(super) cursor_keys: String,
+    pub(super) rate_limit: u32,
+}
+
+/// The running services.
+pub(super) struct Services {
+    pub(super) command_internal: SocketAddr,
+    pub(super) projector_internal: SocketAddr,
+    pub(super) query_internal: SocketAddr,
+    readiness: [Readiness; 3],
+}
+
+/// Starts the services and their listeners among `tasks`.
+pub(super) async fn start(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    sockets: Sockets,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Services> {
+    let metrics = lifecycle::install_metrics()?;
+    let projector = projector::start(settings.projector(), tasks).await?;
+    let command_api =
+        command_api::start(settings.command_api()?, Arc::clone(&clock), tasks).await?;
+    let query_api = query_api::start(settings.query_api()?, clock, tasks).await?;
+    let readiness = [
+        projector.readiness,
+        command_api.readiness,
+        query_api.readiness,
+    ];
+    let [projector_ready, command_ready, query_ready] = readiness.clone();
+    let services = Services {
+        command_internal: internal(tasks, command_ready, &metrics).await?,
+        projector_internal: internal(tasks, projector_ready, &metrics).await?,
+        query_internal: internal(tasks, query_ready, &metrics).await?,
+        readiness,
+    };
+    let api = ingress::router(command_api.router, query_api.api);
+    lifecycle::serve(tasks, "ingress", sockets.api, api);
+    lifecycle::serve(
+        tasks,
+        "short host",
+        sockets.short_host,
+        query_api.short_host,
+    );
+    Ok(services)
+}
+
+async fn internal(
+    tasks: &mut Tasks,
+    readiness: Readiness,
+    metrics: &PrometheusHandle,
+) -> anyhow::Result<SocketAddr> {
+    let listener = listen(loopback(0)).await?;
+    let address = listener.local_addr()?;
+    let router = lifecycle::internal_router(readiness, tasks.shutdown(), metrics.clone());
+    lifecycle::serve(tasks, "internal listener", listener, router);
+    Ok(address)
+}
+
+impl Settings {
+    fn command_api(&self) -> anyhow::Result<command_api::config::Config> {
+        Ok(command_api::config::Config {
+            database: command_api::config::DatabaseConfig {
+                database_url: self.database_url.clone().into(),
+            },
+            kafka_brokers: self.kafka_brokers.clone(),
+            base_url: self.base_url.parse()?,
+            short_base_url: self.short_base_url.parse()?,
+            link_price: LINK_PRICE,
+            rate_limit: self.rate_limit,
+            writers: 1,
+            // There is one stack per database: it takes its own leases back at once.
+            instance_id: Some("local stack".to_owned()),
+        })
+    }
+
+    fn projector(&self) -> projector::Config {
+        projector::Config {
+            database_url: self.database_url.clone().into(),
+            kafka_brokers: self.kafka_brokers.clone(),
+            group_id: "linkledger-projector".to_owned(),
+            group_protocol: projector::consumer::GroupProtocol::Classic,
+            connections_max: 2,
+        }
+    }
+
+    fn query_api(&self) -> anyhow::Result<query_api::Config> {
+        Ok(query_api::Config {
+            database_url: self.database_url.clone().into(),
+            base_url: self.base_url.parse()?,
+            short_base_url: self.short_base_url.parse()?,
+            cursor_keys: self.cursor_keys.clone().into(),
+            rate_limit: self.rate_limit,
+            redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
+            connections_max: 16,
+        })
+    }
+}
+
+impl Services {
+    /// Where one of the internal listeners shows its metrics.
+    pub(super) fn metrics_url(internal: SocketAddr) -> String {
+        format!("http://{internal}/metrics")
+    }
+
+    /// Waits until all three may be sent requests, or the shutdown.
+    pub(super) async fn are_ready(&self, shutdown: &CancellationToken) {
+        while !shutdown.is_cancelled() && !self.readiness.iter().all(Readiness::is_ready) {
+            tokio::time::sleep(READY_POLL_INTERVAL).await;
+        }
+    }
+}
