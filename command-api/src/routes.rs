@@ -56,7 +56,7 @@ pub fn router(state: AppState, guards: Guards) -> Router {
     let routes = Router::new()
         .route(
             route_table::LINKS,
-            post(create_link::create_link).layer(guarded),
+            post(create_link::create_link).route_layer(guarded),
         )
         .with_state(state);
     with_problem_details(

@@ -1,1 +1,42 @@
-fn main() {}
+//! The command line of the projector.
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::Parser;
+use linkledger_core::{lifecycle, telemetry};
+use linkledger_projector::{
+    Listeners,
+    config::{Config, ListenConfig},
+    serve,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Keeps the read models of linkledger up to date with its event log.
+#[derive(Parser)]
+#[command(version)]
+enum Cli {
+    /// Run the service: apply events as they come.
+    Run {
+        #[command(flatten)]
+        config: Config,
+        #[command(flatten)]
+        listen: ListenConfig,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Cli::Run { config, listen } = Cli::parse();
+    if let Err(error) = run(config, listen).await {
+        // Nothing is left to do should standard error be closed.
+        writeln!(std::io::stderr(), "error: {error:#}").ok();
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+async fn run(config: Config, listen: ListenConfig) -> anyhow::Result<()> {
+    telemetry::init(listen.log_format, "info")?;
+    let internal = lifecycle::listen(listen.internal_listen).await?;
+    serve(config, Listeners { internal }, CancellationToken::new()).await
+}

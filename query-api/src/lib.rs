@@ -1,1 +1,131 @@
-//! x
+//! The query side: answers reads from the read tables, and follows short links.
+//!
+//! Writes nothing. From the event store it reads the epoch, API keys, and, when a read table lacks
+//! something, whether that exists at all: a miss is not yet a 404.
+
+mod checkpoint_watcher;
+pub mod config;
+mod consistency;
+mod cursor;
+mod entity_tag;
+mod link_body;
+mod paging;
+mod read_model;
+mod redirect;
+mod routes;
+mod short_host;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use linkledger_core::{
+    clock::{Clock, SystemClock},
+    event_store::{self, SessionKind},
+    http::{answer::AnswerSettings, authentication::Authenticator, rate_limit::RateLimits},
+    lifecycle::{self, Readiness, Tasks},
+    migrations,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    checkpoint_watcher::CheckpointWatcher,
+    cursor::CursorKeys,
+    redirect::{FollowLink, Redirects},
+    routes::Api,
+};
+pub use config::{Config, ListenConfig};
+
+/// The running service, but for the sockets.
+pub struct QueryApi {
+    /// What the API's address serves.
+    pub api: Router,
+    /// What the short host serves.
+    pub short_host: Router,
+    /// Whether requests may be sent to the two.
+    pub readiness: Readiness,
+}
+
+/// The sockets of a process of its own.
+pub struct Listeners {
+    /// Of the API.
+    pub api: TcpListener,
+    /// Of the short host.
+    pub short_host: TcpListener,
+    /// Of probes and metrics; never reachable from outside.
+    pub internal: TcpListener,
+}
+
+/// Connects, checks that the migrations were run, and starts the background tasks.
+///
+/// # Errors
+/// When the database does not answer or is not at the state that this release needs, or a setting
+/// can't be used.
+pub async fn start(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> anyhow::Result<QueryApi> {
+    let cursor_keys =
+        CursorKeys::parse(config.cursor_keys.reveal()).context("can't use the cursor keys")?;
+    let database_url = config.database_url.reveal();
+    let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
+        .context("can't use the database's address")?;
+    migrations::check(&pool)
+        .await
+        .context("can't use the database")?;
+    let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
+
+    let base_url: Arc<str> = config.base_url.as_str().into();
+    let settings = AnswerSettings {
+        base_url: Arc::clone(&base_url),
+    };
+    let guards = routes::Guards {
+        authenticator: Arc::new(Authenticator::new(pool.clone(), clock)),
+        rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
+    };
+    let follow = FollowLink {
+        redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher))),
+        status: config.redirect_status,
+    };
+    let api = Api {
+        pool,
+        watcher,
+        cursor_keys,
+        base_url,
+        short_base_url: config.short_base_url.as_str().into(),
+    };
+    let readiness = Readiness::default();
+    readiness.set_ready();
+    Ok(QueryApi {
+        api: routes::router(api, &guards, settings.clone()),
+        short_host: short_host::router(follow, settings),
+        readiness,
+    })
+}
+
+/// Runs the service as a process of its own, until the shutdown or a signal.
+///
+/// # Errors
+/// When it can't start, or when a task of it has failed.
+pub async fn serve(
+    config: Config,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let metrics = lifecycle::install_metrics()?;
+    let mut tasks = Tasks::new(shutdown.clone());
+    lifecycle::shutdown_on_signal(&mut tasks)?;
+    let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
+    let internal = lifecycle::internal_router(service.readiness, shutdown, metrics);
+    lifecycle::serve(&mut tasks, "api", listeners.api, service.api);
+    lifecycle::serve(
+        &mut tasks,
+        "short host",
+        listeners.short_host,
+        service.short_host,
+    );
+    lifecycle::serve(&mut tasks, "internal", listeners.internal, internal);
+    tasks.join().await
+}

@@ -127,7 +127,7 @@ async fn a_crash_before_the_cursor_is_stored_repeats_and_never_skips() {
 #[tokio::test]
 async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
     let database = TestDatabase::create().await;
-    with_links(&database, 1).await;
+    let account_id = with_links(&database, 1).await;
     let (first, second) = (Recorder::default(), Recorder::default());
     let mut leader = relay(&database, first.clone(), "one");
     leader.step().await.unwrap();
@@ -139,8 +139,11 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
         .execute(database.pool())
         .await
         .unwrap();
+    // How much of it is repeated depends on how far the leader had stored its cursor.
+    testing::append_links(database.pool(), account_id, &[("later", "https://example.com")]).await;
     let mut follower = relay(&database, second.clone(), "two");
-    assert_eq!(follower.step().await.unwrap(), 2);
+    follower.step().await.unwrap();
+    assert!(second.taken().ends_with(&[3, 4]), "{:?}", second.taken());
 }
 
 #[tokio::test]

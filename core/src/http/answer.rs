@@ -84,7 +84,6 @@ async fn answer(
     next: Next,
 ) -> Response {
     let context = RequestContext::of(request.headers());
-    let is_head = request.method() == Method::HEAD;
     let mut response = match check_framing(request.headers(), request.uri()) {
         Ok(()) => {
             request.extensions_mut().insert(context.clone());
@@ -101,9 +100,6 @@ async fn answer(
             &settings.base_url,
             &context.request_id,
         );
-    }
-    if is_head {
-        *response.body_mut() = Body::empty();
     }
     let request_id = HeaderValue::from_str(&context.request_id).expect("letters and digits");
     response.headers_mut().insert(X_REQUEST_ID, request_id);

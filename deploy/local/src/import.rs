@@ -7,6 +7,7 @@ mod client;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Write as _,
     io::Write as _,
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -150,11 +151,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
 }
 
 fn line_of(bytes: &[u8], offset: usize) -> usize {
-    bytes[..offset]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
+    bytes[..offset].split(|byte| *byte == b'\n').count()
 }
 
 /// The same for the n-th occurrence of a line in a file of that name, whenever and wherever.
@@ -183,7 +180,7 @@ fn print(summary: &Summary, took: Duration) -> anyhow::Result<()> {
         summary.existing
     );
     for (code, count) in &summary.refused {
-        text.push_str(&format!("  {count:>8}  {code}\n"));
+        writeln!(text, "  {count:>8}  {code}").context("can't print")?;
     }
     std::io::stdout()
         .write_all(text.as_bytes())

@@ -1,0 +1,88 @@
+//! A client that shows all that was answered.
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde_json::Value;
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A client with one API key.
+pub(crate) struct Http {
+    client: Client<HttpConnector, Full<Bytes>>,
+    pub(crate) api_url: String,
+    pub(crate) api_key: String,
+}
+
+impl Http {
+    pub(crate) fn new(api_url: String, api_key: String) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { client, api_url, api_key }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        let url = format!("{}{path}", self.api_url);
+        let request = Request::get(url).header("authorization", self.bearer());
+        self.send(request.body(Full::default()).unwrap()).await
+    }
+
+    pub(crate) async fn create(&self, idempotency_key: &str, body: &Value) -> Answer {
+        let request = Request::post(format!("{}/v1/links", self.api_url))
+            .header("authorization", self.bearer())
+            .header("content-type", "application/json")
+            .header("idempotency-key", idempotency_key)
+            .body(Full::new(Bytes::from(body.to_string())));
+        self.send(request.unwrap()).await
+    }
+
+    pub(crate) async fn follow(&self, short_url: &str) -> Answer {
+        self.send(Request::get(short_url).body(Full::default()).unwrap()).await
+    }
+
+    /// Every link of the account, page by page.
+    pub(crate) async fn list_all(&self) -> Vec<Value> {
+        let mut links = Vec::new();
+        let mut path = "/v1/links?limit=100".to_owned();
+        loop {
+            let answer = self.get(&path).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let page = answer.json();
+            links.extend(page["items"].as_array().unwrap().iter().cloned());
+            match page["next_cursor"].as_str() {
+                Some(cursor) => path = format!("/v1/links?limit=100&cursor={cursor}"),
+                None => return links,
+            }
+        }
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.api_key)
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+        let response = self.client.request(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: head.status, headers: head.headers, body }
+    }
+}

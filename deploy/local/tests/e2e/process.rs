@@ -1,0 +1,101 @@
+//! A stack in a process of its own, started as people start it.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+
+use crate::http::Http;
+
+/// A data folder that goes with the test. The stack that uses it must be ended before.
+pub(crate) fn data_folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // Postgres may run as another user, which must be able to reach its folder.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+pub(crate) fn linkledger(data_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
+    command.arg("--data-dir").arg(data_dir).args(arguments);
+    for name in ["LINKLEDGER_API_URL", "LINKLEDGER_API_KEY"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs to its end.
+pub(crate) fn run(data_dir: &Path, arguments: &[&str]) -> Output {
+    linkledger(data_dir, arguments).output().unwrap()
+}
+
+/// A stack that has said `ready`.
+pub(crate) struct Stack {
+    child: Child,
+    data_dir: PathBuf,
+    /// What it printed up to and including `ready`.
+    pub(crate) welcome: String,
+}
+
+impl Stack {
+    pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
+        let ports = ["--api-port", "0", "--short-port", "0"];
+        let mut command = linkledger(data_dir, &[&ports, arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut welcome = String::new();
+        while !welcome.ends_with("\nready\n") {
+            let line = lines.next().expect("it says ready before it ends").unwrap();
+            welcome.push_str(&line);
+            welcome.push('\n');
+        }
+        Self { child, data_dir: data_dir.to_owned(), welcome }
+    }
+
+    /// The variables in its file `env`.
+    pub(crate) fn environment(&self) -> HashMap<String, String> {
+        let text = fs::read_to_string(self.data_dir.join("env")).unwrap();
+        let variables = text.lines().map(|line| line.split_once('=').unwrap());
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    pub(crate) fn http(&self) -> Http {
+        let mut environment = self.environment();
+        let mut take = |name| environment.remove(name).unwrap();
+        Http::new(take("API_URL"), take("API_KEY"))
+    }
+
+    /// As `kill -9` does: nothing is finished, Postgres is left behind.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// As Ctrl-C does; returns the exit code.
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGINT).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // Only for a test that failed: what it leaves running would stay for ever.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+            kill(pid, Signal::SIGINT).ok();
+            self.child.wait().ok();
+        }
+    }
+}

@@ -1,0 +1,58 @@
+use serde_json::json;
+
+use crate::process::{Stack, data_folder};
+
+const KEY: &str = "00000000-0000-4000-8000-000000000001";
+
+#[tokio::test]
+async fn links_key_and_replays_survive_a_restart() {
+    let folder = data_folder();
+    let body = json!({ "destination_url": "https://example.com/", "slug": "Spring" });
+    let stack = Stack::start(folder.path(), &["--credits", "2"]);
+    let first = stack.http().create(KEY, &body).await;
+    assert_eq!(first.status, 201);
+    let api_key = stack.http().api_key;
+    assert_eq!(stack.interrupt(), Some(0));
+
+    // Other credits: they are for an account that is created.
+    let stack = Stack::start(folder.path(), &["--credits", "9"]);
+    let http = stack.http();
+    assert_eq!(http.api_key, api_key);
+    let again = http.create(KEY, &body).await;
+    assert_eq!(again.body, first.body);
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
+    let other = json!({ "destination_url": "https://example.com/", "slug": "summer" });
+    let last = http.create("00000000-0000-4000-8000-000000000002", &other).await;
+    assert_eq!(last.json()["credits_balance"], 0);
+    let id = last.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn what_was_answered_before_a_kill_is_there_after_it() {
+    let folder = data_folder();
+    let mut created = Vec::new();
+    for round in 0..3_u32 {
+        let stack = Stack::start(folder.path(), &[]);
+        let http = stack.http();
+        for n in 0..20_u32 {
+            let key = format!("00000000-0000-4000-8000-{:012}", round * 20 + n);
+            let body = json!({ "destination_url": format!("https://example.com/{key}") });
+            created.push((key, http.create(&key, &body).await.json()));
+        }
+        stack.kill();
+    }
+    let stack = Stack::start(folder.path(), &[]);
+    let http = stack.http();
+    for (n, (key, link)) in created.iter().enumerate() {
+        let id = link["id"].as_str().unwrap();
+        assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200, "{n}");
+        let body = json!({ "destination_url": format!("https://example.com/{key}") });
+        assert_eq!(http.create(key, &body).await.json(), *link, "{n}");
+    }
+    assert_eq!(http.list_all().await.len(), created.len());
+    assert_eq!(stack.interrupt(), Some(0));
+}

@@ -1,0 +1,129 @@
+//! The three services as processes of their own, against one Postgres and one broker.
+
+use std::{
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use linkledger_core::testing::{TestBroker, TestDatabase, eventually};
+use serde_json::{Value, json};
+
+use crate::http::Http;
+
+/// The program of another package, built where it is missing.
+fn program(package: &str, name: &str) -> PathBuf {
+    let arguments = ["build", "--quiet", "--package", package, "--bin", name];
+    let built = Command::new(env!("CARGO")).args(arguments).status().unwrap();
+    assert!(built.success());
+    PathBuf::from(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name)
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Ends with the test.
+struct Service(Child);
+
+impl Service {
+    fn start(mut command: Command) -> Self {
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+struct Settings {
+    database: TestDatabase,
+    broker: TestBroker,
+    command_api: String,
+    query_api: String,
+    short_host: String,
+}
+
+impl Settings {
+    async fn new() -> Self {
+        Self {
+            database: TestDatabase::create().await,
+            broker: TestBroker::start(),
+            command_api: free_address(),
+            query_api: free_address(),
+            short_host: free_address(),
+        }
+    }
+
+    fn command(&self, program: PathBuf, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("DATABASE_URL", self.database.url())
+            .env("KAFKA_BROKERS", self.broker.bootstrap_servers())
+            .env("BASE_URL", format!("http://{}", self.query_api))
+            .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
+            .env("CURSOR_KEYS", "00".repeat(32));
+        command
+    }
+
+    fn operator(&self, program: &std::path::Path, arguments: &[&str]) -> Value {
+        let mut command = self.command(program.to_owned(), arguments);
+        let output = command.arg("--json").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_processes_share_a_database_and_a_broker() {
+    let settings = Settings::new().await;
+    let command_api = program("linkledger-command-api", "command-api");
+    let projector = program("linkledger-projector", "projector");
+    let query_api = program("linkledger-query-api", "query-api");
+
+    settings.operator(&command_api, &["migrate"]);
+    let account = settings.operator(&command_api, &["account", "create", "--name", "Acme"]);
+    let account = account["account_id"].as_str().unwrap();
+    let grant = ["credits", "grant", "--account", account, "--amount", "3", "--reason", "test"];
+    settings.operator(&command_api, &grant);
+    let scopes = "link:links.write,link:links.read";
+    let issued =
+        settings.operator(&command_api, &["key", "issue", "--account", account, "--scope", scopes]);
+    let api_key = issued["api_key"].as_str().unwrap();
+
+    let internal = ["--internal-listen", "127.0.0.1:0"];
+    let listen = ["--api-listen", &settings.command_api];
+    let serve = [&["serve"][..], &listen, &internal].concat();
+    let _command_api = Service::start(settings.command(command_api, &serve));
+    let run = [&["run"][..], &internal].concat();
+    let _projector = Service::start(settings.command(projector, &run));
+    let listen = ["--api-listen", &settings.query_api, "--short-listen", &settings.short_host];
+    let serve = [&["serve"][..], &listen, &internal].concat();
+    let _query_api = Service::start(settings.command(query_api, &serve));
+
+    let writer = Http::new(format!("http://{}", settings.command_api), api_key.to_owned());
+    let reader = Http::new(format!("http://{}", settings.query_api), api_key.to_owned());
+    for address in [&settings.command_api, &settings.query_api] {
+        eventually("the service listens", || async {
+            tokio::net::TcpStream::connect(address).await.ok()
+        })
+        .await;
+    }
+    let body = json!({ "destination_url": "https://example.com/", "slug": "Spring" });
+    let created = writer.create("00000000-0000-4000-8000-000000000001", &body).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let path = format!("/v1/links/{}", created.json()["id"].as_str().unwrap());
+    let read = eventually("the projector has joined and applied", || async {
+        let read = reader.get(&path).await;
+        (read.status == 200).then_some(read)
+    })
+    .await;
+    assert_eq!(read.json()["short_url"], format!("http://{}/Spring", settings.short_host));
+    let followed = reader.follow(&format!("http://{}/spring", settings.short_host)).await;
+    assert_eq!((followed.status.as_u16(), followed.header("location")), (302, "https://example.com/"));
+    assert_eq!(reader.list_all().await.len(), 1);
+}

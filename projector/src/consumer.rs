@@ -1,0 +1,196 @@
+//! The member of the consumer group: which shards are ours, and the records of their partitions.
+//!
+//! Committed offsets are a hint where to start, and nothing else; the truth are the checkpoints.
+
+mod group;
+mod record;
+
+use std::{future::Future, time::Duration};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use futures::{FutureExt as _, StreamExt as _};
+use linkledger_core::{
+    cloud_event::{PublishedEvent, TOPIC},
+    event_store::log::PerShard,
+    shard::Shard,
+};
+use rdkafka::{
+    ClientConfig, Message as _, Offset, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    error::KafkaError,
+};
+use tokio::time::Instant;
+
+pub use self::group::Decision;
+use self::{group::GroupContext, record::Unreadable};
+
+/// How often the offsets are committed, at most.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How the members of the group agree on who gets which partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GroupProtocol {
+    /// The members agree among themselves; every broker knows it.
+    Classic,
+    /// The broker decides (KIP-848); Apache Kafka 4.0 or later. Rebalances at once.
+    Consumer,
+}
+
+/// What has arrived since the last time.
+#[derive(Debug, Default)]
+pub struct Delivery {
+    /// In the order in which they were made; they come before the events.
+    pub decisions: Vec<Decision>,
+    /// In order of arrival.
+    pub events: Vec<PublishedEvent>,
+}
+
+/// A member of the consumer group.
+pub struct Consumer {
+    inner: StreamConsumer<GroupContext>,
+    /// Where to start the next time, if that was not committed yet.
+    next_offsets: PerShard<Option<i64>>,
+    committed_at: Instant,
+}
+
+impl Consumer {
+    /// Joins the group, sooner or later: the brokers may be down.
+    ///
+    /// # Errors
+    /// When the settings are refused.
+    pub fn join(brokers: &str, group_id: &str, protocol: GroupProtocol) -> anyhow::Result<Self> {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", brokers)
+            .set("group.id", group_id)
+            // A new group, or one whose offsets have expired, must not skip what is there.
+            .set("auto.offset.reset", "earliest")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            // A broker that doesn't wake a waiting fetch adds this to every delivery.
+            .set("fetch.wait.max.ms", "10");
+        match protocol {
+            GroupProtocol::Classic => config
+                .set("partition.assignment.strategy", "cooperative-sticky")
+                .set("session.timeout.ms", "6000"),
+            GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
+        };
+        let inner: StreamConsumer<GroupContext> = config
+            .create_with_context(GroupContext::default())
+            .context("can't create the Kafka consumer")?;
+        inner
+            .subscribe(&[TOPIC])
+            .context("can't subscribe to the topic")?;
+        Ok(Self {
+            inner,
+            next_offsets: PerShard::default(),
+            committed_at: Instant::now(),
+        })
+    }
+
+    /// What has arrived, up to `records_max`; waits for something until `patience` is over.
+    ///
+    /// # Errors
+    /// When the consumer can't go on.
+    pub async fn receive(
+        &mut self,
+        records_max: usize,
+        patience: impl Future<Output = ()>,
+    ) -> anyhow::Result<Delivery> {
+        let mut events = Vec::new();
+        let mut unreadable = Unreadable::default();
+        let mut stream = self.inner.stream();
+        let mut next = tokio::select! {
+            biased;
+            first = stream.next() => first,
+            () = patience => None,
+        };
+        let mut records = 0;
+        while let Some(result) = next {
+            match result {
+                Ok(message) => {
+                    if let Some(shard) = Shard::new(message.partition().into()) {
+                        self.next_offsets[shard.index()] = Some(message.offset() + 1);
+                        match record::event_of(shard, &message) {
+                            Ok(event) => events.push(event),
+                            Err(error) => unreadable.add(&error, &message),
+                        }
+                    }
+                }
+                Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
+                    return Err(error).context("can't consume");
+                }
+                // The client goes on by itself.
+                Err(error) => tracing::warn!(%error, "trouble with Kafka"),
+            }
+            records += 1;
+            next = if records < records_max {
+                stream.next().now_or_never().flatten()
+            } else {
+                None
+            };
+        }
+        drop(stream);
+        unreadable.report();
+        let decisions = self.inner.context().take_decisions();
+        self.drop_offsets(&decisions);
+        Ok(Delivery { decisions, events })
+    }
+
+    /// Commits, at most every second, where to start the next time. Never waits, never fails:
+    /// whoever starts from an older offset drops what it has.
+    pub fn commit_hint(&mut self) {
+        if self.committed_at.elapsed() >= COMMIT_INTERVAL {
+            self.commit_hint_now();
+        }
+    }
+
+    /// Commits what was not committed yet and leaves the group.
+    pub async fn leave(mut self) {
+        self.commit_hint_now();
+        let inner = self.inner;
+        // Waits for the brokers, and for the commit above.
+        if tokio::task::spawn_blocking(move || drop(inner))
+            .await
+            .is_err()
+        {
+            tracing::warn!("leaving the consumer group has panicked");
+        }
+    }
+
+    fn commit_hint_now(&mut self) {
+        let mut offsets = TopicPartitionList::new();
+        for shard in Shard::all() {
+            let Some(next) = self.next_offsets[shard.index()].take() else {
+                continue;
+            };
+            let added =
+                offsets.add_partition_offset(TOPIC, shard.number().into(), Offset::Offset(next));
+            if let Err(error) = added {
+                tracing::warn!(%shard, %error, "can't name an offset");
+            }
+        }
+        self.committed_at = Instant::now();
+        if offsets.count() == 0 {
+            return;
+        }
+        if let Err(error) = self.inner.commit(&offsets, CommitMode::Async) {
+            tracing::warn!(%error, "can't commit offsets");
+        }
+    }
+
+    /// Offsets of partitions that are not ours are refused.
+    fn drop_offsets(&mut self, decisions: &[Decision]) {
+        for decision in decisions {
+            match decision {
+                Decision::Assigned(_) => {}
+                Decision::Revoked(shards) | Decision::Lost(shards) => {
+                    for shard in shards {
+                        self.next_offsets[shard.index()] = None;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Brings the read models up to date, cycle by cycle, for the shards that this process looks
+//! after: from the events that were delivered, and from the event store where those don't reach.
+//!
+//! Knows nothing of Kafka. What it remembers of a shard is a guess that each transaction checks.
+
+mod admission;
+mod heads;
+mod tenure;
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    event_store::log::{self, PerShard},
+    shard::{Position, Shard},
+};
+use metrics::{counter, histogram};
+use sqlx::PgPool;
+use tokio::time::Instant;
+
+pub use self::heads::HEADS_INTERVAL;
+use self::tenure::Tenure;
+use crate::{
+    apply::{self, Outcome, Run},
+    checkpoint, poison,
+    progress::Progress,
+    projections::Projection,
+    retry,
+};
+
+/// Most events of one transaction, so that it stays far below a second.
+pub const CYCLE_EVENTS_MAX: usize = 4_000;
+
+/// Applies events to the read models.
+pub struct Engine {
+    pool: PgPool,
+    tenures: BTreeMap<Shard, Tenure>,
+    heads_read_at: Option<Instant>,
+}
+
+impl Engine {
+    /// An engine that looks after no shard yet.
+    pub fn new(pool: PgPool) -> Self {
+        Self {
+            pool,
+            tenures: BTreeMap::new(),
+            heads_read_at: None,
+        }
+    }
+
+    /// The consumer group has assigned these shards to this process.
+    pub fn assign(&mut self, shards: &[Shard]) {
+        // The group can be reached again: what it doesn't name is somebody else's.
+        self.tenures.retain(|_, tenure| !tenure.is_contestable);
+        let fresh = shards.iter().map(|shard| (*shard, Tenure::new()));
+        self.tenures.extend(fresh);
+    }
+
+    /// The consumer group has taken these shards away.
+    pub fn revoke(&mut self, shards: &[Shard]) {
+        for shard in shards {
+            self.tenures.remove(shard);
+        }
+    }
+
+    /// The consumer group can't be reached, and may have given these shards to somebody else. They
+    /// are served from the event store until somebody else moves a checkpoint of theirs: a broker
+    /// that is down must not stop the projections.
+    pub fn keep_until_contested(&mut self, shards: &[Shard]) {
+        for shard in shards {
+            if let Some(tenure) = self.tenures.get_mut(shard) {
+                tenure.is_contestable = true;
+            }
+        }
+    }
+
+    /// Whether there is something to do without waiting for a delivery.
+    pub fn is_behind(&self) -> bool {
+        self.tenures.values().any(|tenure| {
+            let progress = tenure.progress.as_ref();
+            progress.is_none_or(Progress::is_owed)
+        })
+    }
+
+    /// Applies what is next in line, in one transaction.
+    ///
+    /// # Errors
+    /// When the database does not answer, an event can't be applied, or the log and the read
+    /// models don't belong together. The delivered events need not come again: the next cycle
+    /// reads them from the event store.
+    pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
+        let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
+        let mut seen = PerShard::<Position>::default();
+        for published in delivered {
+            let (shard, position) = (published.event.shard, published.event.position);
+            seen[shard.index()] = seen[shard.index()].max(position);
+            by_shard.entry(shard).or_default().push(published);
+        }
+        let result = self.try_cycle(by_shard).await;
+        if result.is_err() {
+            // Also when the outcome of a COMMIT is unknown: the checkpoints know.
+            for (shard, tenure) in &mut self.tenures {
+                tenure.forget(seen[shard.index()]);
+            }
+        }
+        result
+    }
+
+    async fn try_cycle(
+        &mut self,
+        delivered: BTreeMap<Shard, Vec<PublishedEvent>>,
+    ) -> anyhow::Result<()> {
+        self.load_checkpoints().await?;
+        self.watch_heads().await?;
+        let mut admitted = self.admit_delivered(delivered)?;
+        self.admit_owed(&mut admitted).await?;
+        let (mut runs, mut poison) = (Vec::new(), None);
+        for (shard, events) in admitted {
+            let progress = self.progress(shard).expect("events are admitted by it");
+            let (run, found) = poison::decode(progress.clone(), events);
+            runs.extend(run);
+            poison = poison.or(found);
+        }
+        self.apply(runs).await?;
+        poison.map_or(Ok(()), Err)
+    }
+
+    /// `None` if the shard is not, or no longer, ours.
+    fn progress(&mut self, shard: Shard) -> Option<&mut Progress> {
+        self.tenures.get_mut(&shard)?.progress.as_mut()
+    }
+
+    /// Reads the checkpoints of shards that this process has none in memory of.
+    async fn load_checkpoints(&mut self) -> anyhow::Result<()> {
+        let unknown =
+            |(shard, tenure): (&Shard, &Tenure)| tenure.progress.is_none().then_some(*shard);
+        let shards: Vec<Shard> = self.tenures.iter().filter_map(unknown).collect();
+        if shards.is_empty() {
+            return Ok(());
+        }
+        let epoch = log::epoch(&self.pool)
+            .await
+            .context("can't read the log's epoch")?;
+        let rows = checkpoint::load_live(&self.pool, &shards)
+            .await
+            .context("can't read the checkpoints")?;
+        for (shard, tenure) in &mut self.tenures {
+            if tenure.progress.is_none() {
+                tenure.begin(*shard, epoch, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the runs; those that somebody else has applied meanwhile are given up.
+    async fn apply(&mut self, mut runs: Vec<Run>) -> anyhow::Result<()> {
+        while !runs.is_empty() {
+            let started_at = Instant::now();
+            match apply::apply(&self.pool, &runs).await {
+                Ok(Outcome::Applied) => {
+                    histogram!("apply_seconds").record(started_at.elapsed());
+                    self.note_applied(&runs);
+                    return Ok(());
+                }
+                Ok(Outcome::Lost(shards)) => {
+                    let (lost, held): (Vec<Run>, Vec<Run>) = runs
+                        .into_iter()
+                        .partition(|it| shards.contains(&it.progress.shard()));
+                    self.give_up(&lost);
+                    runs = held;
+                }
+                Err(error) if retry::is_refusal(&error) => {
+                    return Err(poison::find(&self.pool, runs, error).await);
+                }
+                Err(error) => return Err(error).context("can't apply events"),
+            }
+        }
+        Ok(())
+    }
+
+    fn note_applied(&mut self, runs: &[Run]) {
+        for projection in Projection::ALL {
+            let applied: usize = runs.iter().map(|run| run.news_for(projection).len()).sum();
+            counter!("events_applied_total", "projection" => projection.name())
+                .increment(applied as u64);
+        }
+        for run in runs {
+            if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
+                tenure.advance(run.end());
+            }
+        }
+    }
+
+    fn give_up(&mut self, lost: &[Run]) {
+        for run in lost {
+            let shard = run.progress.shard();
+            counter!("checkpoint_lost_total", "shard" => shard.to_string()).increment(1);
+            tracing::warn!(%shard, "somebody else has moved a checkpoint: reading it again");
+            match self.tenures.get_mut(&shard) {
+                Some(tenure) if !tenure.is_contestable => tenure.forget(run.end()),
+                _ => {
+                    self.tenures.remove(&shard);
+                }
+            }
+        }
+    }
+}

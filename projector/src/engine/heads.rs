@@ -1,0 +1,90 @@
+//! How far the shards are below their heads, and whether the event store has to help: when the
+//! topic's tail is lost, a broker is down, or the way over the topic is too long.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    event_store::log,
+    shard::{Position, Shard},
+};
+use metrics::{counter, gauge};
+use tokio::time::Instant;
+
+use super::{Engine, tenure::Tenure};
+use crate::projections::Projection;
+
+/// How often the heads are looked at, at most.
+pub const HEADS_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a shard may stand still below its head.
+const IDLE_MAX: Duration = Duration::from_millis(300);
+/// The lag, in events, from which on the event store gives longer runs than the topic.
+const LAG_MAX: Position = 20_000;
+
+impl Engine {
+    /// Looks at the heads, unless it was done just before.
+    pub(super) async fn watch_heads(&mut self) -> anyhow::Result<()> {
+        let now = Instant::now();
+        if self
+            .heads_read_at
+            .is_some_and(|at| now - at < HEADS_INTERVAL)
+        {
+            return Ok(());
+        }
+        let heads = log::heads(&self.pool)
+            .await
+            .context("can't read the heads of the log")?;
+        self.heads_read_at = Some(now);
+        for shard in Shard::all() {
+            match self.tenures.get_mut(&shard) {
+                Some(tenure) => tenure.compare(shard, heads[shard.index()], now)?,
+                // Not ours to judge, and no reason for an alert that we have once been behind.
+                None => Projection::ALL
+                    .into_iter()
+                    .for_each(|it| report_lag(it, shard, 0)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tenure {
+    fn compare(&mut self, shard: Shard, head: Position, now: Instant) -> anyhow::Result<()> {
+        let Some(progress) = &mut self.progress else {
+            return Ok(());
+        };
+        for projection in Projection::ALL {
+            let position = progress.checkpoint(projection).position;
+            ensure!(
+                position <= head,
+                "`{projection}` is at position {position} of shard {shard}, which ends at {head}: \
+                 the log has lost events and the projection has to be rebuilt"
+            );
+            report_position(projection, shard, position);
+            report_lag(projection, shard, head - position);
+        }
+        let lag = head - progress.floor();
+        if lag == 0 {
+            self.progressed_at = now;
+        }
+        let stands_still = now - self.progressed_at >= IDLE_MAX;
+        if (stands_still || lag > LAG_MAX) && !progress.is_owed() {
+            counter!("catch_up_total", "shard" => shard.to_string()).increment(1);
+            tracing::debug!(%shard, lag, "catching up from the event store");
+            progress.owe(head);
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn report_position(projection: Projection, shard: Shard, position: Position) {
+    gauge!("projection_position", "projection" => projection.name(), "shard" => shard.to_string())
+        .set(position as f64);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn report_lag(projection: Projection, shard: Shard, lag: Position) {
+    gauge!("projection_lag_events", "projection" => projection.name(), "shard" => shard.to_string())
+        .set(lag as f64);
+}

@@ -1,0 +1,190 @@
+//! What is admitted, of which deliveries.
+
+use linkledger_core::{
+    envelope::Metadata,
+    id::{AccountId, EventId},
+};
+use proptest::prelude::*;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::*;
+
+const EPOCH: i32 = 2;
+
+fn shard() -> Shard {
+    Shard::new(3).unwrap()
+}
+
+fn progress(positions: PerProjection<Position>) -> Progress {
+    let checkpoints = positions.map(|position| Checkpoint {
+        generation: 1,
+        epoch: EPOCH,
+        position,
+    });
+    Progress::new(shard(), EPOCH, checkpoints, 0)
+}
+
+fn event(position: Position) -> RecordedEvent {
+    RecordedEvent {
+        shard: shard(),
+        position,
+        stream_id: Uuid::nil(),
+        version: position,
+        account_id: AccountId::from_uuid(Uuid::nil()),
+        event_id: EventId::from_uuid(Uuid::nil()),
+        event_type: "CreditsGranted".to_owned(),
+        schema_version: 1,
+        payload: String::new(),
+        metadata: Metadata::default(),
+        recorded_at: OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+fn published(positions: &[Position], log_epoch: i32) -> Vec<PublishedEvent> {
+    let published = |position: &Position| PublishedEvent {
+        event: event(*position),
+        log_epoch,
+    };
+    positions.iter().map(published).collect()
+}
+
+fn positions(admitted: &Admitted) -> Vec<Position> {
+    admitted.events.iter().map(|event| event.position).collect()
+}
+
+#[test]
+fn the_next_events_are_admitted_in_order() {
+    let mut progress = progress([4; 3]);
+    let admitted = progress
+        .admit_delivered(published(&[6, 5, 7], EPOCH))
+        .unwrap();
+    assert_eq!(positions(&admitted), [5, 6, 7]);
+    assert_eq!(admitted.duplicates, [0; 3]);
+    assert!(!progress.is_owed());
+}
+
+#[test]
+fn what_a_projection_has_is_a_duplicate_for_it_alone() {
+    let mut progress = progress([4, 6, 5]);
+    let delivered = published(&[3, 4, 5, 5, 6, 7], EPOCH);
+    let admitted = progress.admit_delivered(delivered).unwrap();
+    assert_eq!(positions(&admitted), [5, 6, 7]);
+    assert_eq!(admitted.duplicates, [3, 5, 4]);
+    let advanced = progress.advances(6).map(|it| (it.projection, it.to));
+    assert_eq!(
+        advanced.collect::<Vec<_>>(),
+        [(Projection::Credits, 6), (Projection::Redirects, 6)]
+    );
+}
+
+#[test]
+fn behind_a_hole_everything_is_owed_until_the_event_store_has_no_more() {
+    let mut progress = progress([4; 3]);
+    let admitted = progress
+        .admit_delivered(published(&[5, 8, 9], EPOCH))
+        .unwrap();
+    assert_eq!(positions(&admitted), [5]);
+    assert_eq!(admitted.hole, Some(6..=7));
+    progress.advance(5);
+    assert!(progress.is_owed());
+
+    let delivered = progress.admit_delivered(published(&[10], EPOCH)).unwrap();
+    assert_eq!(delivered, Admitted::default());
+    let read = progress.admit_read((6..=8).map(event).collect(), false);
+    assert_eq!(positions(&read), [6, 7, 8]);
+    progress.advance(8);
+    assert!(progress.is_owed());
+
+    let read = progress.admit_read((9..=10).map(event).collect(), true);
+    assert_eq!(positions(&read), [9, 10]);
+    assert!(!progress.is_owed());
+}
+
+#[test]
+fn a_position_that_the_log_does_not_have_is_not_owed_for_ever() {
+    let mut progress = progress([4; 3]);
+    progress
+        .admit_delivered(published(&[1_000_000], EPOCH))
+        .unwrap();
+    assert!(progress.is_owed());
+    assert_eq!(progress.admit_read(Vec::new(), true), Admitted::default());
+    assert!(!progress.is_owed());
+}
+
+#[test]
+fn records_of_an_earlier_epoch_are_dropped_and_of_a_later_one_refused() {
+    let mut progress = progress([4; 3]);
+    let admitted = progress
+        .admit_delivered(published(&[5, 9], EPOCH - 1))
+        .unwrap();
+    assert_eq!(admitted, Admitted::default());
+    let error = progress
+        .admit_delivered(published(&[5], EPOCH + 1))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "shard 3: record 5 is of log epoch 3, the read tables are of epoch 2"
+    );
+}
+
+/// A step of a process: records come in, or up to so many events are read if any are owed.
+#[derive(Debug, Clone)]
+enum Step {
+    Deliver(Vec<Position>),
+    Read(usize),
+    /// A restart, or a lost checkpoint: only the checkpoints survive.
+    Forget,
+}
+
+fn steps(head: Position) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => prop::collection::vec(1..=head, 0..12).prop_map(Step::Deliver),
+        // Mostly in order, as a broker delivers.
+        4 => (1..=head, 1..=8_i64).prop_map(move |(from, length)| {
+            Step::Deliver((from..=(from + length).min(head)).collect())
+        }),
+        3 => (1..6_usize).prop_map(Step::Read),
+        1 => Just(Step::Forget),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_delivered_each_projection_applies_the_log_once_and_in_order(
+        steps in steps(30),
+        start in prop::array::uniform3(0..10_i64),
+    ) {
+        const HEAD: Position = 30;
+        let mut progress = progress(start);
+        let mut applied: PerProjection<Vec<Position>> = start.map(|start| (1..=start).collect());
+        let catch_up = [Step::Deliver(vec![HEAD]), Step::Read(1_000)];
+        for step in steps.into_iter().chain(catch_up) {
+            let admitted = match step {
+                Step::Deliver(positions) => {
+                    progress.admit_delivered(published(&positions, EPOCH)).unwrap()
+                }
+                Step::Read(limit) if progress.is_owed() => {
+                    let rest: Vec<_> = (progress.floor() + 1..=HEAD).map(event).collect();
+                    let is_end = rest.len() < limit;
+                    progress.admit_read(rest.into_iter().take(limit).collect(), is_end)
+                }
+                Step::Read(_) => Admitted::default(),
+                Step::Forget => {
+                    let checkpoints = Projection::ALL.map(|it| progress.checkpoint(it));
+                    progress = Progress::new(shard(), EPOCH, checkpoints, 0);
+                    Admitted::default()
+                }
+            };
+            let Some(to) = admitted.events.last().map(|event| event.position) else { continue };
+            for advance in progress.advances(to) {
+                let own = positions(&admitted).into_iter().filter(|it| *it > advance.from.position);
+                applied[advance.projection.index()].extend(own);
+            }
+            progress.advance(to);
+        }
+        let whole: Vec<Position> = (1..=HEAD).collect();
+        prop_assert_eq!(applied, [whole.clone(), whole.clone(), whole]);
+    }
+}

@@ -1,0 +1,110 @@
+//! The registry of projections: each file below keeps one read model, and owns its tables.
+//!
+//! A projection only collects rows, event by event; they are written set by set, once per batch.
+
+pub mod credits;
+pub mod links;
+pub mod redirects;
+
+use std::fmt;
+
+use linkledger_core::{envelope::RecordedEvent, event::Event};
+use sqlx::PgConnection;
+
+use self::{credits::CreditRows, links::LinkRows, redirects::RedirectRows};
+
+/// A kept read model; it has its own checkpoint in each shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Projection {
+    /// Balance of an account and the entries of its ledger.
+    Credits,
+    /// List of an account's links, and a link by its id.
+    Links,
+    /// What is needed to follow a short link.
+    Redirects,
+}
+
+/// One value per projection, by [`Projection::index`].
+pub type PerProjection<T> = [T; Projection::ALL.len()];
+
+impl Projection {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Credits, Self::Links, Self::Redirects];
+
+    /// The name in SQL, logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Credits => "credits",
+            Self::Links => "links",
+            Self::Redirects => "redirects",
+        }
+    }
+
+    /// The projection of that name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// The place in a [`PerProjection`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An event of the log whose payload has been read, once for all projections.
+#[derive(Debug)]
+pub struct DecodedEvent {
+    /// Its place and its circumstances.
+    pub recorded: RecordedEvent,
+    /// The fact.
+    pub event: Event,
+}
+
+/// The rows that a batch of events leads to, in all read models.
+#[derive(Debug, Default)]
+pub struct Rows<'a> {
+    credits: CreditRows,
+    links: LinkRows<'a>,
+    redirects: RedirectRows<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// Adds what one event means to one projection.
+    pub fn project(&mut self, projection: Projection, generation: i32, event: &'a DecodedEvent) {
+        match projection {
+            Projection::Credits => self.credits.project(generation, event),
+            Projection::Links => self.links.project(generation, event),
+            Projection::Redirects => self.redirects.project(generation, event),
+        }
+    }
+
+    /// Writes them, sorted by key within each table.
+    ///
+    /// # Errors
+    /// When the database does not answer, or refuses a row.
+    pub async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+        self.credits.write_in_tx(tx).await?;
+        self.links.write_in_tx(tx).await?;
+        self.redirects.write_in_tx(tx).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_projection_has_its_own_name_and_place() {
+        for (index, projection) in Projection::ALL.into_iter().enumerate() {
+            assert_eq!(projection.index(), index);
+            assert_eq!(Projection::named(projection.name()), Some(projection));
+        }
+        assert_eq!(Projection::named("clicks"), None);
+    }
+}

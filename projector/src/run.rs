@@ -1,0 +1,84 @@
+//! The loop of `projector run`: receive, apply, commit the hint.
+//!
+//! There is no batch timer: while one transaction commits, the next batch fills.
+
+use linkledger_core::lifecycle::Readiness;
+use tokio::time::{self, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    consumer::{Consumer, Decision},
+    engine::{CYCLE_EVENTS_MAX, Engine, HEADS_INTERVAL},
+    retry::{self, Backoff},
+};
+
+/// Runs until the shutdown; the batch at hand is finished.
+///
+/// # Errors
+/// When something happens that does not pass by itself.
+pub async fn run(
+    mut consumer: Consumer,
+    mut engine: Engine,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let result = run_until_shutdown(&mut consumer, &mut engine, &readiness, &shutdown).await;
+    consumer.leave().await;
+    result
+}
+
+async fn run_until_shutdown(
+    consumer: &mut Consumer,
+    engine: &mut Engine,
+    readiness: &Readiness,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
+    let mut heads_are_due = time::interval(HEADS_INTERVAL);
+    heads_are_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut backoff = Backoff::default();
+    let mut is_assigned = false;
+    while !shutdown.is_cancelled() {
+        let is_behind = engine.is_behind();
+        let patience = async {
+            if is_behind {
+                return;
+            }
+            tokio::select! {
+                _ = heads_are_due.tick() => {}
+                () = shutdown.cancelled() => {}
+            }
+        };
+        let delivery = consumer.receive(CYCLE_EVENTS_MAX, patience).await?;
+        for decision in delivery.decisions {
+            is_assigned = true;
+            obey(engine, decision);
+        }
+        match engine.cycle(delivery.events).await {
+            Ok(()) => {
+                backoff.reset();
+                consumer.commit_hint();
+                if is_assigned {
+                    readiness.set_ready();
+                }
+            }
+            Err(error) if retry::passes_by_itself(&error) => {
+                let delay = backoff.next_delay();
+                tracing::warn!(error = format!("{error:#}"), ?delay, "trying again");
+                tokio::select! {
+                    () = time::sleep(delay) => {}
+                    () = shutdown.cancelled() => {}
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn obey(engine: &mut Engine, decision: Decision) {
+    match decision {
+        Decision::Assigned(shards) => engine.assign(&shards),
+        Decision::Revoked(shards) => engine.revoke(&shards),
+        Decision::Lost(shards) => engine.keep_until_contested(&shards),
+    }
+}

@@ -1,0 +1,89 @@
+//! What may happen on the topic: events in order, twice, again, not at all, and foreign records.
+
+use linkledger_core::shard::Shard;
+use linkledger_projector::consumer::GroupProtocol;
+use rdkafka::message::OwnedHeaders;
+
+use crate::{stage::Stage, tables::Tables};
+
+#[tokio::test]
+async fn published_events_reach_all_read_tables() {
+    let stage = Stage::set().await;
+    for name in ["first", "second", "third"] {
+        stage.account_with_links(name, 20).await;
+    }
+    stage.publish(&stage.log().await).await;
+    let projector = stage.projector_with("group", GroupProtocol::Classic).await;
+    stage.eventually_complete().await;
+    projector.stop().await;
+}
+
+#[tokio::test]
+async fn events_that_are_published_again_change_nothing() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("again", 10).await;
+    let projector = stage.projector("group").await;
+    let log = stage.log().await;
+    stage.publish(&log).await;
+    stage.eventually_complete().await;
+
+    stage.publish(&log[5..]).await;
+    stage.publish(&log).await;
+    stage.append_links(account_id, "later", 3).await;
+    let log = stage.log().await;
+    stage.publish(&log[18..]).await;
+    stage.eventually_complete().await;
+    projector.stop().await;
+}
+
+#[tokio::test]
+async fn a_hole_and_a_foreign_record_on_the_topic_are_repaired_from_the_event_store() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("hole", 10).await;
+    let projector = stage.projector("group").await;
+    let log = stage.log().await;
+    stage.publish(&log[..4]).await;
+    stage
+        .publish_record(Shard::of(account_id), OwnedHeaders::new(), "what is this")
+        .await;
+    stage.publish(&log[9..12]).await;
+    stage.publish(&log[15..]).await;
+    stage.eventually_complete().await;
+    projector.stop().await;
+}
+
+#[tokio::test]
+async fn a_record_of_a_position_that_the_log_does_not_have_stops_nothing() {
+    let stage = Stage::set().await;
+    stage.account_with_links("bogus", 5).await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    let mut bogus = log[2].clone();
+    bogus.event.position = 1_000_000;
+    engine.cycle(vec![log[0].clone(), bogus]).await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
+async fn records_of_a_later_epoch_end_the_projector() {
+    let stage = Stage::set().await;
+    stage.account_with_links("epoch", 1).await;
+    let projector = stage.projector("group").await;
+    let mut log = stage.log().await;
+    log[0].log_epoch = 2;
+    let shard = log[0].event.shard;
+    stage.publish(&log).await;
+    assert_eq!(
+        projector.failure().await,
+        format!(
+            "task `projector` failed: shard {shard}: record 1 is of log epoch 2, the read tables \
+             are of epoch 1"
+        )
+    );
+}

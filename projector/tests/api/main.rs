@@ -1,0 +1,13 @@
+//! The projector against a real Postgres and librdkafka's broker: whatever is delivered, the read
+//! tables say what the log says.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod catch_up;
+mod delivery;
+mod outage;
+mod poison;
+mod restart;
+mod stage;
+mod tables;
+mod two_projectors;

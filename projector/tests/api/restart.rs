@@ -1,0 +1,67 @@
+//! A projector that ends and starts again goes on where it was.
+
+use linkledger_core::cloud_event::PublishedEvent;
+use proptest::{prelude::*, sample::Index};
+use tokio::runtime;
+
+use crate::{stage::Stage, tables::Tables};
+
+#[tokio::test]
+async fn a_restart_in_the_middle_loses_and_repeats_nothing() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("before", 20).await;
+    let first = stage.projector("group").await;
+    stage.publish(&stage.log().await).await;
+    stage.eventually_complete().await;
+    first.stop().await;
+
+    let published = stage.log().await.len();
+    stage.append_links(account_id, "after", 20).await;
+    stage.publish(&stage.log().await[published..]).await;
+    let second = stage.projector("group").await;
+    stage.eventually_complete().await;
+    second.stop().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn any_prefix_a_restart_and_the_rest_are_the_same_as_all_at_once(
+        cuts in prop::collection::vec(any::<Index>(), 0..5),
+        withheld in prop::collection::vec(any::<Index>(), 0..5),
+        batch_length in 1..12_usize,
+    ) {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stage = Stage::set().await;
+            for name in ["one", "two", "three"] {
+                stage.account_with_links(name, 5).await;
+            }
+            let log = stage.log().await;
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(log.len())).collect();
+            cuts.sort_unstable();
+            cuts.push(log.len());
+            let withheld: Vec<usize> = withheld.iter().map(|it| it.index(log.len())).collect();
+            let mut from = 0;
+            for to in cuts {
+                let piece = (from..to).filter(|index| !withheld.contains(index));
+                let piece: Vec<_> = piece.map(|index| log[index].clone()).collect();
+                apply_and_end(&stage, &piece, batch_length).await;
+                from = to;
+            }
+            // Nothing tells an engine of events at the very end that were withheld.
+            apply_and_end(&stage, &log, log.len()).await;
+            let tables = Tables::read(stage.database.pool()).await;
+            assert_eq!(tables, Tables::of_log(&log));
+        });
+    }
+}
+
+/// One life of a process.
+async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: usize) {
+    let mut engine = stage.engine();
+    for batch in events.chunks(batch_length) {
+        engine.cycle(batch.to_vec()).await.unwrap();
+    }
+}

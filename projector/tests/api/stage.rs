@@ -1,0 +1,205 @@
+//! A database, a broker, and the means to fill them.
+
+use std::time::Duration;
+
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    cloud_event::{PublishedEvent, TOPIC},
+    credits::{CreditsEvent, GrantCredits},
+    envelope::{Metadata, NewEvent},
+    event::Event,
+    event_store::{
+        self, SessionKind, accounts, append,
+        log::{self, ReadFrom},
+    },
+    id::{AccountId, EventId},
+    lifecycle::Tasks,
+    shard::Shard,
+    testing::{TestBroker, TestDatabase, append_links, eventually},
+};
+use linkledger_projector::{Config, consumer::GroupProtocol, engine::Engine, start};
+use rdkafka::{
+    ClientConfig,
+    message::{Header, OwnedHeaders},
+    producer::{FutureProducer, FutureRecord},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::tables::Tables;
+
+/// What a test plays on.
+pub(crate) struct Stage {
+    pub(crate) database: TestDatabase,
+    pub(crate) broker: TestBroker,
+    producer: FutureProducer,
+}
+
+impl Stage {
+    pub(crate) async fn set() -> Self {
+        let broker = TestBroker::start();
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", broker.bootstrap_servers())
+            .create()
+            .unwrap();
+        Self {
+            database: TestDatabase::create().await,
+            broker,
+            producer,
+        }
+    }
+
+    /// An account that was granted credits, and has paid for `links` links.
+    pub(crate) async fn account_with_links(&self, name: &str, links: usize) -> AccountId {
+        let pool = self.database.pool();
+        let now = SystemClock.now();
+        let account_id = AccountId::from_uuid(new_uuid(now));
+        accounts::create(pool, account_id, name, now).await.unwrap();
+        self.grant(account_id).await;
+        self.append_links(account_id, name, links).await;
+        account_id
+    }
+
+    /// Appends the creation of links whose slugs start with `name`.
+    pub(crate) async fn append_links(&self, account_id: AccountId, name: &str, links: usize) {
+        let slugs: Vec<String> = (0..links).map(|index| format!("{name}-{index}X")).collect();
+        let links: Vec<_> = slugs
+            .iter()
+            .map(|slug| (slug.as_str(), "https://example.com/"))
+            .collect();
+        append_links(self.database.pool(), account_id, &links).await;
+    }
+
+    async fn grant(&self, account_id: AccountId) {
+        let mut tx = self.database.pool().begin().await.unwrap();
+        let mut credits = accounts::lock_in_tx(&mut tx, &[account_id]).await.unwrap();
+        let grant = GrantCredits {
+            account_id,
+            amount: 1_000_000,
+            reason: "test".to_owned(),
+        };
+        let granted = CreditsEvent::Granted(credits[&account_id].decide_grant(grant).unwrap());
+        let after = credits[&account_id].apply(&granted);
+        let now = SystemClock.now();
+        let event = NewEvent {
+            event_id: EventId::from_uuid(new_uuid(now)),
+            account_id,
+            version: after.version,
+            recorded_at: now,
+            event: Event::Credits(granted),
+            metadata: Metadata::default(),
+            idempotency: None,
+        };
+        credits.insert(account_id, after);
+        append::append_in_tx(&mut tx, &[event], &credits)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// The whole log, as it would be published.
+    pub(crate) async fn log(&self) -> Vec<PublishedEvent> {
+        let from: Vec<ReadFrom> = Shard::all()
+            .map(|shard| ReadFrom { shard, after: 0 })
+            .collect();
+        let events = log::read_after(self.database.pool(), &from, 1_000_000)
+            .await
+            .unwrap();
+        let published = |event| PublishedEvent {
+            event,
+            log_epoch: 1,
+        };
+        events.into_iter().map(published).collect()
+    }
+
+    /// Puts the events on the topic, in this order.
+    pub(crate) async fn publish(&self, events: &[PublishedEvent]) {
+        for published in events {
+            let headers = published.headers();
+            let headers = headers
+                .iter()
+                .fold(OwnedHeaders::new(), |headers, (key, value)| {
+                    headers.insert(Header {
+                        key,
+                        value: Some(value),
+                    })
+                });
+            self.publish_record(published.event.shard, headers, &published.event.payload)
+                .await;
+        }
+    }
+
+    /// Puts any record on the topic.
+    pub(crate) async fn publish_record(&self, shard: Shard, headers: OwnedHeaders, value: &str) {
+        let record = FutureRecord::<str, str>::to(TOPIC)
+            .partition(shard.number().into())
+            .headers(headers)
+            .payload(value);
+        self.producer
+            .send(record, Duration::from_secs(5))
+            .await
+            .unwrap();
+    }
+
+    /// An engine on the database, which looks after all shards.
+    pub(crate) fn engine(&self) -> Engine {
+        let pool = event_store::pool(self.database.url(), SessionKind::Writer, 2).unwrap();
+        let mut engine = Engine::new(pool);
+        engine.assign(&Shard::all().collect::<Vec<_>>());
+        engine
+    }
+
+    /// A projector, once it is ready. Its rebalances don't wait for others.
+    pub(crate) async fn projector(&self, group_id: &str) -> RunningProjector {
+        self.projector_with(group_id, GroupProtocol::Consumer).await
+    }
+
+    pub(crate) async fn projector_with(
+        &self,
+        group_id: &str,
+        group_protocol: GroupProtocol,
+    ) -> RunningProjector {
+        let config = Config {
+            database_url: self.database.url().to_owned(),
+            kafka_brokers: self.broker.bootstrap_servers(),
+            group_id: group_id.to_owned(),
+            group_protocol,
+            connections_max: 2,
+        };
+        let shutdown = CancellationToken::new();
+        let mut tasks = Tasks::new(shutdown.clone());
+        let projector = start(config, &mut tasks).await.unwrap();
+        let readiness = &projector.readiness;
+        eventually("the projector is ready", || async {
+            readiness.is_ready().then_some(())
+        })
+        .await;
+        RunningProjector { tasks, shutdown }
+    }
+
+    /// Waits until the read tables say what the log says.
+    pub(crate) async fn eventually_complete(&self) {
+        let expected = Tables::of_log(&self.log().await);
+        let pool = self.database.pool();
+        let complete = async || (Tables::read(pool).await == expected).then_some(());
+        eventually("the read tables are complete", complete).await;
+    }
+}
+
+/// A projector of this process.
+pub(crate) struct RunningProjector {
+    tasks: Tasks,
+    shutdown: CancellationToken,
+}
+
+impl RunningProjector {
+    /// Ends it, as SIGTERM would.
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.tasks.join().await.unwrap();
+    }
+
+    /// The error it ends with by itself.
+    pub(crate) async fn failure(self) -> String {
+        format!("{:#}", self.tasks.join().await.unwrap_err())
+    }
+}

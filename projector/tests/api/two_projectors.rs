@@ -1,0 +1,82 @@
+//! Two projectors that look after the same shards: a rebalance that overlaps, or a zombie.
+
+use crate::{stage::Stage, tables::Tables};
+
+#[tokio::test]
+async fn two_groups_on_one_database_do_no_harm() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("both", 10).await;
+    // Two groups: each gets all partitions, as two members never should.
+    let first = stage.projector("first").await;
+    let second = stage.projector("second").await;
+    for name in ["ping", "pong", "peng"] {
+        let published = stage.log().await.len();
+        stage.append_links(account_id, name, 30).await;
+        stage.publish(&stage.log().await[published..]).await;
+    }
+    stage.eventually_complete().await;
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn two_members_share_the_shards_and_one_takes_over() {
+    let stage = Stage::set().await;
+    let first = stage.projector("group").await;
+    let second = stage.projector("group").await;
+    for name in ["one", "two", "three", "four"] {
+        stage.account_with_links(name, 10).await;
+    }
+    stage.publish(&stage.log().await).await;
+    stage.eventually_complete().await;
+    first.stop().await;
+
+    let published = stage.log().await.len();
+    for name in ["five", "six", "seven", "eight"] {
+        stage.account_with_links(name, 10).await;
+    }
+    assert!(stage.log().await.len() > published);
+    stage.eventually_complete().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_zombie_writes_nothing_and_then_goes_on_from_where_the_other_is() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("before", 2).await;
+    let (mut zombie, mut other) = (stage.engine(), stage.engine());
+    let log = stage.log().await;
+    zombie.cycle(log[..3].to_vec()).await.unwrap();
+    other.cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(stage.database.pool()).await;
+
+    zombie.cycle(log[3..].to_vec()).await.unwrap();
+    assert_eq!(Tables::read(stage.database.pool()).await, tables);
+
+    stage.append_links(account_id, "after", 2).await;
+    let log = stage.log().await;
+    zombie.cycle(log.clone()).await.unwrap();
+    other.cycle(log.clone()).await.unwrap();
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
+async fn two_engines_at_once_apply_each_event_once() {
+    let stage = Stage::set().await;
+    for name in ["one", "two", "three"] {
+        stage.account_with_links(name, 100).await;
+    }
+    let log = stage.log().await;
+    let (mut first, mut second) = (stage.engine(), stage.engine());
+    let expected = Tables::of_log(&log);
+    for chunk in log.chunks(50) {
+        let (first, second) =
+            tokio::join!(first.cycle(chunk.to_vec()), second.cycle(chunk.to_vec()));
+        first.unwrap();
+        second.unwrap();
+    }
+    assert_eq!(Tables::read(stage.database.pool()).await, expected);
+}

@@ -1,0 +1,115 @@
+//! The settings of query-api; each is a flag and an environment variable.
+
+use std::{net::SocketAddr, str::FromStr};
+
+use axum::http::StatusCode;
+use linkledger_core::{
+    config::{BaseUrl, Secret},
+    lifecycle::listen,
+    telemetry::LogFormat,
+};
+
+use crate::Listeners;
+
+/// What query-api has to be told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Config {
+    /// Address of the Postgres database that holds the read tables and the event store.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: Secret,
+    /// Where clients reach the API.
+    #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
+    pub base_url: BaseUrl,
+    /// Where visitors reach short links.
+    #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
+    pub short_base_url: BaseUrl,
+    /// Secrets that authenticate cursors, of 32 bytes or more in hex or base64url, separated by
+    /// commas: the first one signs, all are accepted.
+    #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]
+    pub cursor_keys: Secret,
+    /// Requests per second of one account, counted in this process; 0 for no limit.
+    #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
+    pub rate_limit: u32,
+    /// Status of a redirect: 301, 302, 307 or 308.
+    #[arg(long, env = "REDIRECT_STATUS", default_value = "302")]
+    pub redirect_status: RedirectStatus,
+    /// Most connections to the database.
+    #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections_max: u32,
+}
+
+/// Where a process of its own listens, and how it logs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ListenConfig {
+    /// Address to serve the API on.
+    #[arg(long, env = "QUERY_API_LISTEN", default_value = "127.0.0.1:8080")]
+    pub api_listen: SocketAddr,
+    /// Address to serve short links on.
+    #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8081")]
+    pub short_listen: SocketAddr,
+    /// Address for probes and metrics; keep it inside.
+    #[arg(long, env = "QUERY_INTERNAL_LISTEN", default_value = "127.0.0.1:9103")]
+    pub internal_listen: SocketAddr,
+    /// How log lines are written.
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+}
+
+impl ListenConfig {
+    /// Opens the three sockets.
+    ///
+    /// # Errors
+    /// One line that names the address that can't be had.
+    pub async fn listen(&self) -> anyhow::Result<Listeners> {
+        Ok(Listeners {
+            api: listen(self.api_listen).await?,
+            short_host: listen(self.short_listen).await?,
+            internal: listen(self.internal_listen).await?,
+        })
+    }
+}
+
+/// A status that makes a client go on to `Location`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedirectStatus(StatusCode);
+
+impl RedirectStatus {
+    /// The status itself.
+    pub fn code(self) -> StatusCode {
+        self.0
+    }
+}
+
+impl FromStr for RedirectStatus {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "301" => Ok(Self(StatusCode::MOVED_PERMANENTLY)),
+            "302" => Ok(Self(StatusCode::FOUND)),
+            "307" => Ok(Self(StatusCode::TEMPORARY_REDIRECT)),
+            "308" => Ok(Self(StatusCode::PERMANENT_REDIRECT)),
+            _ => Err("not one of 301, 302, 307, 308"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_redirects_are_a_redirect_status() {
+        let code = |text: &str| {
+            text.parse()
+                .ok()
+                .map(|status: RedirectStatus| status.code())
+        };
+        assert_eq!(code("302"), Some(StatusCode::FOUND));
+        assert_eq!(code("308"), Some(StatusCode::PERMANENT_REDIRECT));
+        for text in ["", "300", "303", "304", "200", "+302"] {
+            assert_eq!(code(text), None, "{text}");
+        }
+    }
+}

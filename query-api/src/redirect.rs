@@ -1,0 +1,101 @@
+//! `GET /{slug}` on the short host: follows a short link (contract §11).
+
+use std::sync::Arc;
+
+use axum::{
+    http::{
+        HeaderValue,
+        header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION},
+    },
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    event_store::slugs,
+    link::Slug,
+    problem::{Code, Problem},
+};
+use sqlx::PgPool;
+
+use crate::{
+    checkpoint_watcher::{CheckpointWatcher, Projection},
+    config::RedirectStatus,
+    consistency::{Wait, read_model_behind},
+    read_model::{self, Place, unavailable},
+};
+
+/// Finds out where slugs lead to.
+pub(crate) struct Redirects {
+    pool: PgPool,
+    watcher: Arc<CheckpointWatcher>,
+}
+
+impl Redirects {
+    pub(crate) fn new(pool: PgPool, watcher: Arc<CheckpointWatcher>) -> Self {
+        Self { pool, watcher }
+    }
+
+    /// Where the slug leads to; `None` when nobody has it. Every look-up of a redirect is here.
+    async fn destination_of(&self, slug: &Slug) -> Result<Option<String>, Problem> {
+        let found = read_model::redirect(&self.pool, slug)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        match found {
+            Some(destination) => Ok(Some(destination)),
+            None => self.destination_of_missing(slug).await,
+        }
+    }
+
+    /// A miss is judged by the event store: what exists there is never answered with 404.
+    async fn destination_of_missing(&self, slug: &Slug) -> Result<Option<String>, Problem> {
+        let holder = slugs::find_holder(&self.pool, slug)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let Some(holder) = holder else {
+            return Ok(None);
+        };
+        let created_at = Place {
+            epoch: self.watcher.log_epoch(),
+            position: holder.created_at,
+        };
+        let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
+            .read_containing(created_at, || {
+                read_model::redirect_of_shard(&self.pool, slug, holder.shard)
+            })
+            .await?;
+        // Still missing although the checkpoint is past it: its account is parked.
+        seen.value.map(Some).ok_or_else(read_model_behind)
+    }
+}
+
+/// What following a link needs.
+#[derive(Clone)]
+pub(crate) struct FollowLink {
+    pub(crate) redirects: Arc<Redirects>,
+    pub(crate) status: RedirectStatus,
+}
+
+/// Sends the visitor on. The query of the request is neither looked at nor passed on.
+pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
+    let slug = Slug::parse(slug).map_err(|_| no_such_short_link())?;
+    let destination = follow.redirects.destination_of(&slug).await?;
+    let location = HeaderValue::try_from(destination.ok_or_else(no_such_short_link)?);
+    let location = location.map_err(|_| {
+        tracing::error!("a stored destination is no header value");
+        Problem::internal()
+    })?;
+    let headers = [
+        (LOCATION, location),
+        (CACHE_CONTROL, HeaderValue::from_static("private, no-store")),
+        (
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; charset=utf-8"),
+        ),
+    ];
+    Ok((follow.status.code(), headers, "Redirecting.\n").into_response())
+}
+
+/// The same for a malformed, a reserved and an unknown slug.
+fn no_such_short_link() -> Problem {
+    let detail = "Check the address; there is no such short link.";
+    Problem::new(Code::LinkNotFound, detail)
+}

@@ -1,0 +1,62 @@
+//! The routes of the API that read; which methods a path knows at all is in core's route table.
+
+mod get_link;
+mod list_links;
+
+use std::sync::Arc;
+
+use axum::{Router, middleware, routing::get};
+use linkledger_core::{
+    api_key::Scope,
+    http::{
+        answer::{AnswerSettings, with_problem_details},
+        authentication::Authenticator,
+        gate::Gate,
+        rate_limit::{RateLimits, RequestClass},
+        route_table,
+    },
+};
+use sqlx::PgPool;
+
+use crate::{checkpoint_watcher::CheckpointWatcher, cursor::CursorKeys};
+
+/// `Cache-Control` of what belongs to one account and may change at any time.
+const NOT_SHARED: &str = "private, no-cache";
+
+/// What the handlers share.
+pub(crate) struct Api {
+    pub(crate) pool: PgPool,
+    pub(crate) watcher: Arc<CheckpointWatcher>,
+    pub(crate) cursor_keys: CursorKeys,
+    pub(crate) base_url: Arc<str>,
+    pub(crate) short_base_url: Arc<str>,
+}
+
+/// What the routes are guarded by, together.
+pub(crate) struct Guards {
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) rate_limits: Option<Arc<RateLimits>>,
+}
+
+/// All routes, with everything before and around them.
+pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Router {
+    let gate = |scope| Gate {
+        authenticator: Arc::clone(&guards.authenticator),
+        rate_limits: guards.rate_limits.clone(),
+        scope,
+        class: RequestClass::Read,
+    };
+    // A `route_layer`: a method that the route doesn't know is told so before anything else.
+    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), Gate::pass);
+    let routes = Router::new()
+        .route(
+            route_table::LINKS,
+            get(list_links::list_links).route_layer(reads_links.clone()),
+        )
+        .route(
+            route_table::LINK,
+            get(get_link::get_link).route_layer(reads_links),
+        )
+        .with_state(Arc::new(api));
+    with_problem_details(routes, settings)
+}

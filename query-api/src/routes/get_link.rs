@@ -1,0 +1,100 @@
+//! `GET /v1/links/{id}`: one link of the account.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{
+        HeaderMap, StatusCode, Uri,
+        header::{CACHE_CONTROL, ETAG},
+    },
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    event_store::log,
+    http::{
+        authentication::Caller,
+        request::{check_accept, check_no_query},
+    },
+    id::{AccountId, LinkId},
+    problem::{Code, Problem},
+    shard::Shard,
+};
+
+use super::{Api, NOT_SHARED};
+use crate::{
+    checkpoint_watcher::Projection,
+    consistency::{Wait, place_of_token, read_model_behind},
+    entity_tag,
+    link_body::LinkBody,
+    read_model::{self, Link, Place, unavailable},
+};
+
+/// Shows a link.
+///
+/// # Errors
+/// The problems of contract §9, in its order of checks.
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_link(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    check_no_query(&uri)?;
+    check_accept(&headers)?;
+    let place = place_of_token(&headers, caller.account_id, api.watcher.log_epoch())?;
+    let link_id = link_id(&uri).ok_or_else(link_not_found)?;
+    let link = find(&api, caller.account_id, link_id, place).await?;
+
+    let entity_tag = entity_tag::of_version(link.version);
+    let is_known = entity_tag::none_match_fails(&headers, &entity_tag);
+    let headers = [(ETAG, entity_tag.as_str()), (CACHE_CONTROL, NOT_SHARED)];
+    if is_known {
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
+    }
+    Ok((headers, Json(LinkBody::of(link, &api.short_base_url))).into_response())
+}
+
+/// From the path as it was sent: an id has one spelling, and a percent sign is in none.
+fn link_id(uri: &Uri) -> Option<LinkId> {
+    let (_, id) = uri.path().rsplit_once('/')?;
+    id.parse().ok()
+}
+
+/// The link, from a snapshot that contains everything up to `place`. A miss is judged by the event
+/// store: what exists there is never answered with 404.
+async fn find(
+    api: &Api,
+    account_id: AccountId,
+    link_id: LinkId,
+    place: Place,
+) -> Result<Link, Problem> {
+    let read = || read_model::link(&api.pool, account_id, link_id);
+    let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
+    let mut seen = wait.read_containing(place, &read).await?;
+    if seen.value.is_none() {
+        let extent = log::link_extent(&api.pool, account_id, link_id)
+            .await
+            .map_err(|error| unavailable(&error))?
+            .ok_or_else(link_not_found)?;
+        let created_at = Place {
+            epoch: api.watcher.log_epoch(),
+            position: extent.first,
+        };
+        if seen.checkpoint < created_at {
+            seen = wait.read_containing(created_at, &read).await?;
+        }
+    }
+    // Still missing although the checkpoint is past it: its account is parked.
+    seen.value.ok_or_else(read_model_behind)
+}
+
+/// The same for a malformed, an unknown and another account's id.
+fn link_not_found() -> Problem {
+    Problem::new(
+        Code::LinkNotFound,
+        "Check the id; this account has no such link.",
+    )
+}

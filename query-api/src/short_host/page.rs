@@ -1,0 +1,83 @@
+//! Small plain pages for people, unless `Accept` prefers JSON.
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{
+        HeaderName, HeaderValue, StatusCode,
+        header::{CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY},
+    },
+    middleware::Next,
+    response::Response,
+};
+
+use super::accept::prefers_json;
+
+const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
+
+/// Puts a page in place of every problem, and keeps search engines away from all answers.
+pub(super) async fn with_pages(request: Request, next: Next) -> Response {
+    let wants_page = !prefers_json(request.headers());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    let is_problem = status.is_client_error() || status.is_server_error();
+    let headers = response.headers_mut();
+    headers.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
+    if is_problem {
+        headers.insert(VARY, HeaderValue::from_static("accept"));
+    }
+    if is_problem && wants_page {
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        );
+        headers.insert(
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("default-src 'none'"),
+        );
+        headers.remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(page(status));
+    }
+    response
+}
+
+/// What happened and what to do. Nothing of the request is in it, so nothing has to be escaped.
+fn page(status: StatusCode) -> String {
+    let (title, advice) = match status {
+        StatusCode::NOT_FOUND => (
+            "There is no such link",
+            "Check the address: perhaps a character is missing or wrong.",
+        ),
+        StatusCode::METHOD_NOT_ALLOWED => (
+            "A link can only be followed",
+            "Open the address in a browser.",
+        ),
+        StatusCode::SERVICE_UNAVAILABLE => (
+            "The link can't be followed just now",
+            "Try again in a few seconds.",
+        ),
+        status if status.is_server_error() => (
+            "Something went wrong",
+            "The fault is ours. Try again later.",
+        ),
+        _ => ("The request is not valid", "Open the address in a browser."),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>{title}</title>\n<h1>{title}</h1>\n<p>{advice}</p>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_happened_and_what_to_do() {
+        let page = page(StatusCode::NOT_FOUND);
+        assert!(page.starts_with("<!doctype html>"), "{page}");
+        assert!(page.contains("<h1>There is no such link</h1>"), "{page}");
+        assert!(page.contains("<p>Check the address"), "{page}");
+    }
+}

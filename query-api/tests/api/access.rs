@@ -1,0 +1,133 @@
+//! What stands before every route: paths, methods, keys, limits, `Accept`; and their order.
+
+use axum::http::Method;
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    testing::{self, TestDatabase},
+};
+
+use crate::service::{TestCaller, TestService};
+
+const PATHS: [&str; 2] = ["/v1/links", "/v1/links/lnk_00000000000000000000000000"];
+
+#[tokio::test]
+async fn paths_are_exact_and_methods_are_told() {
+    let service = TestService::start().await;
+    for path in [
+        "/",
+        "/v1/links/",
+        "/V1/links",
+        "/v1//links",
+        "/v1/links/a/b",
+    ] {
+        let answer = service.call_api(Method::GET, path, &[]).await;
+        answer.assert_problem(404, "route_not_found");
+    }
+    for path in PATHS {
+        let answer = service.call_api(Method::PUT, path, &[]).await;
+        answer.assert_problem(405, "method_not_allowed");
+        let allowed = answer.header("allow").unwrap().to_owned();
+        assert!(allowed.starts_with("GET, HEAD, "), "{allowed}");
+        let answer = service.call_api(Method::OPTIONS, path, &[]).await;
+        assert_eq!(answer.status, 204);
+        assert_eq!(answer.header("allow"), Some(allowed.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_needed_before_anything_else_is_looked_at() {
+    let service = TestService::start().await;
+    let unknown = format!("Bearer {}", ApiKey::generate().reveal());
+    for path in PATHS.map(|path| format!("{path}?wrong=1")) {
+        for (headers, code) in [
+            (&[][..], "authentication_required"),
+            (
+                &[("authorization", "Basic eDp5")],
+                "authentication_required",
+            ),
+            (&[("authorization", "Bearer x")], "api_key_invalid"),
+            (&[("authorization", unknown.as_str())], "api_key_invalid"),
+        ] {
+            let answer = service.call_api(Method::GET, &path, headers).await;
+            answer.assert_problem(401, code);
+            let challenge = answer.header("www-authenticate").unwrap();
+            assert!(challenge.starts_with("Bearer realm="), "{challenge}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_needs_the_scope() {
+    let service = TestService::start().await;
+    let account_id = testing::account(service.pool(), 0).await;
+    let scopes = [Scope::LinksWrite, Scope::CreditsRead];
+    let key = testing::api_key(service.pool(), account_id, &scopes).await;
+    let caller = TestCaller { account_id, key };
+    for path in PATHS.map(|path| format!("{path}?wrong=1")) {
+        let answer = service.get(&caller, &path).await;
+        answer.assert_problem(403, "insufficient_scope");
+        assert_eq!(answer.json()["required_scopes"][0], "link:links.read");
+    }
+}
+
+#[tokio::test]
+async fn a_suspended_account_reads_nothing() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
+        .execute(service.pool())
+        .await
+        .unwrap();
+    for path in PATHS {
+        let answer = service.get(&caller, path).await;
+        answer.assert_problem(403, "account_suspended");
+    }
+}
+
+#[tokio::test]
+async fn both_routes_count_towards_one_limit() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| config.rate_limit = 1).await;
+    let caller = service.caller().await;
+    for path in PATHS {
+        let answer = service.get(&caller, path).await;
+        assert_ne!(answer.status, 429);
+        assert!(answer.header("ratelimit").is_some(), "{path}");
+    }
+    let answer = service.get(&caller, PATHS[0]).await;
+    answer.assert_problem(429, "rate_limited");
+    assert!(answer.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn the_query_is_checked_before_accept_and_accept_before_other_headers() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let headers = [("accept", "text/html"), ("consistency-token", "x")];
+    for path in PATHS {
+        let wrong_query = format!("{path}?wrong=1");
+        let answer = service.get_with(&caller, &wrong_query, &headers).await;
+        answer.assert_problem(400, "invalid_parameter");
+        let answer = service.get_with(&caller, path, &headers).await;
+        answer.assert_problem(406, "not_acceptable");
+        let answer = service.get_with(&caller, path, &headers[1..]).await;
+        answer.assert_problem(400, "invalid_header");
+    }
+    let wrong_cursor = "/v1/links?cursor=x";
+    let answer = service.get_with(&caller, wrong_cursor, &headers).await;
+    answer.assert_problem(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn head_works_wherever_get_does() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let bearer = format!("Bearer {}", caller.key.reveal());
+    let headers = [("authorization", bearer.as_str())];
+    let answer = service.call_api(Method::HEAD, "/v1/links", &headers).await;
+    assert_eq!(answer.status, 200);
+    let answer = service
+        .call_api(Method::HEAD, "/v1/links/x", &headers)
+        .await;
+    assert_eq!(answer.status, 404);
+}

@@ -1,0 +1,185 @@
+//! `GET /{slug}` on the short host: redirects, pages, misses.
+
+use axum::http::Method;
+use linkledger_core::testing::TestDatabase;
+
+use crate::{
+    read_tables::{insert_redirect, set_checkpoint},
+    service::{Answer, TestService},
+};
+
+#[track_caller]
+fn assert_page(answer: &Answer, status: u16, title: &str) {
+    assert_eq!(answer.status.as_u16(), status, "{}", answer.body);
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("x-robots-tag"), Some("noindex"));
+    assert_eq!(answer.header("vary"), Some("accept"));
+    let heading = format!("<h1>{title}</h1>");
+    assert!(answer.body.contains(&heading), "{}", answer.body);
+}
+
+#[track_caller]
+fn assert_no_such_link(answer: &Answer) {
+    assert_page(answer, 404, "There is no such link");
+}
+
+#[tokio::test]
+async fn a_visitor_is_sent_to_the_destination() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "Sommer-Fest").await;
+    insert_redirect(service.pool(), &link).await;
+    for path in [
+        "/Sommer-Fest",
+        "/sommer-fest",
+        "/SOMMER-FEST",
+        "/Sommer-Fest?utm=x&next=https://evil.example",
+    ] {
+        let answer = service.follow(path).await;
+        assert_eq!(answer.status, 302, "{path}");
+        assert_eq!(
+            answer.header("location"),
+            Some("https://example.com/Sommer-Fest"),
+            "{path}"
+        );
+        assert_eq!(answer.header("cache-control"), Some("private, no-store"));
+        assert_eq!(answer.header("x-robots-tag"), Some("noindex"));
+        assert_eq!(answer.header("set-cookie"), None);
+        assert_eq!(answer.body, "Redirecting.\n");
+        let head = service.call_short_host(Method::HEAD, path, &[]).await;
+        assert_eq!(head.status, 302, "{path}");
+        assert_eq!(head.header("location"), answer.header("location"));
+    }
+}
+
+#[tokio::test]
+async fn the_status_of_redirects_is_a_setting() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| {
+        config.redirect_status = "308".parse().unwrap();
+    })
+    .await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "permanent").await;
+    insert_redirect(service.pool(), &link).await;
+    assert_eq!(service.follow("/permanent").await.status, 308);
+}
+
+#[tokio::test]
+async fn an_unknown_slug_is_answered_with_a_page_or_a_problem() {
+    let service = TestService::start().await;
+    assert_no_such_link(&service.follow("/unknown").await);
+    let json = [("accept", "application/json")];
+    let answer = service
+        .call_short_host(Method::GET, "/unknown", &json)
+        .await;
+    answer.assert_problem(404, "link_not_found");
+    assert_eq!(answer.header("x-robots-tag"), Some("noindex"));
+    assert_eq!(answer.header("vary"), Some("accept"));
+}
+
+#[tokio::test]
+async fn other_paths_lead_nowhere_whatever_the_method() {
+    let service = TestService::start().await;
+    for path in [
+        "/",
+        "//",
+        "/a/b",
+        "/abc/",
+        "//abc",
+        "/v1/links",
+        "/v1/links/lnk_1",
+    ] {
+        for method in [Method::GET, Method::POST, Method::OPTIONS] {
+            let answer = service.call_short_host(method, path, &[]).await;
+            assert_no_such_link(&answer);
+        }
+        let json = [("accept", "application/json")];
+        let answer = service.call_short_host(Method::GET, path, &json).await;
+        answer.assert_problem(404, "route_not_found");
+    }
+}
+
+#[tokio::test]
+async fn malformed_and_reserved_slugs_are_refused_without_a_look_up() {
+    let service = TestService::start().await;
+    sqlx::query("ALTER TABLE read_model.redirects RENAME TO out_of_reach")
+        .execute(service.pool())
+        .await
+        .unwrap();
+    let title = "The link can't be followed just now";
+    assert_page(&service.follow("/well-formed").await, 503, title);
+    for path in [
+        "/ab",
+        "/-abc",
+        "/a.b",
+        "/%61bc",
+        "/abc%00",
+        "/caf%C3%A9",
+        "/%FF%FE",
+        "/%3Cscript%3E",
+        "/robots.txt",
+        "/favicon.ico",
+        "/API",
+        &format!("/{}", "a".repeat(65)),
+    ] {
+        assert_no_such_link(&service.follow(path).await);
+    }
+}
+
+#[tokio::test]
+async fn links_can_only_be_followed() {
+    let service = TestService::start().await;
+    for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+        let answer = service.call_short_host(method, "/whatever", &[]).await;
+        assert_page(&answer, 405, "A link can only be followed");
+        assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
+    }
+    let answer = service
+        .call_short_host(Method::OPTIONS, "/whatever", &[])
+        .await;
+    assert_eq!(answer.status, 204);
+    assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
+}
+
+#[tokio::test]
+async fn a_link_that_becomes_visible_during_the_request_is_followed() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "Fresh").await;
+    let (answer, ()) = tokio::join!(service.follow("/fresh"), async {
+        service.until_somebody_waits().await;
+        insert_redirect(service.pool(), &link).await;
+        // The link's own event is enough: its charge stands behind it.
+        let created_at = link.position - 1;
+        set_checkpoint(service.pool(), "redirects", caller.account_id, created_at).await;
+    });
+    assert_eq!(answer.status, 302, "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_link_that_stays_invisible_is_never_404() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "fresh").await;
+    // How far another projection is says nothing.
+    set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+    let answer = service.follow("/fresh").await;
+    assert_page(&answer, 503, "The link can't be followed just now");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    // Nor when the checkpoint is past it: that is so while its account is parked.
+    set_checkpoint(
+        service.pool(),
+        "redirects",
+        caller.account_id,
+        link.position,
+    )
+    .await;
+    let json = [("accept", "application/json")];
+    let answer = service.call_short_host(Method::GET, "/fresh", &json).await;
+    answer.assert_read_model_behind();
+}

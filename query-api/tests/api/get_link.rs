@@ -1,0 +1,223 @@
+//! `GET /v1/links/{id}`: the link, entity tags, misses, tokens, generations.
+
+use linkledger_core::{id::LinkId, testing::TestDatabase};
+use serde_json::json;
+use sqlx::{Executor as _, PgPool};
+
+use crate::{
+    read_tables::{insert_appended_link, set_checkpoint, unused_link_id},
+    service::{SHORT_BASE_URL, TestService, token_of},
+};
+
+fn path(link_id: LinkId) -> String {
+    format!("/v1/links/{link_id}")
+}
+
+async fn set_epoch(pool: &PgPool, epoch: i32) {
+    sqlx::query("UPDATE event_store.log_meta SET epoch = $1")
+        .bind(epoch)
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_link_has_exactly_four_members_and_a_strong_entity_tag() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "Sommer-Fest").await;
+    insert_appended_link(service.pool(), &link).await;
+    let answer = service.get(&caller, &path(link.link.link_id)).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("etag"), Some("\"1\""));
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+    let expected = json!({
+        "id": link.link.link_id,
+        "destination_url": "https://example.com/Sommer-Fest",
+        "short_url": format!("{SHORT_BASE_URL}/Sommer-Fest"),
+        "created_at": linkledger_core::timestamp::format(link.created_at),
+    });
+    assert_eq!(answer.json(), expected);
+}
+
+#[tokio::test]
+async fn a_caller_that_has_the_link_is_not_sent_it_again() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "known").await;
+    insert_appended_link(service.pool(), &link).await;
+    let path = path(link.link.link_id);
+    for known in ["\"1\"", "W/\"1\"", "\"0\", \"1\"", "*"] {
+        let headers = [("if-none-match", known)];
+        let answer = service.get_with(&caller, &path, &headers).await;
+        assert_eq!(answer.status, 304, "{known}");
+        assert_eq!(answer.header("etag"), Some("\"1\""), "{known}");
+        assert_eq!(answer.body, "", "{known}");
+    }
+    for other in ["\"2\"", "1", ""] {
+        let headers = [("if-none-match", other)];
+        assert_eq!(
+            service.get_with(&caller, &path, &headers).await.status,
+            200,
+            "{other}"
+        );
+    }
+    let headers = [("if-none-match", "*")];
+    let absent = format!("/v1/links/{}", unused_link_id());
+    let answer = service.get_with(&caller, &absent, &headers).await;
+    answer.assert_problem(404, "link_not_found");
+}
+
+#[tokio::test]
+async fn malformed_unknown_and_foreign_ids_are_answered_alike() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let visible = service.append_link(&other, "visible").await;
+    insert_appended_link(service.pool(), &visible).await;
+    let invisible = service.append_link(&other, "invisible").await;
+    let unknown = service.get(&caller, &path(unused_link_id())).await;
+    unknown.assert_problem(404, "link_not_found");
+
+    let own_account = LinkId::from_uuid(caller.account_id.uuid());
+    let id = unused_link_id().to_string();
+    for id in [
+        visible.link.link_id.to_string(),
+        invisible.link.link_id.to_string(),
+        own_account.to_string(),
+        caller.account_id.to_string(),
+        id.to_uppercase(),
+        id.replace("lnk_", "%6cnk_"),
+        id[..id.len() - 1].to_owned(),
+        "%FF".to_owned(),
+        "x".to_owned(),
+    ] {
+        let answer = service.get(&caller, &format!("/v1/links/{id}")).await;
+        assert_eq!(answer.status, 404, "{id}");
+        let body = answer.body_without_request_id();
+        assert_eq!(body, unknown.body_without_request_id(), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn query_parameters_are_unknown_here() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let answer = service.get(&caller, "/v1/links/x?limit=5").await;
+    answer.assert_problem(400, "invalid_parameter");
+}
+
+#[tokio::test]
+async fn a_link_that_becomes_visible_during_the_request_is_shown() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "fresh").await;
+    let path = path(link.link.link_id);
+    let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
+        service.until_somebody_waits().await;
+        insert_appended_link(service.pool(), &link).await;
+        // The link's own event is enough: its charge stands behind it.
+        let created_at = link.position - 1;
+        set_checkpoint(service.pool(), "links", caller.account_id, created_at).await;
+    });
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_link_that_stays_invisible_is_never_404() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "fresh").await;
+    let path = path(link.link.link_id);
+    service.get(&caller, &path).await.assert_read_model_behind();
+    // Nor when the checkpoint is past it: that is so while its account is parked.
+    set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+    service.get(&caller, &path).await.assert_read_model_behind();
+}
+
+#[tokio::test]
+async fn a_token_makes_even_a_visible_link_wait_for_its_write() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "changed").await;
+    insert_appended_link(service.pool(), &link).await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    let path = path(link.link.link_id);
+    let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
+        service.until_somebody_waits().await;
+        sqlx::query("UPDATE read_model.links SET version = 2")
+            .execute(service.pool())
+            .await
+            .unwrap();
+        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+    });
+    assert_eq!(answer.header("etag"), Some("\"2\""), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn an_unusable_token_is_refused_before_the_id_is_looked_at() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let own = token_of(&service.append_link(&caller, "own").await, 1);
+    let foreign = token_of(&service.append_link(&other, "foreign").await, 1);
+    let own_twice = [("consistency-token", own.as_str()); 2];
+    for headers in [
+        &[("consistency-token", "")][..],
+        &[("consistency-token", "x")],
+        &[("consistency-token", &foreign)],
+        &own_twice,
+    ] {
+        let answer = service.get_with(&caller, "/v1/links/x", headers).await;
+        answer.assert_problem(400, "invalid_header");
+        assert_eq!(answer.json()["errors"][0]["header"], "Consistency-Token");
+    }
+}
+
+#[tokio::test]
+async fn a_token_from_before_a_restore_is_ignored() {
+    let database = TestDatabase::create().await;
+    set_epoch(database.pool(), 2).await;
+    let service = TestService::start_with(database, |_| {}).await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "restored").await;
+    insert_appended_link(service.pool(), &link).await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    let answer = service
+        .get_with(&caller, &path(link.link.link_id), &headers)
+        .await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+#[tokio::test]
+async fn only_the_active_generation_is_read() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "rebuilt").await;
+    insert_appended_link(service.pool(), &link).await;
+    let etag = async || {
+        let answer = service.get(&caller, &path(link.link.link_id)).await;
+        answer.header("etag").map(str::to_owned)
+    };
+    service
+        .pool()
+        .execute(sqlx::raw_sql(
+            "CREATE TABLE read_model.links_2 PARTITION OF read_model.links FOR VALUES IN (2);
+             INSERT INTO read_model.links SELECT 2, account_id, link_id, slug, destination_url, 9,
+                 created_at FROM read_model.links;
+             INSERT INTO read_model.checkpoints SELECT projection, 2, shard, epoch, 99, 'building'
+                 FROM read_model.checkpoints WHERE projection = 'links';",
+        ))
+        .await
+        .unwrap();
+    assert_eq!(etag().await.as_deref(), Some("\"1\""));
+    service
+        .pool()
+        .execute(
+            "UPDATE read_model.projections SET active_generation = 2 WHERE projection = 'links'",
+        )
+        .await
+        .unwrap();
+    assert_eq!(etag().await.as_deref(), Some("\"9\""));
+}

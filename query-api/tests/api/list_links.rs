@@ -1,0 +1,264 @@
+//! `GET /v1/links`: pages, cursors, parameters, tokens.
+
+use std::collections::HashSet;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use linkledger_core::id::LinkId;
+use serde_json::json;
+
+use crate::{
+    read_tables::{insert_appended_link, insert_link, link_id, set_checkpoint},
+    service::{BASE_URL, SHORT_BASE_URL, TestCaller, TestService, token_of},
+};
+
+/// A millisecond of 2026.
+const MILLISECOND: u64 = 1_795_168_260_000;
+
+/// Fills the account with that many links, several to a millisecond; returns them newest first.
+async fn insert_links(service: &TestService, caller: &TestCaller, count: u64) -> Vec<LinkId> {
+    let ids: Vec<LinkId> = (0..count)
+        .rev()
+        .map(|index| link_id(MILLISECOND + index / 5, index))
+        .collect();
+    for id in &ids {
+        insert_link(service.pool(), caller.account_id, *id).await;
+    }
+    ids
+}
+
+fn ids_of(page: &serde_json::Value) -> Vec<String> {
+    let items = page["items"].as_array().unwrap().iter();
+    items
+        .map(|item| item["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn every_link_is_listed_once_newest_first_while_others_are_created() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let existing = insert_links(&service, &caller, 23).await;
+    let mut listed = Vec::new();
+    let mut path = "/v1/links?limit=4".to_owned();
+    for page_number in 0.. {
+        let page = service.get(&caller, &path).await.json();
+        listed.extend(ids_of(&page));
+        // Others come in at the top, and between those that were listed already.
+        let newer = link_id(MILLISECOND + 1_000, page_number);
+        let between = link_id(MILLISECOND + 4, 100 + page_number);
+        for id in [newer, between] {
+            insert_link(service.pool(), caller.account_id, id).await;
+        }
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            assert_eq!(page["has_more"], false);
+            break;
+        };
+        assert_eq!(page["has_more"], true);
+        path = format!("/v1/links?cursor={cursor}&limit=4");
+    }
+    let distinct: HashSet<&String> = listed.iter().collect();
+    assert_eq!(distinct.len(), listed.len());
+    let existing: Vec<String> = existing.iter().map(LinkId::to_string).collect();
+    listed.retain(|id| existing.contains(id));
+    assert_eq!(listed, existing);
+}
+
+#[tokio::test]
+async fn an_item_has_exactly_the_four_members_of_a_link() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let id = link_id(MILLISECOND, 1);
+    insert_link(service.pool(), caller.account_id, id).await;
+    let answer = service.get(&caller, "/v1/links").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+    let expected = json!({
+        "items": [{
+            "id": id.to_string(),
+            "destination_url": "https://example.com/",
+            "short_url": format!("{SHORT_BASE_URL}/{id}"),
+            "created_at": "2026-11-20T09:51:00.000Z",
+        }],
+        "next_cursor": null,
+        "has_more": false,
+    });
+    assert_eq!(answer.json(), expected);
+}
+
+#[tokio::test]
+async fn the_last_page_says_so() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let empty = service.get(&caller, "/v1/links").await;
+    assert_eq!(
+        empty.json(),
+        json!({ "items": [], "next_cursor": null, "has_more": false })
+    );
+    insert_links(&service, &caller, 10).await;
+    let full = service.get(&caller, "/v1/links?limit=10").await;
+    assert_eq!(ids_of(&full.json()).len(), 10);
+    assert_eq!(full.json()["has_more"], false);
+    assert_eq!(full.json()["next_cursor"], json!(null));
+    assert_eq!(full.header("link"), None);
+}
+
+#[tokio::test]
+async fn a_page_has_fifty_items_unless_asked_otherwise() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    insert_links(&service, &caller, 101).await;
+    for (query, count) in [("", 50), ("?limit=100", 100), ("?limit=1", 1)] {
+        let page = service
+            .get(&caller, &format!("/v1/links{query}"))
+            .await
+            .json();
+        assert_eq!(ids_of(&page).len(), count, "{query}");
+        assert_eq!(page["has_more"], true, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_link_header_leads_to_the_next_page_on_the_configured_host() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let ids = insert_links(&service, &caller, 5).await;
+    let answer = service.get(&caller, "/v1/links?limit=2").await;
+    let cursor = answer.json()["next_cursor"].as_str().unwrap().to_owned();
+    let next = format!("{BASE_URL}/v1/links?limit=2&cursor={cursor}");
+    assert_eq!(
+        answer.header("link"),
+        Some(format!("<{next}>; rel=\"next\"").as_str())
+    );
+    let path = next.strip_prefix(BASE_URL).unwrap();
+    let page = service.get(&caller, path).await.json();
+    assert_eq!(ids_of(&page), [ids[2].to_string(), ids[3].to_string()]);
+}
+
+#[tokio::test]
+async fn a_cursor_outlives_its_row_and_takes_another_limit() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let ids = insert_links(&service, &caller, 6).await;
+    let page = service.get(&caller, "/v1/links?limit=2").await.json();
+    sqlx::query("DELETE FROM read_model.links WHERE link_id = $1")
+        .bind(ids[1].uuid())
+        .execute(service.pool())
+        .await
+        .unwrap();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let path = format!("/v1/links?limit=3&cursor={cursor}");
+    let page = service.get(&caller, &path).await.json();
+    assert_eq!(
+        ids_of(&page),
+        [&ids[2], &ids[3], &ids[4]].map(LinkId::to_string)
+    );
+}
+
+#[tokio::test]
+async fn a_cursor_that_was_not_given_to_this_account_is_refused() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    insert_links(&service, &caller, 2).await;
+    let page = service.get(&caller, "/v1/links?limit=1").await.json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let sealed = URL_SAFE_NO_PAD.decode(cursor).unwrap();
+    let flipped = (0..sealed.len()).map(|index| {
+        let mut bytes = sealed.clone();
+        bytes[index] ^= 1;
+        URL_SAFE_NO_PAD.encode(bytes)
+    });
+    let spelled_otherwise = [
+        String::new(),
+        cursor.to_lowercase(),
+        format!("{cursor}="),
+        format!("{cursor}%20"),
+        cursor[1..].to_owned(),
+        "null".to_owned(),
+    ];
+    for cursor in flipped.chain(spelled_otherwise) {
+        let answer = service
+            .get(&caller, &format!("/v1/links?cursor={cursor}"))
+            .await;
+        answer.assert_problem(400, "invalid_cursor");
+        assert_eq!(answer.json()["errors"][0]["parameter"], "cursor");
+    }
+    let path = format!("/v1/links?cursor={cursor}");
+    service
+        .get(&other, &path)
+        .await
+        .assert_problem(400, "invalid_cursor");
+    assert_eq!(service.get(&caller, &path).await.status, 200);
+}
+
+#[tokio::test]
+async fn accounts_dont_see_each_others_links() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    insert_links(&service, &other, 3).await;
+    let page = service.get(&caller, "/v1/links").await.json();
+    assert_eq!(ids_of(&page), [""; 0]);
+}
+
+#[tokio::test]
+async fn wrong_parameters_are_named() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    for (query, parameter) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=%2B5", "limit"),
+        ("limit=05", "limit"),
+        ("limit=", "limit"),
+        ("limit=1&limit=1", "limit"),
+        ("cursor=a&cursor=a", "cursor"),
+        ("slug=abc", "slug"),
+        ("destination_url=x", "destination_url"),
+        ("offset=1", "offset"),
+    ] {
+        let answer = service.get(&caller, &format!("/v1/links?{query}")).await;
+        answer.assert_problem(400, "invalid_parameter");
+        assert_eq!(
+            answer.json()["errors"][0]["parameter"],
+            parameter,
+            "{query}"
+        );
+    }
+    let problem = service.get(&caller, "/v1/links?limit=1000").await.json();
+    assert_eq!(
+        (&problem["minimum"], &problem["maximum"]),
+        (&json!(1), &json!(100))
+    );
+}
+
+#[tokio::test]
+async fn a_token_makes_the_list_wait_for_its_write() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "awaited").await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+
+    let (answer, ()) = tokio::join!(service.get_with(&caller, "/v1/links", &headers), async {
+        service.until_somebody_waits().await;
+        insert_appended_link(service.pool(), &link).await;
+        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+    });
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(ids_of(&answer.json()), [link.link.link_id.to_string()]);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_reached_in_time_is_told_to_come_back() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "awaited").await;
+    let before = link.position - 1;
+    set_checkpoint(service.pool(), "links", caller.account_id, before).await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    let answer = service.get_with(&caller, "/v1/links", &headers).await;
+    answer.assert_read_model_behind();
+    // Without it, the list shows what there is.
+    assert_eq!(service.get(&caller, "/v1/links").await.status, 200);
+}

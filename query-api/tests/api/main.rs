@@ -1,0 +1,11 @@
+//! The service as its callers see it: over HTTP, with a real Postgres.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+mod access;
+mod follow_link;
+mod get_link;
+mod list_links;
+mod plans;
+mod process;
+mod read_tables;
+mod service;

@@ -1,0 +1,138 @@
+//! Every statement on tables that grow touches rows by key only, though its plan was made while
+//! they were empty.
+
+use linkledger_core::{
+    id::LinkId,
+    testing::{self, TestDatabase},
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{
+    read_tables::{set_checkpoint, unused_link_id},
+    service::{TestCaller, TestService},
+};
+
+const LINKS: i64 = 5_000;
+/// Looks at single rows, and one row more per page than it shows.
+const OTHER_ENTRIES_MAX: i64 = 200;
+const APPLICATION: &str = "plans";
+
+#[tokio::test]
+async fn statements_read_no_more_than_they_answer_with() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| {
+        // One session: what it plans first is what it runs later.
+        config.connections_max = 1;
+        let url = config.database_url.reveal();
+        let separator = if url.contains('?') { '&' } else { '?' };
+        config.database_url = format!("{url}{separator}application_name={APPLICATION}").into();
+    })
+    .await;
+    let caller = service.caller().await;
+    let invisible = service.append_link(&caller, "invisible").await;
+    for projection in ["links", "redirects"] {
+        set_checkpoint(service.pool(), projection, caller.account_id, 2).await;
+    }
+    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    fill(service.pool(), &caller).await;
+    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    assert_eq!(service.follow("/slug-4711").await.status, 302);
+    assert_eq!(
+        service
+            .get(&caller, &format!("/v1/links/{}", nth_link(4711)))
+            .await
+            .status,
+        200
+    );
+    assert_eq!(count_by_pages(&service, &caller).await, LINKS);
+
+    let database = service.stop();
+    let (sequential_scans, index_entries) = reads_of_ended_sessions(database.pool()).await;
+    assert_eq!(sequential_scans, 0);
+    assert!(index_entries < LINKS + OTHER_ENTRIES_MAX, "{index_entries}");
+}
+
+/// With misses that exist, so that the event store is asked too.
+async fn use_every_statement(service: &TestService, caller: &TestCaller, invisible: LinkId) {
+    assert_eq!(service.get(caller, "/v1/links?limit=1").await.status, 200);
+    for (id, status) in [(invisible, 503), (unused_link_id(), 404)] {
+        assert_eq!(
+            service.get(caller, &format!("/v1/links/{id}")).await.status,
+            status
+        );
+    }
+    assert_eq!(service.follow("/invisible").await.status, 503);
+    assert_eq!(service.follow("/unknown").await.status, 404);
+}
+
+async fn count_by_pages(service: &TestService, caller: &TestCaller) -> i64 {
+    let mut count = 0;
+    let mut path = "/v1/links?limit=100".to_owned();
+    loop {
+        let page = service.get(caller, &path).await.json();
+        count += i64::try_from(page["items"].as_array().unwrap().len()).unwrap();
+        match page["next_cursor"].as_str() {
+            Some(cursor) => path = format!("/v1/links?limit=100&cursor={cursor}"),
+            None => return count,
+        }
+    }
+}
+
+fn nth_link(number: u128) -> LinkId {
+    LinkId::from_uuid(Uuid::from_u128(
+        0x01a0_0000_0000_7000_8000_0000_0000_0000 + number,
+    ))
+}
+
+/// Links 1 to [`LINKS`] of the account, in the event store and in the read tables.
+async fn fill(pool: &PgPool, caller: &TestCaller) {
+    let numbered = "FROM (
+        SELECT n, ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS link_id
+        FROM generate_series(1, $2) AS n
+    ) AS numbered";
+    for insert in [
+        "INSERT INTO read_model.links
+         SELECT 1, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()",
+        "INSERT INTO read_model.redirects
+         SELECT 1, 'slug-' || n, link_id, $1, 'https://example.com/'",
+        "INSERT INTO event_store.slugs
+         SELECT 'slug-' || n, 'slug-' || n, (SELECT shard FROM event_store.accounts
+                                             WHERE account_id = $1), link_id",
+        "INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id,
+             type, schema_version, payload, metadata, recorded_at)
+         SELECT (SELECT shard FROM event_store.accounts WHERE account_id = $1), 2 + n, link_id, 1,
+             $1, gen_random_uuid(), 'LinkCreated', 1, '{}', '{}', now()",
+    ] {
+        sqlx::query(sqlx::AssertSqlSafe(format!("{insert} {numbered}")))
+            .bind(caller.account_id.uuid())
+            .bind(LINKS)
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+}
+
+/// Scans of whole tables, and entries read from indexes, of the tables that grow. A session
+/// reports them when it ends, if not before.
+async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
+    testing::eventually("the service's session ends", async || {
+        let sessions: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1")
+                .bind(APPLICATION)
+                .fetch_one(pool)
+                .await
+                .unwrap();
+        (sessions == 0).then_some(())
+    })
+    .await;
+    sqlx::query_as(
+        "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
+                 WHERE relname ~ '^(links|redirects|events|slugs)'),
+                (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+                 WHERE relname ~ '^(links|redirects|events|slugs)')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap()
+}

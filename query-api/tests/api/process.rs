@@ -1,0 +1,155 @@
+//! The service as a process: real sockets, readiness, shutdown, and how it fails.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    process::Stdio,
+};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Method, Request, Response, Uri, body::Bytes};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use linkledger_core::{lifecycle::listen, testing::TestDatabase};
+use linkledger_query_api::{Listeners, serve};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::Command,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::service;
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+async fn request(method: Method, address: SocketAddr, path: &str) -> Response<String> {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let uri: Uri = format!("http://{address}{path}").parse().unwrap();
+    let request = Request::builder().method(method).uri(uri);
+    let response = client
+        .request(request.body(Empty::new()).unwrap())
+        .await
+        .unwrap();
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Response::from_parts(head, String::from_utf8(body.into()).unwrap())
+}
+
+/// What comes back for bytes that no well-behaved client sends.
+async fn send_raw(address: SocketAddr, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn it_serves_three_sockets_until_the_shutdown() {
+    let database = TestDatabase::create().await;
+    let listeners = Listeners {
+        api: listen(ANY_PORT).await.unwrap(),
+        short_host: listen(ANY_PORT).await.unwrap(),
+        internal: listen(ANY_PORT).await.unwrap(),
+    };
+    let api = listeners.api.local_addr().unwrap();
+    let short_host = listeners.short_host.local_addr().unwrap();
+    let internal = listeners.internal.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+
+    let visit = async {
+        let ready = request(Method::GET, internal, "/readyz").await;
+        assert_eq!(ready.status(), 200);
+        let links = request(Method::GET, api, "/v1/links").await;
+        assert_eq!(links.status(), 401);
+        assert_eq!(links.headers()["content-type"], "application/problem+json");
+
+        let head = request(Method::HEAD, api, "/v1/links").await;
+        assert_eq!(head.status(), 401);
+        assert_eq!(
+            head.headers()["content-length"],
+            links.headers()["content-length"]
+        );
+        assert_eq!(head.body(), "");
+
+        let page = request(Method::GET, short_host, "/unknown").await;
+        assert_eq!(page.status(), 404);
+        assert_eq!(
+            page.headers()["content-length"],
+            page.body().len().to_string()
+        );
+        let head = request(Method::HEAD, short_host, "/unknown").await;
+        assert_eq!(head.status(), 404);
+        assert_eq!(
+            head.headers()["content-length"],
+            page.headers()["content-length"]
+        );
+        assert_eq!(head.body(), "");
+
+        let options = "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let no_host = "GET /v1/links HTTP/1.1\r\nConnection: close\r\n\r\n";
+        for (address, bytes, status) in [
+            (api, no_host, "HTTP/1.1 400 "),
+            (short_host, no_host, "HTTP/1.1 400 "),
+            (api, options, "HTTP/1.1 404 "),
+            (short_host, options, "HTTP/1.1 404 "),
+        ] {
+            let answer = send_raw(address, bytes).await;
+            assert!(answer.starts_with(status), "{bytes} {answer}");
+        }
+        shutdown.cancel();
+    };
+    let config = service::config(&database);
+    let (outcome, ()) = tokio::join!(serve(config, listeners, shutdown.clone()), visit);
+    outcome.unwrap();
+    assert!(TcpStream::connect(api).await.is_err());
+}
+
+/// Exit code and last line of standard error of the process with these settings.
+async fn fail_to_serve(settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_query-api"))
+        .arg("serve")
+        .args([
+            "--api-listen",
+            "127.0.0.1:0",
+            "--short-listen",
+            "127.0.0.1:0",
+        ])
+        .args(["--internal-listen", "127.0.0.1:0"])
+        .env_clear()
+        .envs(settings.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    (
+        output.status.code(),
+        stderr.lines().last().unwrap().to_owned(),
+    )
+}
+
+#[tokio::test]
+async fn it_ends_with_one_line_that_says_why() {
+    let key = "0".repeat(64);
+    let (code, line) = fail_to_serve(&[
+        ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nothing"),
+        ("CURSOR_KEYS", "tooshort"),
+    ])
+    .await;
+    assert_eq!(code, Some(1));
+    let expected =
+        "error: can't use the cursor keys: key 1 is not usable: it has 6 bytes, 32 are needed";
+    assert_eq!(line, expected);
+
+    let database = TestDatabase::create().await;
+    sqlx::query("DELETE FROM read_model._sqlx_migrations WHERE version = 20261120110200")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let settings = [("DATABASE_URL", database.url()), ("CURSOR_KEYS", &key)];
+    let (code, line) = fail_to_serve(&settings).await;
+    assert_eq!(code, Some(1));
+    let expected = "error: can't use the database: migration 20261120110200 of `read_model` is \
+                    pending; run `command-api migrate`";
+    assert_eq!(line, expected);
+}

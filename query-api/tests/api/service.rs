@@ -1,0 +1,234 @@
+//! A service on a database of its own, and callers of it.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Method, Request, StatusCode},
+};
+use http_body_util::BodyExt as _;
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    batch::SettledCreate,
+    consistency::ConsistencyToken,
+    id::AccountId,
+    lifecycle::Tasks,
+    testing::{self, FixedClock, TestDatabase},
+};
+use linkledger_query_api::{Config, start};
+use serde_json::Value;
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+pub(crate) const BASE_URL: &str = "https://api.example.com";
+pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
+const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+/// The routers of a running service, called without a socket.
+pub(crate) struct TestService {
+    pub(crate) database: TestDatabase,
+    api: Router,
+    short_host: Router,
+    /// Ends with the test.
+    _tasks: Tasks,
+}
+
+/// An account with a key that has every scope.
+#[derive(Clone)]
+pub(crate) struct TestCaller {
+    pub(crate) account_id: AccountId,
+    pub(crate) key: ApiKey,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+/// The settings of a test, on that database.
+pub(crate) fn config(database: &TestDatabase) -> Config {
+    Config {
+        database_url: database.url().to_owned().into(),
+        base_url: BASE_URL.parse().unwrap(),
+        short_base_url: SHORT_BASE_URL.parse().unwrap(),
+        cursor_keys: CURSOR_KEY.to_owned().into(),
+        rate_limit: 0,
+        redirect_status: "302".parse().unwrap(),
+        connections_max: 4,
+    }
+}
+
+impl TestService {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(TestDatabase::create().await, |_| {}).await
+    }
+
+    pub(crate) async fn start_with(
+        database: TestDatabase,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let mut config = config(&database);
+        change(&mut config);
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let service = start(config, Arc::new(FixedClock::default()), &mut tasks)
+            .await
+            .unwrap();
+        assert!(service.readiness.is_ready());
+        Self {
+            database,
+            api: service.api,
+            short_host: service.short_host,
+            _tasks: tasks,
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        self.database.pool()
+    }
+
+    /// Ends the service, but not its database.
+    pub(crate) fn stop(self) -> TestDatabase {
+        self.database
+    }
+
+    pub(crate) async fn caller(&self) -> TestCaller {
+        let account_id = testing::account(self.pool(), 1_000).await;
+        let key = testing::api_key(self.pool(), account_id, &Scope::ALL).await;
+        TestCaller { account_id, key }
+    }
+
+    /// Appends one link to the event store; the read tables don't have it.
+    pub(crate) async fn append_link(&self, caller: &TestCaller, slug: &str) -> SettledCreate {
+        let destination = format!("https://example.com/{slug}");
+        let links = [(slug, destination.as_str())];
+        let mut appended = testing::append_links(self.pool(), caller.account_id, &links).await;
+        appended.remove(0)
+    }
+
+    /// GET on the API with the caller's key.
+    pub(crate) async fn get(&self, caller: &TestCaller, path: &str) -> Answer {
+        self.get_with(caller, path, &[]).await
+    }
+
+    /// GET on the API with the caller's key and more headers.
+    pub(crate) async fn get_with(
+        &self,
+        caller: &TestCaller,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let bearer = format!("Bearer {}", caller.key.reveal());
+        let headers = [&[("authorization", bearer.as_str())], headers].concat();
+        self.call_api(Method::GET, path, &headers).await
+    }
+
+    pub(crate) async fn call_api(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        call(&self.api, method, path, headers).await
+    }
+
+    pub(crate) async fn call_short_host(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        call(&self.short_host, method, path, headers).await
+    }
+
+    /// GET on the short host.
+    pub(crate) async fn follow(&self, path: &str) -> Answer {
+        self.call_short_host(Method::GET, path, &[]).await
+    }
+
+    /// Returns once a request waits for the read tables: only then are checkpoints looked at.
+    pub(crate) async fn until_somebody_waits(&self) {
+        testing::eventually("somebody waits", async || {
+            let looks: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database()
+                   AND query LIKE '%c.generation = p.active_generation%'
+                   -- Not this statement itself, which any session may have run last.
+                   AND query NOT LIKE '%pg_stat_activity%'",
+            )
+            .fetch_one(self.pool())
+            .await
+            .unwrap();
+            (looks > 0).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn call(router: &Router, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "ignored.example");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        body: String::from_utf8(body.into()).unwrap(),
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The body without what differs between any two requests.
+    pub(crate) fn body_without_request_id(&self) -> String {
+        self.body.replace(self.header("x-request-id").unwrap(), "")
+    }
+
+    /// Fails unless this is that problem, with that status.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, code: &str) {
+        assert_eq!(self.status.as_u16(), status, "{}", self.body);
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json")
+        );
+        assert_eq!(self.json()["code"], code, "{}", self.body);
+        assert_eq!(
+            self.json()["type"],
+            format!("{BASE_URL}/docs/problems/{code}")
+        );
+    }
+
+    /// Fails unless this says that the read tables are behind, and when to try again.
+    #[track_caller]
+    pub(crate) fn assert_read_model_behind(&self) {
+        self.assert_problem(503, "read_model_behind");
+        assert_eq!(self.header("retry-after"), Some("1"));
+    }
+}
+
+/// The token of the answer that created the link.
+pub(crate) fn token_of(link: &SettledCreate, epoch: i32) -> String {
+    ConsistencyToken {
+        epoch,
+        account_id: link.link.account_id,
+        position: link.position,
+    }
+    .encode()
+}
