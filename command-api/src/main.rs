@@ -37,6 +37,9 @@ struct Serve {
     listen: ListenConfig,
 }
 
+/// librdkafka warns of a property that we set on purpose.
+const LOG_FILTER: &str = "info,librdkafka=error";
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -54,7 +57,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Serve) -> anyhow::Result<()> {
-    telemetry::init(arguments.listen.log_format, "info")?;
+    telemetry::init(arguments.listen.log_format, LOG_FILTER)?;
     let listeners = Listeners {
         api: listen(arguments.listen.api_listen).await?,
         internal: listen(arguments.listen.internal_listen).await?,

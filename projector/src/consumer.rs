@@ -28,6 +28,9 @@ use self::{group::GroupContext, record::Unreadable};
 /// How often the offsets are committed, at most.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often trouble with the brokers is logged, at most.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How the members of the group agree on who gets which partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GroupProtocol {
@@ -52,6 +55,7 @@ pub struct Consumer {
     /// Where to start the next time, if that was not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
+    trouble_logged_at: Option<Instant>,
 }
 
 impl Consumer {
@@ -73,7 +77,9 @@ impl Consumer {
         match protocol {
             GroupProtocol::Classic => config
                 .set("partition.assignment.strategy", "cooperative-sticky")
-                .set("session.timeout.ms", "6000"),
+                .set("session.timeout.ms", "6000")
+                // A member hears of a rebalance by its heartbeat: until then shards lie idle.
+                .set("heartbeat.interval.ms", "1000"),
             GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
         };
         let inner: StreamConsumer<GroupContext> = config
@@ -86,6 +92,7 @@ impl Consumer {
             inner,
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
+            trouble_logged_at: None,
         })
     }
 
@@ -99,7 +106,7 @@ impl Consumer {
         patience: impl Future<Output = ()>,
     ) -> anyhow::Result<Delivery> {
         let mut events = Vec::new();
-        let mut unreadable = Unreadable::default();
+        let (mut unreadable, mut trouble) = (Unreadable::default(), None);
         let mut stream = self.inner.stream();
         let mut next = tokio::select! {
             biased;
@@ -121,8 +128,7 @@ impl Consumer {
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
                     return Err(error).context("can't consume");
                 }
-                // The client goes on by itself.
-                Err(error) => tracing::warn!(%error, "trouble with Kafka"),
+                Err(error) => trouble = Some(error),
             }
             records += 1;
             next = if records < records_max {
@@ -133,6 +139,9 @@ impl Consumer {
         }
         drop(stream);
         unreadable.report();
+        if let Some(trouble) = trouble {
+            self.log_trouble(&trouble);
+        }
         let decisions = self.inner.context().take_decisions();
         self.drop_offsets(&decisions);
         Ok(Delivery { decisions, events })
@@ -177,6 +186,15 @@ impl Consumer {
         }
         if let Err(error) = self.inner.commit(&offsets, CommitMode::Async) {
             tracing::warn!(%error, "can't commit offsets");
+        }
+    }
+
+    /// The client goes on by itself, and the engine without it.
+    fn log_trouble(&mut self, error: &KafkaError) {
+        let logged_at = self.trouble_logged_at;
+        if logged_at.is_none_or(|at| at.elapsed() >= TROUBLE_INTERVAL) {
+            self.trouble_logged_at = Some(Instant::now());
+            tracing::warn!(%error, "trouble with Kafka");
         }
     }
 

@@ -4,11 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser;
 use linkledger_core::{lifecycle, telemetry};
-use linkledger_projector::{
-    Listeners,
-    config::{Config, ListenConfig},
-    serve,
-};
+use linkledger_projector::{Config, Listeners, config::ListenConfig, serve};
 use tokio_util::sync::CancellationToken;
 
 /// Keeps the read models of linkledger up to date with its event log.

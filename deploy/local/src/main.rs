@@ -29,10 +29,13 @@ enum Command {
     Import(Import),
 }
 
+/// librdkafka warns of a property that we set on purpose.
+const LOG_FILTER: &str = "warn,librdkafka=error";
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { options, command } = Cli::parse();
-    let outcome = match telemetry::init(LogFormat::Compact, "warn") {
+    let outcome = match telemetry::init(LogFormat::Compact, LOG_FILTER) {
         Ok(()) => match command {
             None | Some(Command::Up) => stack::up(options).await.map(|()| ExitCode::SUCCESS),
             Some(Command::Import(import)) => import::run(&import, &options.data_dir).await,

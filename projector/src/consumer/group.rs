@@ -8,8 +8,9 @@ use std::{
 use linkledger_core::shard::Shard;
 use rdkafka::{
     ClientContext, TopicPartitionList,
+    config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance},
-    error::KafkaResult,
+    error::{KafkaError, KafkaResult},
 };
 
 /// What the consumer group has decided about some shards.
@@ -34,7 +35,17 @@ impl GroupContext {
     }
 }
 
-impl ClientContext for GroupContext {}
+impl ClientContext for GroupContext {
+    /// What the client says to itself; a broker that is down makes it say a lot.
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, message, "librdkafka");
+    }
+
+    /// The same comes to the consumer as an error.
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "librdkafka");
+    }
+}
 
 impl ConsumerContext for GroupContext {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {

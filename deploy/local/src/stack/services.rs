@@ -106,7 +106,7 @@ impl Settings {
             database_url: self.database_url.clone().into(),
             kafka_brokers: self.kafka_brokers.clone(),
             group_id: "linkledger-projector".to_owned(),
-            group_protocol: projector::consumer::GroupProtocol::Classic,
+            group_protocol: projector::consumer::GroupProtocol::Consumer,
             connections_max: 2,
         }
     }
