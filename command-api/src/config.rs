@@ -24,6 +24,12 @@ pub struct Config {
     /// Addresses of Kafka brokers: host:port, separated by commas.
     #[arg(long, env = "KAFKA_BROKERS")]
     pub kafka_brokers: String,
+    /// How records are compressed on their way to Kafka: lz4 or none.
+    #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
+    pub kafka_compression: String,
+    /// Shortest time between two batches of the relay, in milliseconds.
+    #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5)]
+    pub relay_batch_interval_ms: u16,
     /// Address under which clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
     pub base_url: BaseUrl,

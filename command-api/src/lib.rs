@@ -11,7 +11,7 @@ pub mod relay;
 pub mod renderer;
 pub mod routes;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -62,8 +62,7 @@ pub async fn start(
     tasks: &mut Tasks,
 ) -> anyhow::Result<CommandApi> {
     let url = config.database.database_url.reveal();
-    let connections_max = u32::from(config.writers) + 2;
-    let writers = event_store::pool(url, SessionKind::Writer, connections_max)?;
+    let writers = event_store::pool(url, SessionKind::Writer, u32::from(config.writers))?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     migrations::check(&readers).await?;
     let log_epoch = log::epoch(&readers)
@@ -82,12 +81,14 @@ pub async fn start(
     };
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
-    let publisher = KafkaPublisher::new(&config.kafka_brokers);
+    let publisher = KafkaPublisher::new(&config.kafka_brokers, &config.kafka_compression);
     let owner = config
         .instance_id
         .clone()
         .unwrap_or_else(default_instance_id);
-    let relay = Relay::new(readers.clone(), publisher, owner, appended, log_epoch);
+    let batch_interval = Duration::from_millis(config.relay_batch_interval_ms.into());
+    let relay = Relay::new(readers.clone(), publisher, owner, appended, log_epoch)
+        .with_batch_interval(batch_interval);
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);

@@ -27,9 +27,6 @@ use publisher::{EventPublisher, Published};
 
 /// Longest time that an event waits for the relay to look, should nobody have woken it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Shortest time between two batches: under load a batch collects what several commits bring,
-/// which the broker and every consumer handle at a fraction of the cost of many small ones.
-const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// How often leases are renewed; a lease lasts three times as long.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// How often acknowledged positions are stored at most: the bound on what a crash repeats.
@@ -48,6 +45,7 @@ pub struct Relay<P> {
     leases: LeaseTable,
     appended: Arc<Notify>,
     log_epoch: i32,
+    batch_interval: Duration,
     /// By shard: the lease, if it is ours, and how far its events are acknowledged.
     held: PerShard<Option<Held>>,
     renewed_at: Option<Instant>,
@@ -76,9 +74,21 @@ impl<P: EventPublisher> Relay<P> {
             publisher,
             appended,
             log_epoch,
+            batch_interval: Duration::ZERO,
             held: PerShard::default(),
             renewed_at: None,
             stored_at: Instant::now(),
+        }
+    }
+
+    /// The same with a shortest time between two batches. Under load a batch then collects what
+    /// several commits bring, which the broker and every consumer handle at a fraction of the
+    /// cost of many small ones.
+    #[must_use]
+    pub fn with_batch_interval(self, batch_interval: Duration) -> Self {
+        Self {
+            batch_interval,
+            ..self
         }
     }
 
@@ -101,7 +111,7 @@ impl<P: EventPublisher> Relay<P> {
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
-                        tokio::time::sleep_until(begun + BATCH_INTERVAL_MIN).await;
+                        tokio::time::sleep_until(begun + self.batch_interval).await;
                     }
                 }
                 Err(error) => {

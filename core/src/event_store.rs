@@ -11,7 +11,7 @@ pub mod log;
 pub mod slugs;
 
 use sqlx::{
-    PgPool,
+    Connection as _, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr as _, time::Duration};
@@ -19,11 +19,18 @@ use std::{str::FromStr as _, time::Duration};
 /// Longest wait for a connection, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A session that was idle for longer is tested before it is used.
+const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
+
 /// How a pool's sessions behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionKind {
     /// Locks rows for others: a frozen process must not stop them.
     Writer,
+    /// As a writer, of what can be derived from the log again. Its commits don't wait for the
+    /// disk: after a crash of Postgres rows and checkpoint are of one earlier moment, and the
+    /// projector goes on from there.
+    Projector,
     /// Reads, and writes single rows.
     Reader,
     /// Changes the schema; takes as long as that takes.
@@ -35,11 +42,22 @@ pub enum SessionKind {
 /// # Errors
 /// When the address can't be parsed.
 pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<PgPool> {
-    let options = PgPoolOptions::new()
+    let options = session_options(url, kind)?;
+    Ok(PgPoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_lazy_with(session_options(url, kind)?);
-    Ok(options)
+        // A round trip before each use would be the most frequent statement of all. A session that
+        // was in use a moment ago is most likely alive.
+        .test_before_acquire(false)
+        .before_acquire(|session, usage| {
+            Box::pin(async move {
+                if usage.idle_for > UNTESTED_FOR_MAX {
+                    session.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_lazy_with(options))
 }
 
 /// The settings of a session of that kind.
@@ -58,17 +76,23 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
+        // The costs that the settings above make up would have each statement compiled anew.
+        ("jit", "off"),
         ("statement_timeout", "5s"),
         ("tcp_keepalives_idle", "5"),
         ("tcp_keepalives_interval", "2"),
         ("tcp_keepalives_count", "3"),
     ]);
+    let bounded_locks = [
+        ("default_transaction_isolation", "read committed"),
+        ("idle_in_transaction_session_timeout", "1s"),
+        ("lock_timeout", "1s"),
+    ];
     Ok(match kind {
-        SessionKind::Writer => options.options([
-            ("default_transaction_isolation", "read committed"),
-            ("idle_in_transaction_session_timeout", "1s"),
-            ("lock_timeout", "1s"),
-        ]),
+        SessionKind::Writer => options.options(bounded_locks),
+        SessionKind::Projector => options
+            .options(bounded_locks)
+            .options([("synchronous_commit", "off")]),
         SessionKind::Reader | SessionKind::Migration => options,
     })
 }

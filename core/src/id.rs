@@ -16,6 +16,20 @@ pub struct InvalidId;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
 
+/// By byte: its value, or [`NO_DIGIT`].
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "below 32")]
+        let digit = value as u8;
+        digits[ALPHABET[value] as usize] = digit;
+        value += 1;
+    }
+    digits
+};
+const NO_DIGIT: u8 = u8::MAX;
+
 fn encode_suffix(uuid: Uuid) -> [u8; SUFFIX_LENGTH] {
     let bits = uuid.as_u128();
     std::array::from_fn(|index| {
@@ -32,8 +46,11 @@ fn decode_suffix(suffix: &str) -> Result<Uuid, InvalidId> {
     }
     let mut bits: u128 = 0;
     for byte in bytes {
-        let value = ALPHABET.iter().position(|c| c == byte).ok_or(InvalidId)?;
-        bits = (bits << 5) | value as u128;
+        let digit = DIGITS[usize::from(*byte)];
+        if digit == NO_DIGIT {
+            return Err(InvalidId);
+        }
+        bits = (bits << 5) | u128::from(digit);
     }
     Ok(Uuid::from_u128(bits))
 }

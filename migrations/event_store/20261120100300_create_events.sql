@@ -1,5 +1,4 @@
--- The record. Partitioned by shard, and every unique constraint contains the shard, so that shards
--- can be spread over servers.
+-- The record. Every unique constraint contains the shard, so that shards can be spread over servers.
 CREATE TABLE event_store.events (
     shard smallint NOT NULL,
     -- Place in the shard, from 1, without gaps.
@@ -23,18 +22,8 @@ CREATE TABLE event_store.events (
     CONSTRAINT events_stream_version_unique UNIQUE (shard, stream_id, version),
     CONSTRAINT events_fingerprint_with_key
         CHECK ((idempotency_key IS NULL) = (fingerprint IS NULL))
-) PARTITION BY LIST (shard);
+);
 
 CREATE UNIQUE INDEX events_idempotency_key_unique
     ON event_store.events (shard, account_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
-
-DO $$
-BEGIN
-    FOR shard IN 0..15 LOOP
-        EXECUTE format(
-            'CREATE TABLE event_store.events_%s PARTITION OF event_store.events FOR VALUES IN (%s)',
-            to_char(shard, 'FM00'), shard);
-    END LOOP;
-END
-$$;

@@ -73,7 +73,11 @@ impl Consumer {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             // A broker that doesn't wake a waiting fetch adds this to every delivery.
-            .set("fetch.wait.max.ms", "10");
+            .set("fetch.wait.max.ms", "10")
+            // What is applied next is fetched next. Fetching ahead would only make many small
+            // fetches of what one transaction takes at once.
+            .set("queued.min.messages", "1")
+            .set("fetch.queue.backoff.ms", "5");
         match protocol {
             GroupProtocol::Classic => config
                 .set("partition.assignment.strategy", "cooperative-sticky")

@@ -87,7 +87,11 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// # Errors
 /// When the account does not exist, the key was used for another grant, the balance would be too
 /// large, or the database does not answer.
-pub async fn grant(pool: &PgPool, clock: &dyn Clock, request: &GrantRequest) -> anyhow::Result<Granted> {
+pub async fn grant(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    request: &GrantRequest,
+) -> anyhow::Result<Granted> {
     let GrantRequest {
         account: account_id,
         amount,

@@ -46,7 +46,7 @@ pub struct KafkaPublisher {
 
 impl KafkaPublisher {
     /// A publisher to the cluster at `brokers`; connects when first used.
-    pub fn new(brokers: &str) -> Self {
+    pub fn new(brokers: &str, compression: &str) -> Self {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", brokers)
@@ -57,7 +57,7 @@ impl KafkaPublisher {
             .set("enable.gapless.guarantee", "true")
             // A record that times out leaves a hole too; the relay waits instead.
             .set("message.timeout.ms", "0")
-            .set("compression.type", "lz4")
+            .set("compression.type", compression)
             .set("queue.buffering.max.ms", "0")
             .set("allow.auto.create.topics", "false");
         Self {

@@ -140,7 +140,12 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
         .await
         .unwrap();
     // How much of it is repeated depends on how far the leader had stored its cursor.
-    testing::append_links(database.pool(), account_id, &[("later", "https://example.com")]).await;
+    testing::append_links(
+        database.pool(),
+        account_id,
+        &[("later", "https://example.com")],
+    )
+    .await;
     let mut follower = relay(&database, second.clone(), "two");
     follower.step().await.unwrap();
     assert!(second.taken().ends_with(&[3, 4]), "{:?}", second.taken());
@@ -224,7 +229,7 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
     cluster.create_topic(TOPIC, 4, 1).unwrap();
     let database = TestDatabase::create().await;
     with_links(&database, 1).await;
-    let publisher = KafkaPublisher::new(&cluster.bootstrap_servers());
+    let publisher = KafkaPublisher::new(&cluster.bootstrap_servers(), "lz4");
     let error = relay(&database, publisher, "one").step().await.unwrap_err();
     let expected = format!("the topic {TOPIC} has 4 partitions instead of 16");
     assert!(format!("{error:#}").contains(&expected), "{error:#}");

@@ -95,6 +95,8 @@ fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
             database_url: url.to_owned().into(),
         },
         kafka_brokers: broker.bootstrap_servers(),
+        kafka_compression: "lz4".to_owned(),
+        relay_batch_interval_ms: 5,
         base_url: "https://api.sho.rt".parse().expect("an address"),
         short_base_url: "https://sho.rt".parse().expect("an address"),
         link_price: 1,

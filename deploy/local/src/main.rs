@@ -32,7 +32,11 @@ enum Command {
 /// librdkafka warns of a property that we set on purpose.
 const LOG_FILTER: &str = "warn,librdkafka=error";
 
-#[tokio::main]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+// More threads than cores: the services of one process must not wait for each other's work.
+#[tokio::main(worker_threads = 8)]
 async fn main() -> ExitCode {
     let Cli { options, command } = Cli::parse();
     let outcome = match telemetry::init(LogFormat::Compact, LOG_FILTER) {

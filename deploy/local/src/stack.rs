@@ -23,7 +23,7 @@ use crate::{
     options::StackOptions,
 };
 use database::Database;
-use services::Services;
+use services::{RelaySettings, Services};
 
 /// The sockets that people know, taken before anything is started.
 struct Sockets {
@@ -80,6 +80,10 @@ async fn run(
     let settings = services::Settings {
         database_url: database.url.clone(),
         kafka_brokers: kafka_brokers.clone(),
+        relay: match broker {
+            Some(_) => RelaySettings::EMBEDDED,
+            None => RelaySettings::KAFKA,
+        },
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),

@@ -23,10 +23,31 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub(super) struct Settings {
     pub(super) database_url: String,
     pub(super) kafka_brokers: String,
+    pub(super) relay: RelaySettings,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) cursor_keys: String,
     pub(super) rate_limit: u32,
+}
+
+/// How the relay suits the broker.
+pub(super) struct RelaySettings {
+    pub(super) compression: &'static str,
+    pub(super) batch_interval_ms: u16,
+}
+
+impl RelaySettings {
+    /// For brokers of the user's own.
+    pub(super) const KAFKA: Self = Self {
+        compression: "lz4",
+        batch_interval_ms: 5,
+    };
+    /// For the embedded broker. It keeps a number of bytes as a list of batches, and walks that
+    /// list for each batch that a consumer fetches: fewer and larger ones cost it far less.
+    pub(super) const EMBEDDED: Self = Self {
+        compression: "none",
+        batch_interval_ms: 20,
+    };
 }
 
 /// The running services.
@@ -91,6 +112,8 @@ impl Settings {
                 database_url: self.database_url.clone().into(),
             },
             kafka_brokers: self.kafka_brokers.clone(),
+            kafka_compression: self.relay.compression.to_owned(),
+            relay_batch_interval_ms: self.relay.batch_interval_ms,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
             link_price: LINK_PRICE,

@@ -19,16 +19,29 @@ fn a_port_in_use_is_named_with_the_option_that_helps() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let text = complaint(folder.path(), &["--api-port", &port]);
-    assert!(text.contains("--api-port") && text.contains(&port), "{text}");
+    assert!(
+        text.contains("--api-port") && text.contains(&port),
+        "{text}"
+    );
     let text = complaint(folder.path(), &["--api-port", "0", "--short-port", &port]);
-    assert!(text.contains("--short-port") && text.contains(&port), "{text}");
+    assert!(
+        text.contains("--short-port") && text.contains(&port),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_wrong_database_address_is_named() {
     let folder = data_folder();
     for url in ["postgres://nobody@127.0.0.1:1/none", "not an address"] {
-        let arguments = ["--api-port", "0", "--short-port", "0", "--database-url", url];
+        let arguments = [
+            "--api-port",
+            "0",
+            "--short-port",
+            "0",
+            "--database-url",
+            url,
+        ];
         let text = complaint(folder.path(), &arguments);
         assert!(text.contains("--database-url"), "{text}");
     }
@@ -39,7 +52,10 @@ fn a_data_folder_that_can_not_be_made_is_named() {
     let folder = data_folder();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let text = complaint(&file.join("data"), &["--api-port", "0", "--short-port", "0"]);
+    let text = complaint(
+        &file.join("data"),
+        &["--api-port", "0", "--short-port", "0"],
+    );
     assert!(text.contains("file/data"), "{text}");
 }
 
@@ -48,6 +64,9 @@ fn a_data_folder_in_use_is_named() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let text = complaint(folder.path(), &["--api-port", "0", "--short-port", "0"]);
-    assert!(text.contains("in use by another linkledger process"), "{text}");
+    assert!(
+        text.contains("in use by another linkledger process"),
+        "{text}"
+    );
     assert_eq!(stack.interrupt(), Some(0));
 }

@@ -23,7 +23,10 @@ impl Answer {
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
     }
 }
 
@@ -37,7 +40,11 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(api_url: String, api_key: String) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Self { client, api_url, api_key }
+        Self {
+            client,
+            api_url,
+            api_key,
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -56,7 +63,8 @@ impl Http {
     }
 
     pub(crate) async fn follow(&self, short_url: &str) -> Answer {
-        self.send(Request::get(short_url).body(Full::default()).unwrap()).await
+        self.send(Request::get(short_url).body(Full::default()).unwrap())
+            .await
     }
 
     /// Every link of the account, page by page.
@@ -83,6 +91,10 @@ impl Http {
         let response = self.client.request(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: head.status, headers: head.headers, body }
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+        }
     }
 }

@@ -34,7 +34,10 @@ fn import(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 
 async fn balance(http: &Http) -> i64 {
     let body = serde_json::json!({ "destination_url": "https://example.com/last" });
-    let created = http.create("00000000-0000-4000-8000-000000000001", &body).await.json();
+    let created = http
+        .create("00000000-0000-4000-8000-000000000001", &body)
+        .await
+        .json();
     created["credits_balance"].as_i64().unwrap()
 }
 
@@ -44,7 +47,10 @@ async fn assert_each_exactly_once(http: &Http) {
         (links.len() >= LINKS).then_some(links)
     })
     .await;
-    let ids: HashSet<&str> = links.iter().map(|link| link["id"].as_str().unwrap()).collect();
+    let ids: HashSet<&str> = links
+        .iter()
+        .map(|link| link["id"].as_str().unwrap())
+        .collect();
     assert_eq!((links.len(), ids.len()), (LINKS, LINKS));
     let destination = |link: &Value| link["destination_url"].as_str().unwrap().to_owned();
     let destinations: HashSet<String> = links.iter().map(destination).collect();
@@ -60,14 +66,20 @@ async fn an_import_that_is_run_again_creates_nothing() {
 
     let (code, text) = import(folder.path(), &[file]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains(&format!("{LINKS} created, 0 created before, 2 refused")), "{text}");
+    assert!(
+        text.contains(&format!("{LINKS} created, 0 created before, 2 refused")),
+        "{text}"
+    );
     assert!(text.contains("1  url_scheme_not_allowed"), "{text}");
     assert!(text.contains("1  url_host_not_allowed"), "{text}");
     assert_each_exactly_once(&stack.http()).await;
 
     let (code, text) = import(folder.path(), &[file, "--strict"]);
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains(&format!("0 created, {LINKS} created before, 2 refused")), "{text}");
+    assert!(
+        text.contains(&format!("0 created, {LINKS} created before, 2 refused")),
+        "{text}"
+    );
     let expected = CREDITS - i64::try_from(LINKS).unwrap() - 1;
     assert_eq!(balance(&stack.http()).await, expected);
     assert_eq!(stack.interrupt(), Some(0));
@@ -81,8 +93,10 @@ async fn an_import_survives_the_death_of_the_stack() {
     let stack = Stack::start(folder.path(), &["--credits", &CREDITS.to_string()]);
     let http = stack.http();
     let arguments = ["import", file, "--concurrency", "8"];
-    let mut importing =
-        linkledger(folder.path(), &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+    let mut importing = linkledger(folder.path(), &arguments)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
     eventually("some links are there", || async {
         let page = http.get("/v1/links?limit=100").await.json();
         page["has_more"].as_bool().unwrap().then_some(())
@@ -115,9 +129,15 @@ fn without_a_stack_the_import_says_what_to_do() {
     let file = file(folder.path());
     let (code, text) = import(folder.path(), &[file.to_str().unwrap()]);
     assert_eq!(code, Some(1));
-    assert!(text.starts_with("error: there is no ") && text.contains("start the stack"), "{text}");
+    assert!(
+        text.starts_with("error: there is no ") && text.contains("start the stack"),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1, "{text}");
     let (code, text) = import(folder.path(), &["/nowhere/addresses.txt"]);
     assert_eq!(code, Some(1));
-    assert!(text.starts_with("error: can't read /nowhere/addresses.txt: "), "{text}");
+    assert!(
+        text.starts_with("error: can't read /nowhere/addresses.txt: "),
+        "{text}"
+    );
 }

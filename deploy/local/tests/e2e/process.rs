@@ -59,14 +59,20 @@ impl Stack {
             welcome.push_str(&line);
             welcome.push('\n');
         }
-        Self { child, data_dir: data_dir.to_owned(), welcome }
+        Self {
+            child,
+            data_dir: data_dir.to_owned(),
+            welcome,
+        }
     }
 
     /// The variables in its file `env`.
     pub(crate) fn environment(&self) -> HashMap<String, String> {
         let text = fs::read_to_string(self.data_dir.join("env")).unwrap();
         let variables = text.lines().map(|line| line.split_once('=').unwrap());
-        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     }
 
     pub(crate) fn http(&self) -> Http {

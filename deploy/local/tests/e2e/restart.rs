@@ -24,7 +24,9 @@ async fn links_key_and_replays_survive_a_restart() {
     let id = first.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
     let other = json!({ "destination_url": "https://example.com/", "slug": "summer" });
-    let last = http.create("00000000-0000-4000-8000-000000000002", &other).await;
+    let last = http
+        .create("00000000-0000-4000-8000-000000000002", &other)
+        .await;
     assert_eq!(last.json()["credits_balance"], 0);
     let id = last.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
@@ -49,7 +51,11 @@ async fn what_was_answered_before_a_kill_is_there_after_it() {
     let http = stack.http();
     for (n, (key, link)) in created.iter().enumerate() {
         let id = link["id"].as_str().unwrap();
-        assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200, "{n}");
+        assert_eq!(
+            http.get(&format!("/v1/links/{id}")).await.status,
+            200,
+            "{n}"
+        );
         let body = json!({ "destination_url": format!("https://example.com/{key}") });
         assert_eq!(http.create(key, &body).await.json(), *link, "{n}");
     }

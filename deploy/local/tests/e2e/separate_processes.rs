@@ -14,13 +14,20 @@ use crate::http::Http;
 /// The program of another package, built where it is missing.
 fn program(package: &str, name: &str) -> PathBuf {
     let arguments = ["build", "--quiet", "--package", package, "--bin", name];
-    let built = Command::new(env!("CARGO")).args(arguments).status().unwrap();
+    let built = Command::new(env!("CARGO"))
+        .args(arguments)
+        .status()
+        .unwrap();
     assert!(built.success());
     PathBuf::from(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name)
 }
 
 fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
 }
 
 /// Ends with the test.
@@ -88,11 +95,22 @@ async fn three_processes_share_a_database_and_a_broker() {
     settings.operator(&command_api, &["migrate"]);
     let account = settings.operator(&command_api, &["account", "create", "--name", "Acme"]);
     let account = account["account_id"].as_str().unwrap();
-    let grant = ["credits", "grant", "--account", account, "--amount", "3", "--reason", "test"];
+    let grant = [
+        "credits",
+        "grant",
+        "--account",
+        account,
+        "--amount",
+        "3",
+        "--reason",
+        "test",
+    ];
     settings.operator(&command_api, &grant);
     let scopes = "link:links.write,link:links.read";
-    let issued =
-        settings.operator(&command_api, &["key", "issue", "--account", account, "--scope", scopes]);
+    let issued = settings.operator(
+        &command_api,
+        &["key", "issue", "--account", account, "--scope", scopes],
+    );
     let api_key = issued["api_key"].as_str().unwrap();
 
     let internal = ["--internal-listen", "127.0.0.1:0"];
@@ -101,11 +119,19 @@ async fn three_processes_share_a_database_and_a_broker() {
     let _command_api = Service::start(settings.command(command_api, &serve));
     let run = [&["run"][..], &internal].concat();
     let _projector = Service::start(settings.command(projector, &run));
-    let listen = ["--api-listen", &settings.query_api, "--short-listen", &settings.short_host];
+    let listen = [
+        "--api-listen",
+        &settings.query_api,
+        "--short-listen",
+        &settings.short_host,
+    ];
     let serve = [&["serve"][..], &listen, &internal].concat();
     let _query_api = Service::start(settings.command(query_api, &serve));
 
-    let writer = Http::new(format!("http://{}", settings.command_api), api_key.to_owned());
+    let writer = Http::new(
+        format!("http://{}", settings.command_api),
+        api_key.to_owned(),
+    );
     let reader = Http::new(format!("http://{}", settings.query_api), api_key.to_owned());
     for address in [&settings.command_api, &settings.query_api] {
         eventually("the service listens", || async {
@@ -114,7 +140,9 @@ async fn three_processes_share_a_database_and_a_broker() {
         .await;
     }
     let body = json!({ "destination_url": "https://example.com/", "slug": "Spring" });
-    let created = writer.create("00000000-0000-4000-8000-000000000001", &body).await;
+    let created = writer
+        .create("00000000-0000-4000-8000-000000000001", &body)
+        .await;
     assert_eq!(created.status, 201, "{created:?}");
     let path = format!("/v1/links/{}", created.json()["id"].as_str().unwrap());
     let read = eventually("the projector has joined and applied", || async {
@@ -122,8 +150,16 @@ async fn three_processes_share_a_database_and_a_broker() {
         (read.status == 200).then_some(read)
     })
     .await;
-    assert_eq!(read.json()["short_url"], format!("http://{}/Spring", settings.short_host));
-    let followed = reader.follow(&format!("http://{}/spring", settings.short_host)).await;
-    assert_eq!((followed.status.as_u16(), followed.header("location")), (302, "https://example.com/"));
+    assert_eq!(
+        read.json()["short_url"],
+        format!("http://{}/Spring", settings.short_host)
+    );
+    let followed = reader
+        .follow(&format!("http://{}/spring", settings.short_host))
+        .await;
+    assert_eq!(
+        (followed.status.as_u16(), followed.header("location")),
+        (302, "https://example.com/")
+    );
     assert_eq!(reader.list_all().await.len(), 1);
 }

@@ -12,16 +12,26 @@ use crate::process::{Stack, data_folder};
 fn pasted(line: &str) -> (String, String, Value) {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").expect("curl is there and prints an answer");
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .expect("curl is there and prints an answer");
     let (status, headers) = head.split_once("\r\n").unwrap();
-    (status.to_owned(), headers.to_lowercase(), serde_json::from_str(body).unwrap())
+    (
+        status.to_owned(),
+        headers.to_lowercase(),
+        serde_json::from_str(body).unwrap(),
+    )
 }
 
 #[tokio::test]
 async fn the_printed_line_creates_a_link_that_can_be_read_listed_and_followed_at_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "7"]);
-    let curl = stack.welcome.lines().find(|line| line.starts_with("curl ")).unwrap();
+    let curl = stack
+        .welcome
+        .lines()
+        .find(|line| line.starts_with("curl "))
+        .unwrap();
 
     let (status, headers, created) = pasted(curl);
     assert_eq!(status, "HTTP/1.1 201 Created");
@@ -33,7 +43,9 @@ async fn the_printed_line_creates_a_link_that_can_be_read_listed_and_followed_at
     assert_eq!(again, created);
 
     let http = stack.http();
-    let read = http.get(&format!("/v1/links/{}", created["id"].as_str().unwrap())).await;
+    let read = http
+        .get(&format!("/v1/links/{}", created["id"].as_str().unwrap()))
+        .await;
     assert_eq!(read.status, 200);
     let mut shown = created.clone();
     for member in ["credits_charged", "credits_balance"] {
@@ -47,7 +59,10 @@ async fn the_printed_line_creates_a_link_that_can_be_read_listed_and_followed_at
     })
     .await;
     assert!(begun.elapsed() < Duration::from_secs(1));
-    assert_eq!(list, json!({ "items": [shown], "next_cursor": null, "has_more": false }));
+    assert_eq!(
+        list,
+        json!({ "items": [shown], "next_cursor": null, "has_more": false })
+    );
 
     let followed = http.follow(created["short_url"].as_str().unwrap()).await;
     assert_eq!(followed.status, 302);
@@ -66,10 +81,19 @@ async fn what_was_just_written_is_never_missing() {
         let created = http.create(&key, &body).await.json();
         let id = created["id"].as_str().unwrap();
         assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
-        assert_eq!(http.follow(created["short_url"].as_str().unwrap()).await.status, 302);
+        assert_eq!(
+            http.follow(created["short_url"].as_str().unwrap())
+                .await
+                .status,
+            302
+        );
     }
     let environment = stack.environment();
-    for name in ["COMMAND_METRICS_URL", "PROJECTOR_METRICS_URL", "QUERY_METRICS_URL"] {
+    for name in [
+        "COMMAND_METRICS_URL",
+        "PROJECTOR_METRICS_URL",
+        "QUERY_METRICS_URL",
+    ] {
         let metrics = http.follow(&environment[name]).await;
         assert_eq!(metrics.status, 200, "{name}");
         let ready = environment[name].replace("/metrics", "/readyz");
