@@ -21,7 +21,7 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::Notify;
 
 use crate::{
-    command_queue::{Queued, Refusal, Reply},
+    command_queue::{GivenBack, Queued, Refusal, Reply},
     renderer,
 };
 use failure::{BatchFailure, is_lock_timeout};
@@ -43,22 +43,37 @@ pub struct CommandHandler {
     pub appended: Arc<Notify>,
 }
 
-/// What an attempt came to, command by command; `None`: its account is held elsewhere.
-type Replies = Vec<Option<Reply>>;
+/// What an attempt came to, for one of its commands.
+enum Verdict {
+    Answer(Reply),
+    /// Its account is held by another process.
+    Held,
+    /// It needs another slug.
+    Again,
+}
 
 impl CommandHandler {
     /// Runs the batch and answers its commands, except those that are to be tried again: they are
     /// given back in their order.
-    pub async fn run(&self, batch: Vec<Queued>) -> Vec<Queued> {
-        let mut to_try_again = Vec::new();
+    pub(crate) async fn run(&self, batch: Vec<Queued>) -> Vec<GivenBack> {
+        let mut given_back = Vec::new();
         let mut parts = vec![batch];
         while let Some(mut part) = parts.pop() {
             match self.attempt(&part).await {
-                Ok(replies) => {
-                    for (command, reply) in part.into_iter().zip(replies) {
-                        match reply {
-                            Some(reply) => command.answer(reply),
-                            None => to_try_again.push(command),
+                Ok(verdicts) => {
+                    for (command, verdict) in part.into_iter().zip(verdicts) {
+                        match verdict {
+                            Verdict::Answer(reply) => command.answer(reply),
+                            Verdict::Held => given_back.push(GivenBack {
+                                command,
+                                is_held: true,
+                            }),
+                            Verdict::Again => {
+                                given_back.push(GivenBack {
+                                    command,
+                                    is_held: false,
+                                });
+                            }
                         }
                     }
                 }
@@ -67,7 +82,12 @@ impl CommandHandler {
                         error = &error as &dyn std::error::Error,
                         "batch is repeated"
                     );
-                    to_try_again.append(&mut part);
+                    // After a moment, as if the accounts were held: what was in the way may be.
+                    let again = |command| GivenBack {
+                        command,
+                        is_held: true,
+                    };
+                    given_back.extend(part.into_iter().map(again));
                 }
                 Err(BatchFailure::Poison(error)) if part.len() == 1 => {
                     tracing::error!(error = &error as &dyn std::error::Error, "command failed");
@@ -94,10 +114,10 @@ impl CommandHandler {
                 }
             }
         }
-        to_try_again
+        given_back
     }
 
-    async fn attempt(&self, batch: &[Queued]) -> Result<Replies, BatchFailure> {
+    async fn attempt(&self, batch: &[Queued]) -> Result<Vec<Verdict>, BatchFailure> {
         let mut connection = self
             .pool
             .acquire()
@@ -114,7 +134,7 @@ impl CommandHandler {
         if decided.accepted.is_empty() {
             // Nothing depends on a commit: the refusals were right while the accounts were locked.
             tx.rollback().await.map_err(BatchFailure::before_commit)?;
-            return Ok(decided.replies());
+            return Ok(decided.verdicts());
         }
         if let Err(error) = tx.commit().await {
             // Whatever the error says: the server may have committed before it came about.
@@ -129,7 +149,7 @@ impl CommandHandler {
             }
         }
         self.appended.notify_one();
-        Ok(decided.replies())
+        Ok(decided.verdicts())
     }
 
     async fn decide(&self, tx: &mut PgConnection, batch: &[Queued]) -> sqlx::Result<Decided> {
@@ -187,7 +207,7 @@ impl CommandHandler {
                 .map(|it| Arc::new(it.settled))
                 .collect(),
             outcomes,
-            account_ids,
+            account_ids: decided.credits.into_keys().collect(),
             keys,
         })
     }
@@ -236,33 +256,36 @@ impl CommandHandler {
 /// A batch that is decided and appended, but perhaps not committed.
 struct Decided {
     accepted: Vec<Arc<SettledCreate>>,
+    /// `None`: the account is held by another process.
     outcomes: Vec<Option<Outcome>>,
+    /// Those that are locked.
     account_ids: Vec<AccountId>,
     keys: Vec<(AccountId, IdempotencyKey)>,
 }
 
 impl Decided {
-    fn replies(self) -> Replies {
+    fn verdicts(self) -> Vec<Verdict> {
         let accepted = self.accepted;
-        let reply = |outcome| match outcome {
-            Outcome::Accepted(index) => Some(Reply::Created(Arc::clone(&accepted[index]))),
-            Outcome::ReplayOfAccepted(index) => Some(Reply::Replayed(Arc::clone(&accepted[index]))),
-            Outcome::Replay(settled) => Some(Reply::Replayed(Arc::new(*settled))),
-            Outcome::KeyReused => Some(Reply::Refused(Refusal::KeyReused)),
-            Outcome::Invalid(errors) => Some(Reply::Refused(Refusal::Invalid(errors))),
-            Outcome::SlugTaken => Some(Reply::Refused(Refusal::SlugTaken)),
-            Outcome::InsufficientCredits { balance, required } => {
-                Some(Reply::Refused(Refusal::InsufficientCredits {
-                    balance,
-                    required,
-                }))
+        let refused = |refusal| Verdict::Answer(Reply::Refused(refusal));
+        let verdict = |outcome| match outcome {
+            Outcome::Accepted(index) => {
+                Verdict::Answer(Reply::Created(Arc::clone(&accepted[index])))
             }
-            // Another slug is drawn when the command is tried again.
-            Outcome::SlugCollision => None,
+            Outcome::ReplayOfAccepted(index) => {
+                Verdict::Answer(Reply::Replayed(Arc::clone(&accepted[index])))
+            }
+            Outcome::Replay(settled) => Verdict::Answer(Reply::Replayed(Arc::new(*settled))),
+            Outcome::KeyReused => refused(Refusal::KeyReused),
+            Outcome::Invalid(errors) => refused(Refusal::Invalid(errors)),
+            Outcome::SlugTaken => refused(Refusal::SlugTaken),
+            Outcome::InsufficientCredits { balance, required } => {
+                refused(Refusal::InsufficientCredits { balance, required })
+            }
+            Outcome::SlugCollision => Verdict::Again,
         };
-        self.outcomes
-            .into_iter()
-            .map(|outcome| outcome.and_then(reply))
+        let outcomes = self.outcomes.into_iter();
+        outcomes
+            .map(|outcome| outcome.map_or(Verdict::Held, verdict))
             .collect()
     }
 }

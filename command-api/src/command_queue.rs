@@ -3,6 +3,7 @@
 //! An account belongs to one writer, by hash. While a writer's batch commits, the next one fills.
 
 mod in_flight;
+mod waiting;
 mod writer;
 
 use std::{
@@ -25,7 +26,7 @@ use in_flight::{InFlight, Pending, Ticket};
 const QUEUE_LENGTH_MAX: usize = 4_096;
 /// A command that has not run by then is dropped, in seconds.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
-/// How long a request waits for its answer, in seconds; longer than all that may happen to it.
+/// How long a request waits for its answer, in seconds. After that it may still have its effect.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long a duplicate waits for the first one, in seconds (contract §4).
 const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -84,6 +85,14 @@ impl Queued {
     }
 }
 
+/// A command that has not run and is to be tried again.
+#[derive(Debug)]
+pub(crate) struct GivenBack {
+    pub(crate) command: Queued,
+    /// Its account is held by another process.
+    pub(crate) is_held: bool,
+}
+
 /// Where handlers put commands.
 #[derive(Clone)]
 pub struct CommandQueue {
@@ -95,11 +104,11 @@ impl CommandQueue {
     /// Starts the writers. They end when the queue is dropped and what it holds is answered.
     pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
         let handler = Arc::new(handler);
-        let senders = (0..writers.max(1)).map(|_| {
+        let senders = (0..writers.max(1)).map(|number| {
             let (sender, receiver) = mpsc::channel(QUEUE_LENGTH_MAX);
             tasks.spawn(
                 "writer",
-                writer::run(Arc::clone(&handler), receiver, tasks.shutdown()),
+                writer::run(number, Arc::clone(&handler), receiver, tasks.shutdown()),
             );
             sender
         });

@@ -28,7 +28,8 @@ pub struct Config {
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
     /// Shortest time between two batches of the relay, in milliseconds.
-    #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5)]
+    #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5,
+          value_parser = clap::value_parser!(u16).range(..=1_000))]
     pub relay_batch_interval_ms: u16,
     /// Address under which clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]

@@ -32,8 +32,10 @@ use config::Config;
 use relay::{Relay, publisher::KafkaPublisher};
 use routes::{AppState, Guards};
 
-/// Sessions for authentication and the relay's reads.
+/// Sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
+/// Sessions of the relay: its own, so that a flood of unknown keys does not delay events.
+const RELAY_CONNECTIONS_MAX: u32 = 2;
 
 /// The service, ready to be served.
 pub struct CommandApi {
@@ -82,12 +84,13 @@ pub async fn start(
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
     let publisher = KafkaPublisher::new(&config.kafka_brokers, &config.kafka_compression);
+    let relay_pool = event_store::pool(url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config
         .instance_id
         .clone()
         .unwrap_or_else(default_instance_id);
     let batch_interval = Duration::from_millis(config.relay_batch_interval_ms.into());
-    let relay = Relay::new(readers.clone(), publisher, owner, appended, log_epoch)
+    let relay = Relay::new(relay_pool, publisher, owner, appended, log_epoch)
         .with_batch_interval(batch_interval);
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 

@@ -96,7 +96,7 @@ impl<P: EventPublisher> Relay<P> {
     /// again, for as long as it takes: the log keeps what is to be published.
     ///
     /// # Errors
-    /// None today: every failure is retried.
+    /// None: every failure is told and tried again.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut delay = FAILURE_DELAY_MIN;
         while !shutdown.is_cancelled() {
@@ -111,7 +111,10 @@ impl<P: EventPublisher> Relay<P> {
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
-                        tokio::time::sleep_until(begun + self.batch_interval).await;
+                        tokio::select! {
+                            () = tokio::time::sleep_until(begun + self.batch_interval) => {}
+                            () = shutdown.cancelled() => {}
+                        }
                     }
                 }
                 Err(error) => {
@@ -233,10 +236,15 @@ impl<P: EventPublisher> Relay<P> {
             .filter(|shard| self.held[shard.index()].is_none())
             .collect();
         if !missing.is_empty() {
+            // A former life of this process may have left leases in its name; later on such a
+            // lease is another process's that has the same name.
+            let takes_own = self.renewed_at.is_none();
+            let acquired = self.leases.acquire(&missing, takes_own).await?;
+            // Read last: a predecessor may have published until its lease was taken.
             let heads = log::heads(&self.pool)
                 .await
                 .context("can't read the log's heads")?;
-            for (lease, cursor) in self.leases.acquire(&missing).await? {
+            for (lease, cursor) in acquired {
                 if cursor.epoch != self.log_epoch || cursor.position > heads[lease.shard.index()] {
                     anyhow::bail!(
                         "the cursor of shard {} stands at {} of epoch {}, beyond the log: the log \

@@ -1,4 +1,28 @@
-//! x
+//! The vocabulary of linkledger, its decisions, and (behind features) its event store.
+//!
+//! # Words
+//! One meaning each, the same in code, SQL, logs, documents and metrics.
+//!
+//! - **command**: a request to change something; may be rejected, is never stored
+//!   ([`batch::KeyedCreate`], [`credits::GrantCredits`]).
+//! - **event**: a fact, past tense ([`event::Event`]); **envelope**: the event and its metadata
+//!   ([`envelope::NewEvent`] before the append, [`envelope::RecordedEvent`] after it).
+//! - **aggregate**: the boundary of consistency ([`link::Link`], [`credits::Credits`]); it
+//!   *decides* (command to events) and *applies* (state from events).
+//! - **stream**: all events of one aggregate; **version**: place of an event in its stream.
+//! - **shard**: one of the logs that together are *the* log, and one partition of the topic
+//!   ([`shard::Shard`]); **position**: place of an event in its shard, from 1, without gaps;
+//!   **head**: the highest position of a shard; **epoch**: positions compare within one only.
+//! - **relay**: publishes the log to Kafka; **projection**: keeps a **read model** up to date;
+//!   **checkpoint**: the last position that a projection has applied; **lag**: head minus checkpoint.
+//!
+//! # Layers
+//! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
+//! event store, `http` what both HTTP services share, `service` what every process shares,
+//! `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
+
+#![warn(missing_docs)]
+
 pub mod api_key;
 pub mod batch;
 pub mod clock;

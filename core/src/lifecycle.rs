@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     net::SocketAddr,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -59,10 +60,13 @@ impl Tasks {
     /// The first failure: an error, a panic, an end before the shutdown, or no end in time.
     pub async fn join(mut self) -> anyhow::Result<()> {
         let mut failure = None;
+        let shutdown = self.shutdown.clone();
+        // One for all: it must not begin anew with each task that ends.
+        let mut drain_time_is_over = pin!(drain_time_is_over(&shutdown));
         loop {
             let ended = tokio::select! {
                 ended = self.set.join_next() => ended,
-                () = drain_time_is_over(&self.shutdown) => {
+                () = &mut drain_time_is_over => {
                     return Err(failure.unwrap_or_else(|| {
                         anyhow::anyhow!("tasks did not end within {DRAIN_TIME_MAX:?}")
                     }));

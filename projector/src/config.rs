@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use linkledger_core::telemetry::LogFormat;
+use linkledger_core::{config::Secret, telemetry::LogFormat};
 
 use crate::consumer::GroupProtocol;
 
 /// What the service does.
-#[derive(Clone, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Config {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: String,
+    pub database_url: Secret,
     /// Addresses of Kafka brokers: host:port, separated by commas.
     #[arg(long, env = "KAFKA_BROKERS")]
     pub kafka_brokers: String,

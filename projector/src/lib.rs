@@ -47,8 +47,8 @@ pub struct Projector {
 /// When the database does not answer, a migration is pending, or a setting is refused.
 pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
     let pool = event_store::pool(
-        &config.database_url,
-        SessionKind::Projector,
+        config.database_url.reveal(),
+        SessionKind::Writer,
         config.connections_max,
     )
     .context("can't read the address of the database")?;

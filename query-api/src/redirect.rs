@@ -76,7 +76,8 @@ pub(crate) struct FollowLink {
 
 /// Sends the visitor on. The query of the request is neither looked at nor passed on.
 pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
-    let slug = Slug::parse(slug).map_err(|_| no_such_short_link())?;
+    // A name that has been reserved since is still that of its link.
+    let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
     let destination = follow.redirects.destination_of(&slug).await?;
     let location = HeaderValue::try_from(destination.ok_or_else(no_such_short_link)?);
     let location = location.map_err(|_| {
@@ -94,7 +95,7 @@ pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Respo
     Ok((follow.status.code(), headers, "Redirecting.\n").into_response())
 }
 
-/// The same for a malformed, a reserved and an unknown slug.
+/// The same for a malformed and an unknown slug.
 fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)

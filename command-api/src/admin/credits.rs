@@ -113,7 +113,7 @@ pub async fn grant(
         amount: event.amount,
         balance: event.balance_after,
         replayed,
-        idempotency_key,
+        idempotency_key: idempotency_key.clone(),
     };
     if let Some(stored) = idempotency::find_grant_in_tx(&mut tx, account_id, &mark.key).await? {
         if stored.fingerprint != mark.fingerprint {
@@ -142,9 +142,12 @@ pub async fn grant(
         idempotency: Some(mark),
     };
     append::append_in_tx(&mut tx, &[new_event], &HashMap::from([(account_id, after)])).await?;
-    tx.commit().await.context(
-        "it is not known whether the grant was made; repeat it with the same --idempotency-key",
-    )?;
+    tx.commit().await.with_context(|| {
+        format!(
+            "it is not known whether the grant was made; repeat it with --idempotency-key \
+             \"{idempotency_key}\""
+        )
+    })?;
     Ok(granted(&event, false))
 }
 

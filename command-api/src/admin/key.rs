@@ -1,6 +1,6 @@
 //! `key issue|list|revoke|rotate`.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -72,8 +72,8 @@ pub struct IssueKey {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// A key right after it was issued.
-#[derive(Debug, Clone, Serialize)]
+/// A key right after it was issued. `Debug` does not show the secret.
+#[derive(Clone, Serialize)]
 pub struct IssuedKey {
     /// Its public name, for the other commands.
     pub key_id: KeyId,
@@ -85,6 +85,17 @@ pub struct IssuedKey {
     pub scopes: Vec<&'static str>,
     /// From when on it is refused.
     pub expires_at: Option<String>,
+}
+
+impl fmt::Debug for IssuedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedKey")
+            .field("key_id", &self.key_id)
+            .field("account_id", &self.account_id)
+            .field("scopes", &self.scopes)
+            .field("expires_at", &self.expires_at)
+            .finish_non_exhaustive()
+    }
 }
 
 pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {

@@ -18,6 +18,10 @@ pub(super) enum BatchFailure {
 impl BatchFailure {
     /// The meaning of an error that came before COMMIT was sent.
     pub(super) fn before_commit(error: Error) -> Self {
+        if matches!(error, Error::Decode(_) | Error::ColumnDecode { .. }) {
+            // What a key's effect is stored as can't be read by this release.
+            return Self::Poison(error);
+        }
         let Some(state) = sqlstate(&error) else {
             return Self::Unavailable(error);
         };

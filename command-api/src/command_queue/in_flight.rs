@@ -58,7 +58,7 @@ impl InFlight {
 }
 
 /// The first command of a key: owes an answer to all who wait. Dropped without one, its key is
-/// free again and the waiting are told that it failed.
+/// free again and the waiting are told that the outcome is unknown.
 #[derive(Debug)]
 pub(super) struct Pending {
     fingerprint: Fingerprint,
@@ -105,7 +105,7 @@ impl Joined {
         let answered = tokio::time::timeout_at(until, self.receiver.wait_for(Option::is_some));
         match answered.await {
             Ok(Ok(reply)) => reply.clone(),
-            Ok(Err(_dropped)) => Some(Reply::Refused(Refusal::Failed)),
+            Ok(Err(_dropped)) => Some(Reply::Refused(Refusal::OutcomeUnknown)),
             Err(_elapsed) => None,
         }
     }

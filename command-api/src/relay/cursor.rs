@@ -38,12 +38,16 @@ impl LeaseTable {
         Self { pool, owner }
     }
 
-    /// Takes those of the shards that are free, whose lease has run out, or that this owner had
-    /// before it was restarted.
+    /// Takes those of the shards that are free or whose lease has run out, and with `takes_own`
+    /// those that this owner had before it was restarted.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn acquire(&self, shards: &[Shard]) -> anyhow::Result<Vec<(Lease, Cursor)>> {
+    pub async fn acquire(
+        &self,
+        shards: &[Shard],
+        takes_own: bool,
+    ) -> anyhow::Result<Vec<(Lease, Cursor)>> {
         let shards: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
         let rows = sqlx::query!(
             "
@@ -53,7 +57,7 @@ impl LeaseTable {
             FROM (
                 SELECT shard FROM event_store.relay_cursors
                 WHERE shard = ANY($2)
-                  AND (owner IS NULL OR owner = $1 OR lease_expires_at < now())
+                  AND (owner IS NULL OR (owner = $1 AND $3) OR lease_expires_at < now())
                 ORDER BY shard
                 FOR NO KEY UPDATE SKIP LOCKED
             ) AS free
@@ -61,7 +65,8 @@ impl LeaseTable {
             RETURNING c.shard, c.lease_epoch, c.position, c.epoch
             ",
             self.owner,
-            &shards
+            &shards,
+            takes_own
         )
         .fetch_all(&self.pool)
         .await

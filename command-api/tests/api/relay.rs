@@ -1,7 +1,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -86,9 +86,14 @@ async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
 async fn step_until_stored<P: EventPublisher>(
     relay: &mut Relay<P>,
     database: &TestDatabase,
-    place: (Shard, i64),
+    (shard, position): (Shard, i64),
 ) {
-    while stored(database, place.0).await < place.1 {
+    let until = Instant::now() + Duration::from_secs(30);
+    while stored(database, shard).await < position {
+        assert!(
+            Instant::now() < until,
+            "the cursor does not reach {position}"
+        );
         relay.step().await.unwrap();
     }
 }
@@ -156,7 +161,7 @@ async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 1).await);
     let zombie = LeaseTable::new(database.pool().clone(), "one".to_owned());
-    let [(lease, cursor)] = zombie.acquire(&[shard]).await.unwrap()[..] else {
+    let [(lease, cursor)] = zombie.acquire(&[shard], true).await.unwrap()[..] else {
         panic!("the lease was free");
     };
     assert_eq!((cursor.position, cursor.epoch), (0, EPOCH));
@@ -165,7 +170,7 @@ async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
         .await
         .unwrap();
     let successor = LeaseTable::new(database.pool().clone(), "two".to_owned());
-    let [(new_lease, _)] = successor.acquire(&[shard]).await.unwrap()[..] else {
+    let [(new_lease, _)] = successor.acquire(&[shard], true).await.unwrap()[..] else {
         panic!("the lease had run out");
     };
     assert!(new_lease.epoch > lease.epoch);

@@ -86,8 +86,16 @@ impl Destination {
 
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = authority(&self.0).unwrap_or_default();
-        write!(f, "Destination({host}/…)")
+        write!(f, "Destination({:?})", HostOnly(&self.0))
+    }
+}
+
+/// `Debug` for the text of a destination: its host, with nothing of path and query.
+pub(crate) struct HostOnly<'a>(pub(crate) &'a str);
+
+impl fmt::Debug for HostOnly<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/…", authority(self.0).unwrap_or_default())
     }
 }
 

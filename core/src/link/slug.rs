@@ -13,7 +13,8 @@ const GENERATED_LENGTH: usize = 8;
 /// Without `0`, `1`, `i`, `l`, `o`, which people take for each other.
 const GENERATED_ALPHABET: &[u8] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
-/// Names that a service on the same host uses or may come to use; folded.
+/// Names that a service on the same host uses or may come to use; folded. A name that is added
+/// stays with the link that has it already.
 const RESERVED: &[&str] = &[
     ".well-known",
     "admin",
@@ -47,6 +48,15 @@ impl Slug {
         if RESERVED.contains(&text.to_ascii_lowercase().as_str()) {
             return Err(FieldCode::SlugReserved);
         }
+        Self::parse_stored(text)
+    }
+
+    /// A slug that a link may have by now: of the right characters and length, but perhaps given
+    /// out before its name was reserved. For looking up, never for giving out.
+    ///
+    /// # Errors
+    /// The first rule that it breaks; no link has it then.
+    pub fn parse_stored(text: &str) -> Result<Self, FieldCode> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let alphanumeric = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
         let ends_are_alphanumeric =
@@ -121,6 +131,21 @@ mod tests {
         }
         assert!(Slug::parse("abc").is_ok());
         assert!(Slug::parse(&"a".repeat(64)).is_ok());
+    }
+
+    #[test]
+    fn a_reserved_name_is_not_given_out_but_can_be_looked_up() {
+        for text in ["admin", "API", "metrics"] {
+            assert_eq!(Slug::parse(text), Err(FieldCode::SlugReserved), "{text}");
+            assert_eq!(Slug::parse_stored(text).unwrap().as_str(), text);
+        }
+        for (text, code) in [
+            ("v1", FieldCode::SlugTooShort),
+            ("Robots.txt", FieldCode::SlugInvalidCharacter),
+            ("a\0b", FieldCode::SlugInvalidCharacter),
+        ] {
+            assert_eq!(Slug::parse_stored(text), Err(code), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A cluster on disk: making it, telling its version, logging in to its server.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -22,8 +23,7 @@ const SUPERUSER: &str = "linkledger";
 /// A server that is stopped (SIGSTOP) accepts a connection and then says nothing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The cluster in the folder `home`; it may not exist yet.
-#[derive(Debug)]
+/// The cluster in the folder `home`; it may not exist yet. `Debug` does not show the password.
 pub(super) struct Cluster {
     /// Holds the cluster, its log and the downloaded programs.
     pub(super) home: PathBuf,
@@ -137,7 +137,28 @@ impl Cluster {
     }
 }
 
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("dir", &self.dir)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Letters and digits only: it stands in URLs as it is.
 pub(super) fn random_password() -> String {
     random_text(ALPHANUMERIC, PASSWORD_LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_does_not_show_the_password() {
+        let cluster = Cluster::new("/nowhere".into(), Account::Ours, "swordfish".to_owned());
+        let shown = format!("{cluster:?}");
+        assert!(shown.contains("/nowhere") && !shown.contains("swordfish"), "{shown}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The file `env` in the data folder: what other programs need to work against the stack.
 
+use std::fmt;
+
 use anyhow::Context as _;
 
 use crate::data_folder::DataFolder;
@@ -8,8 +10,18 @@ use crate::data_folder::DataFolder;
 const FILE: &str = "env";
 
 /// The variables, as `NAME=value` lines that a shell, Docker and we can read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// `Debug` shows the names only: some of the values are secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Environment(Vec<(String, String)>);
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
 
 impl Environment {
     /// The same with one more variable.
@@ -80,6 +92,7 @@ mod tests {
         environment.write(&folder).unwrap();
         assert_eq!(Environment::read(&folder).unwrap(), environment);
         let text = folder.read(FILE).unwrap().unwrap();
+        assert_eq!(format!("{environment:?}"), r#"{"API_URL", "DATABASE_URL"}"#);
         assert!(text.starts_with("API_URL=http://127.0.0.1:8080\nDATABASE_URL='postgres:"));
     }
 }

@@ -7,8 +7,8 @@ use clap::Args;
 /// Credits of the demo account when it is created.
 const DEMO_CREDITS: i64 = 1_000_000;
 
-/// How the stack is set up.
-#[derive(Debug, Clone, Args)]
+/// How the stack is set up. Not `Debug`: the address of the database may hold a password.
+#[derive(Clone, Args)]
 pub struct StackOptions {
     /// Folder for everything that must survive a restart.
     #[arg(long, global = true, default_value = ".linkledger")]

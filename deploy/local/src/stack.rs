@@ -15,6 +15,7 @@ use linkledger_core::{
     clock::{SystemClock, random_bytes},
     lifecycle::{self, Tasks, listen},
 };
+use linkledger_projector::consumer::GroupProtocol;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +49,11 @@ pub async fn up(options: StackOptions) -> anyhow::Result<()> {
     let mut tasks = Tasks::new(CancellationToken::new());
     lifecycle::shutdown_on_signal(&mut tasks)?;
     say("linkledger is starting …")?;
-    let database = Database::start(&folder, options.database_url.as_deref()).await?;
+    let shutdown = tasks.shutdown();
+    let database = tokio::select! {
+        database = Database::start(&folder, options.database_url.as_deref()) => database?,
+        () = shutdown.cancelled() => return tasks.join().await,
+    };
     let outcome = run(&options, &folder, sockets, tasks, &database).await;
     let stopped = database.stop().await;
     outcome.and(stopped)
@@ -84,6 +89,11 @@ async fn run(
             Some(_) => RelaySettings::EMBEDDED,
             None => RelaySettings::KAFKA,
         },
+        // The embedded broker makes a classic group wait for 3 s at each start.
+        group_protocol: match broker {
+            Some(_) => GroupProtocol::Consumer,
+            None => GroupProtocol::Classic,
+        },
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),
@@ -91,12 +101,38 @@ async fn run(
     };
     let clock = Arc::new(SystemClock);
     let started = services::start(&settings, clock, sockets, &mut tasks).await?;
-    let environment = Environment::default()
+    let environment = environment(&settings, &started, key.reveal());
+    let ready = async {
+        started.are_ready(&shutdown).await;
+        if shutdown.is_cancelled() {
+            return Ok(());
+        }
+        let told = environment
+            .write(folder)
+            .and_then(|()| welcome(&environment, folder, database))
+            .and_then(|text| say(&text));
+        if told.is_err() {
+            shutdown.cancel();
+        }
+        told
+    };
+    tokio::select! {
+        (joined, told) = async { tokio::join!(tasks.join(), ready) } => joined.and(told),
+        error = database.died() => {
+            shutdown.cancel();
+            Err(error)
+        }
+    }
+}
+
+/// What other programs need to work against the stack.
+fn environment(settings: &services::Settings, started: &Services, api_key: &str) -> Environment {
+    Environment::default()
         .with("API_URL", &settings.base_url)
         .with("SHORT_URL", &settings.short_base_url)
         .with("BASE_URL", &settings.base_url)
         .with("SHORT_BASE_URL", &settings.short_base_url)
-        .with("API_KEY", key.reveal())
+        .with("API_KEY", api_key)
         .with("DATABASE_URL", &settings.database_url)
         .with("KAFKA_BROKERS", &settings.kafka_brokers)
         .with("CURSOR_KEYS", &settings.cursor_keys)
@@ -111,22 +147,7 @@ async fn run(
         .with(
             "QUERY_METRICS_URL",
             Services::metrics_url(started.query_internal),
-        );
-    let ready = async {
-        started.are_ready(&shutdown).await;
-        if !shutdown.is_cancelled() {
-            environment.write(folder)?;
-            say(&welcome(&environment, folder, database)?)?;
-        }
-        anyhow::Ok(())
-    };
-    tokio::select! {
-        (joined, told) = async { tokio::join!(tasks.join(), ready) } => joined.and(told),
-        error = database.died() => {
-            shutdown.cancel();
-            Err(error)
-        }
-    }
+        )
 }
 
 fn loopback(port: u16) -> SocketAddr {

@@ -159,7 +159,7 @@ impl Stage {
         group_protocol: GroupProtocol,
     ) -> RunningProjector {
         let config = Config {
-            database_url: self.database.url().to_owned(),
+            database_url: self.database.url().to_owned().into(),
             kafka_brokers: self.broker.bootstrap_servers(),
             group_id: group_id.to_owned(),
             group_protocol,

@@ -21,10 +21,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sessions of the stack itself.
 const CONNECTIONS_MAX: u32 = 2;
 /// For a machine that does other things too. What keeps data safe stays as Postgres has it.
-const SETTINGS: [(&str, &str); 4] = [
-    ("shared_buffers", "256MB"),
+const SETTINGS: [(&str, &str); 3] = [
+    ("shared_buffers", "512MB"),
     ("max_wal_size", "4GB"),
-    ("wal_compression", "on"),
     ("checkpoint_timeout", "15min"),
 ];
 

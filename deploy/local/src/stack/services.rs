@@ -7,7 +7,7 @@ use linkledger_core::{
     clock::Clock,
     lifecycle::{self, Readiness, Tasks, listen},
 };
-use linkledger_projector as projector;
+use linkledger_projector::{self as projector, consumer::GroupProtocol};
 use linkledger_query_api as query_api;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ pub(super) struct Settings {
     pub(super) database_url: String,
     pub(super) kafka_brokers: String,
     pub(super) relay: RelaySettings,
+    pub(super) group_protocol: GroupProtocol,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) cursor_keys: String,
@@ -129,7 +130,7 @@ impl Settings {
             database_url: self.database_url.clone().into(),
             kafka_brokers: self.kafka_brokers.clone(),
             group_id: "linkledger-projector".to_owned(),
-            group_protocol: projector::consumer::GroupProtocol::Consumer,
+            group_protocol: self.group_protocol,
             connections_max: 2,
         }
     }

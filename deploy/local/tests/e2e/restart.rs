@@ -43,7 +43,8 @@ async fn what_was_answered_before_a_kill_is_there_after_it() {
         for n in 0..20_u32 {
             let key = format!("00000000-0000-4000-8000-{:012}", round * 20 + n);
             let body = json!({ "destination_url": format!("https://example.com/{key}") });
-            created.push((key, http.create(&key, &body).await.json()));
+            let link = http.create(&key, &body).await.json();
+            created.push((key, link));
         }
         stack.kill();
     }
