@@ -2,57 +2,79 @@
 -- after each upgrade; safe to repeat. It makes roles without a password and without LOGIN: grant
 -- them to the users that your processes connect as.
 
+-- One transaction: processes that run meanwhile never find a right missing that they have after it.
+BEGIN;
+
 DO $$
 DECLARE
     role text;
 BEGIN
-    -- Roles belong to the whole server; two databases may be set up at once.
     PERFORM pg_advisory_xact_lock(hashtext('linkledger roles'));
     FOREACH role IN ARRAY ARRAY['linkledger_command_api', 'linkledger_projector',
                                 'linkledger_query_api', 'linkledger_operator'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+        BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', role);
-        END IF;
+        EXCEPTION
+            -- Roles belong to the whole server: another database may have them, or be making them.
+            WHEN duplicate_object OR unique_violation THEN NULL;
+        END;
     END LOOP;
 END
 $$;
 
+-- What an earlier release granted and this one does not need goes.
 REVOKE ALL ON SCHEMA event_store, read_model FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA event_store, read_model FROM PUBLIC;
-GRANT USAGE ON SCHEMA event_store TO
-    linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
-GRANT USAGE ON SCHEMA read_model TO
+REVOKE ALL ON ALL TABLES IN SCHEMA event_store, read_model FROM PUBLIC,
     linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- Everybody: whether the migrations that a release needs were run.
+GRANT USAGE ON SCHEMA event_store, read_model TO
+    linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+
+-- Everybody: whether the migrations that a release needs were run, and how far the log is.
 GRANT SELECT ON event_store._sqlx_migrations, read_model._sqlx_migrations TO
     linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
 GRANT SELECT ON event_store.log_meta, event_store.log_shards TO
     linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
 
+-- To lock a row takes the right to update one of its columns, whichever: the rights below are what
+-- is written, and suffice for the locks.
+
 -- command-api decides and relays: it appends events and never changes one.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
-GRANT SELECT, UPDATE ON event_store.log_shards, event_store.relay_cursors
-    TO linkledger_command_api;
+GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
 GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
 GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
 -- DELETE for reservations that nobody took, before they are committed.
-GRANT SELECT, INSERT, UPDATE, DELETE ON event_store.slugs TO linkledger_command_api;
+GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
+GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
+GRANT SELECT ON event_store.relay_cursors TO linkledger_command_api;
+GRANT UPDATE (position, owner, lease_epoch, lease_expires_at) ON event_store.relay_cursors
+    TO linkledger_command_api;
 
--- projector reads the log and writes the read tables.
+-- projector reads the log and writes the read tables. It deletes nothing, and which generation is
+-- read is not its to say.
 GRANT SELECT ON event_store.events TO linkledger_projector;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA read_model TO linkledger_projector;
-REVOKE INSERT, UPDATE, DELETE ON read_model._sqlx_migrations FROM linkledger_projector;
+GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
+GRANT UPDATE (position) ON read_model.checkpoints TO linkledger_projector;
+GRANT SELECT, INSERT, UPDATE ON
+    read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
+    TO linkledger_projector;
 
 -- query-api reads; of the event store only what tells a miss from a 404, and who calls.
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_query_api;
-GRANT SELECT ON event_store.events, event_store.slugs, event_store.api_keys
+GRANT SELECT (shard, position, stream_id, version, account_id) ON event_store.events
+    TO linkledger_query_api;
+GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
+GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at) ON event_store.api_keys
     TO linkledger_query_api;
 GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
 -- An operator's commands: accounts, keys, credits.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
-GRANT SELECT, UPDATE ON event_store.log_shards TO linkledger_operator;
-GRANT SELECT, INSERT, UPDATE ON event_store.accounts, event_store.api_keys
-    TO linkledger_operator;
+GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
+GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
+GRANT UPDATE (balance, version, status) ON event_store.accounts TO linkledger_operator;
+GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
+
+COMMIT;

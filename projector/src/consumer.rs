@@ -40,6 +40,16 @@ pub enum GroupProtocol {
     Consumer,
 }
 
+impl GroupProtocol {
+    /// The name by which it is set.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
 /// What has arrived since the last time.
 #[derive(Debug, Default)]
 pub struct Delivery {

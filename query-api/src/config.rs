@@ -43,10 +43,10 @@ pub struct Config {
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListenConfig {
     /// Address to serve the API on.
-    #[arg(long, env = "QUERY_API_LISTEN", default_value = "127.0.0.1:8080")]
+    #[arg(long, env = "QUERY_API_LISTEN", default_value = "127.0.0.1:8083")]
     pub api_listen: SocketAddr,
     /// Address to serve short links on.
-    #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8081")]
+    #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8084")]
     pub short_listen: SocketAddr,
     /// Address for probes and metrics; keep it inside.
     #[arg(long, env = "QUERY_INTERNAL_LISTEN", default_value = "127.0.0.1:9103")]

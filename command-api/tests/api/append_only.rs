@@ -1,42 +1,113 @@
 //! The log can't be changed: not by its owner (triggers), and not by a service (GRANTs).
 
-use linkledger_core::testing::{self, TestDatabase};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use linkledger_command_api::relay::cursor::LeaseTable;
+use linkledger_core::{
+    event_store::{self, SessionKind},
+    shard::Shard,
+    testing::{self, TestDatabase},
+};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
-const CHANGES: [&str; 4] = [
+const CHANGES: [&str; 3] = [
     "UPDATE event_store.events SET payload = '{}'",
     "DELETE FROM event_store.events",
     "TRUNCATE event_store.events",
-    "TRUNCATE event_store.events_00",
 ];
 
 const DONE: &str = "done";
 const DENIED: &str = "42501";
 
+const COMMAND_API: &str = "linkledger_command_api";
+const PROJECTOR: &str = "linkledger_projector";
+const QUERY_API: &str = "linkledger_query_api";
+const OPERATOR: &str = "linkledger_operator";
+
+const INSERT_EVENT: &str = "INSERT INTO event_store.events VALUES
+    (0, 99, gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(), 'X', 1, '{}', '{}', now())";
+const INSERT_SLUG: &str =
+    "INSERT INTO event_store.slugs VALUES ('new', 'New', 0, gen_random_uuid())";
+const INSERT_ACCOUNT: &str =
+    "INSERT INTO event_store.accounts VALUES (gen_random_uuid(), 0, 'X', 9, 0, 'active', now())";
+const INSERT_KEY: &str = "INSERT INTO event_store.api_keys
+    SELECT gen_random_uuid(), account_id, 'hash', 'lnk_', 'X', '{}', now()
+    FROM event_store.accounts";
+const INSERT_LINK: &str = "INSERT INTO read_model.links
+    VALUES (1, gen_random_uuid(), gen_random_uuid(), 'x', 'https://e.com/', 1, now())";
+const INSERT_PROJECTION: &str = "INSERT INTO read_model.projections VALUES ('x', 1)";
+const INSERT_CHECKPOINT: &str =
+    "INSERT INTO read_model.checkpoints VALUES ('links', 2, 0, 1, 0, 'live')";
+
 #[rustfmt::skip]
-const ALLOWED_AND_DENIED: [(&str, &str, &str); 20] = [
-        ("linkledger_command_api", "SELECT FROM event_store.events", DONE),
-        ("linkledger_command_api", CHANGES[0], DENIED),
-        ("linkledger_command_api", CHANGES[1], DENIED),
-        ("linkledger_command_api", CHANGES[2], DENIED),
-        ("linkledger_command_api", "UPDATE event_store.log_shards SET head = head", DONE),
-        ("linkledger_command_api", "DELETE FROM event_store.accounts", DENIED),
-        ("linkledger_command_api", "UPDATE read_model.links SET slug = slug", DENIED),
-        ("linkledger_command_api", "DROP TABLE event_store.slugs", DENIED),
-        ("linkledger_projector", "SELECT FROM event_store.events", DONE),
-        ("linkledger_projector", "UPDATE event_store.accounts SET balance = 9", DENIED),
-        ("linkledger_projector", "DELETE FROM event_store.events", DENIED),
-        ("linkledger_projector", "UPDATE read_model.links SET slug = slug", DONE),
-        ("linkledger_query_api", "SELECT FROM read_model.links", DONE),
-        ("linkledger_query_api", "UPDATE read_model.links SET slug = slug", DENIED),
-        ("linkledger_query_api", "SELECT balance FROM event_store.accounts", DENIED),
-        ("linkledger_query_api", "SELECT status FROM event_store.accounts", DONE),
-        ("linkledger_query_api", "DELETE FROM event_store.events", DENIED),
-        ("linkledger_operator", "SELECT FROM event_store.events", DONE),
-        ("linkledger_operator", "UPDATE event_store.api_keys SET revoked_at = now()", DONE),
-        ("linkledger_operator", "DELETE FROM event_store.events", DENIED),
+const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
+    (COMMAND_API, "SELECT FROM event_store.events", DONE),
+    (COMMAND_API, INSERT_EVENT, DONE),
+    (COMMAND_API, CHANGES[0], DENIED),
+    (COMMAND_API, CHANGES[1], DENIED),
+    (COMMAND_API, CHANGES[2], DENIED),
+    (COMMAND_API, "UPDATE event_store.log_shards SET head = head", DONE),
+    (COMMAND_API, "UPDATE event_store.log_shards SET shard = shard", DENIED),
+    (COMMAND_API, "INSERT INTO event_store.log_shards VALUES (15)", DENIED),
+    (COMMAND_API, "UPDATE event_store.log_meta SET epoch = 2", DENIED),
+    (COMMAND_API, "UPDATE event_store.relay_cursors SET position = 1, owner = 'x'", DONE),
+    (COMMAND_API, "UPDATE event_store.relay_cursors SET epoch = 2", DENIED),
+    (COMMAND_API, "DELETE FROM event_store.relay_cursors", DENIED),
+    (COMMAND_API, INSERT_SLUG, DONE),
+    (COMMAND_API, "UPDATE event_store.slugs SET link_id = link_id", DONE),
+    (COMMAND_API, "UPDATE event_store.slugs SET slug_folded = 'x'", DENIED),
+    (COMMAND_API, "DELETE FROM event_store.slugs", DONE),
+    (COMMAND_API, "DROP TABLE event_store.slugs", DENIED),
+    (COMMAND_API, "UPDATE event_store.accounts SET balance = 9, version = 9", DONE),
+    (COMMAND_API, "UPDATE event_store.accounts SET status = 'active'", DENIED),
+    (COMMAND_API, INSERT_ACCOUNT, DENIED),
+    (COMMAND_API, "DELETE FROM event_store.accounts", DENIED),
+    (COMMAND_API, INSERT_KEY, DENIED),
+    (COMMAND_API, "UPDATE event_store.api_keys SET revoked_at = NULL", DENIED),
+    (COMMAND_API, "SELECT FROM read_model.links", DENIED),
+    (COMMAND_API, "UPDATE read_model.links SET slug = slug", DENIED),
+    (PROJECTOR, "SELECT FROM event_store.events", DONE),
+    (PROJECTOR, INSERT_EVENT, DENIED),
+    (PROJECTOR, "DELETE FROM event_store.events", DENIED),
+    (PROJECTOR, "UPDATE event_store.log_shards SET head = head", DENIED),
+    (PROJECTOR, "UPDATE event_store.accounts SET balance = 9", DENIED),
+    (PROJECTOR, "SELECT FROM event_store.api_keys", DENIED),
+    (PROJECTOR, INSERT_LINK, DONE),
+    (PROJECTOR, "UPDATE read_model.links SET slug = slug", DONE),
+    (PROJECTOR, "DELETE FROM read_model.links", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.redirects", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.credit_balances", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.credit_entries", DENIED),
+    (PROJECTOR, "UPDATE read_model.checkpoints SET position = position", DONE),
+    (PROJECTOR, "UPDATE read_model.checkpoints SET role = 'live'", DENIED),
+    (PROJECTOR, INSERT_CHECKPOINT, DENIED),
+    (PROJECTOR, "DELETE FROM read_model.checkpoints", DENIED),
+    (PROJECTOR, "UPDATE read_model.projections SET active_generation = 2", DENIED),
+    (PROJECTOR, INSERT_PROJECTION, DENIED),
+    (PROJECTOR, "UPDATE read_model._sqlx_migrations SET success = true", DENIED),
+    (QUERY_API, "SELECT FROM read_model.links", DONE),
+    (QUERY_API, INSERT_LINK, DENIED),
+    (QUERY_API, "UPDATE read_model.links SET slug = slug", DENIED),
+    (QUERY_API, "SELECT payload FROM event_store.events", DENIED),
+    (QUERY_API, "SELECT position FROM event_store.events", DONE),
+    (QUERY_API, "SELECT balance FROM event_store.accounts", DENIED),
+    (QUERY_API, "SELECT status FROM event_store.accounts", DONE),
+    (QUERY_API, "SELECT name FROM event_store.api_keys", DENIED),
+    (QUERY_API, INSERT_EVENT, DENIED),
+    (QUERY_API, "DELETE FROM event_store.events", DENIED),
+    (OPERATOR, "SELECT FROM event_store.events", DONE),
+    (OPERATOR, INSERT_EVENT, DONE),
+    (OPERATOR, "DELETE FROM event_store.events", DENIED),
+    (OPERATOR, INSERT_ACCOUNT, DONE),
+    (OPERATOR, "UPDATE event_store.accounts SET status = 'suspended'", DONE),
+    (OPERATOR, "UPDATE event_store.accounts SET shard = 0", DENIED),
+    (OPERATOR, "DELETE FROM event_store.accounts", DENIED),
+    (OPERATOR, INSERT_KEY, DONE),
+    (OPERATOR, "UPDATE event_store.api_keys SET revoked_at = now()", DONE),
+    (OPERATOR, "UPDATE event_store.api_keys SET scopes = '{}'", DENIED),
+    (OPERATOR, "DELETE FROM event_store.api_keys", DENIED),
+    (OPERATOR, INSERT_SLUG, DENIED),
+    (OPERATOR, "UPDATE read_model.links SET slug = slug", DENIED),
 ];
 
 async fn database_with_a_link() -> TestDatabase {
@@ -56,7 +127,7 @@ async fn sqlstate(connection: &mut PgConnection, statement: &str) -> String {
         .execute(connection)
         .await;
     match result {
-        Ok(_) => "done".to_owned(),
+        Ok(_) => DONE.to_owned(),
         Err(error) => error
             .as_database_error()
             .and_then(sqlx::error::DatabaseError::code)
@@ -86,10 +157,14 @@ async fn the_balance_is_never_negative() {
 async fn each_role_can_do_its_work_and_no_more() {
     let database = database_with_a_link().await;
     let mut session = PgConnection::connect(database.url()).await.unwrap();
+    // What the script does not grant it takes away.
     sqlx::raw_sql(ROLES).execute(&mut session).await.unwrap();
-    // Twice: the script is safe to repeat.
+    sqlx::raw_sql("GRANT ALL ON ALL TABLES IN SCHEMA event_store TO linkledger_query_api")
+        .execute(&mut session)
+        .await
+        .unwrap();
     sqlx::raw_sql(ROLES).execute(&mut session).await.unwrap();
-    for (role, statement, expected) in ALLOWED_AND_DENIED {
+    for &(role, statement, expected) in ALLOWED_AND_DENIED {
         sqlx::raw_sql(AssertSqlSafe(format!("BEGIN; SET LOCAL ROLE {role}")))
             .execute(&mut session)
             .await
@@ -104,4 +179,41 @@ async fn each_role_can_do_its_work_and_no_more() {
             .await
             .unwrap();
     }
+}
+
+/// Sessions with the rights of that role.
+fn pool_of(database: &TestDatabase, role: &str) -> PgPool {
+    let options = event_store::session_options(database.url(), SessionKind::Writer).unwrap();
+    PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
+}
+
+// All processes under their roles: `three_processes_share_a_database_and_a_broker`.
+#[tokio::test]
+async fn the_grants_suffice_to_append_and_to_relay() {
+    let database = TestDatabase::create().await;
+    sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
+    let account_id = testing::account(database.pool(), 10).await;
+    let pool = pool_of(&database, COMMAND_API);
+
+    let links = [("spring", "https://e.com/1"), ("summer", "https://e.com/2")];
+    let appended = testing::append_links(&pool, account_id, &links).await;
+    assert_eq!(appended.len(), 2);
+
+    let leases = LeaseTable::new(pool.clone(), "test".to_owned());
+    let held = leases
+        .acquire(&[Shard::of(account_id)], true)
+        .await
+        .unwrap();
+    let held: Vec<_> = held.into_iter().map(|(lease, _)| lease).collect();
+    assert_eq!(leases.renew(&held).await.unwrap().len(), 1);
+    leases
+        .store(&[(held[0], appended[1].position)])
+        .await
+        .unwrap();
+    leases.release(&held).await.unwrap();
+    let role: String = sqlx::query_scalar("SELECT current_user::text")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(role, COMMAND_API);
 }

@@ -221,16 +221,22 @@ fn a_generated_slug_that_is_not_free_is_to_be_drawn_again() {
     assert_eq!(outcomes, [Err(Outcome::SlugCollision)]);
 }
 
+/// `ABC` is `abc` asked for by another request. The last ones are those that the first five
+/// stamps would generate: whoever comes second gets `SlugCollision` or `SlugTaken`. Together and
+/// one after the other agree on that too, because a batch reserves chosen and generated slugs
+/// alike, and a slug stays free for the next command until one is accepted with it.
+const SLUGS: &[&str] = &[
+    "abc", "ABC", "def", "ghi", "gen1", "gen2", "gen3", "gen4", "gen5",
+];
+
 prop_compose! {
     /// Few accounts, keys, bodies and slugs, so that commands get into each other's way.
     fn any_command()(
         account in 0_u8..3,
         key in 0_u8..6,
         body in 0_u8..4,
-        slug in prop::option::of(0_usize..4),
+        slug in prop::option::of(prop::sample::select(SLUGS)),
     ) -> KeyedCreate {
-        // Two bodies that differ only in the case of a slug are two requests for one slug.
-        let slug = slug.map(|n| ["abc", "ABC", "def", "ghi"][n]);
         create(account, key, body, slug)
     }
 }

@@ -60,6 +60,9 @@ mod tests {
         });
         let shown = format!("{event:?}");
         assert!(shown.contains("destination_url: e.com/…"), "{shown}");
-        assert!(!shown.contains("secret") && !shown.contains("token"), "{shown}");
+        assert!(
+            !shown.contains("secret") && !shown.contains("token"),
+            "{shown}"
+        );
     }
 }

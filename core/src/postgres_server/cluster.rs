@@ -159,6 +159,9 @@ mod tests {
     fn debug_output_does_not_show_the_password() {
         let cluster = Cluster::new("/nowhere".into(), Account::Ours, "swordfish".to_owned());
         let shown = format!("{cluster:?}");
-        assert!(shown.contains("/nowhere") && !shown.contains("swordfish"), "{shown}");
+        assert!(
+            shown.contains("/nowhere") && !shown.contains("swordfish"),
+            "{shown}"
+        );
     }
 }

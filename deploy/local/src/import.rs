@@ -19,6 +19,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
+use linkledger_core::config::Secret;
 use uuid::Uuid;
 
 use crate::{data_folder::DataFolder, environment::Environment};
@@ -46,7 +47,7 @@ pub struct Import {
     pub api_url: Option<String>,
     /// The API key. Default: that of the stack in the data folder.
     #[arg(long, env = "LINKLEDGER_API_KEY", hide_env_values = true)]
-    pub api_key: Option<String>,
+    pub api_key: Option<Secret>,
 }
 
 /// A line and the key under which its link is created.
@@ -112,14 +113,15 @@ fn client(import: &Import, data_dir: &Path) -> anyhow::Result<Client> {
                 );
             }
             let environment = Environment::read(&DataFolder::open(data_dir)?)?;
-            let or_stacks = |given: &Option<String>, name| {
-                let of_stack = environment.get(name).map(str::to_owned);
-                given
-                    .clone()
-                    .or(of_stack)
-                    .with_context(|| format!("{name} is not known"))
-            };
-            (or_stacks(url, "API_URL")?, or_stacks(key, "API_KEY")?)
+            let of_stack = |name| environment.get(name).map(str::to_owned);
+            let url = url.clone().or_else(|| of_stack("API_URL"));
+            let key = key
+                .clone()
+                .or_else(|| of_stack("API_KEY").map(Secret::from));
+            (
+                url.context("API_URL is not known")?,
+                key.context("API_KEY is not known")?,
+            )
         }
     };
     Client::new(&url, &key)

@@ -136,6 +136,8 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         .with("DATABASE_URL", &settings.database_url)
         .with("KAFKA_BROKERS", &settings.kafka_brokers)
         .with("CURSOR_KEYS", &settings.cursor_keys)
+        // All members of a group speak one protocol.
+        .with("GROUP_PROTOCOL", settings.group_protocol.name())
         .with(
             "COMMAND_METRICS_URL",
             Services::metrics_url(started.command_internal),

@@ -105,7 +105,7 @@ async fn other_paths_lead_nowhere_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn malformed_and_reserved_slugs_are_refused_without_a_look_up() {
+async fn malformed_slugs_are_refused_without_a_look_up() {
     let service = TestService::start().await;
     sqlx::query("ALTER TABLE read_model.redirects RENAME TO out_of_reach")
         .execute(service.pool())
@@ -124,11 +124,21 @@ async fn malformed_and_reserved_slugs_are_refused_without_a_look_up() {
         "/%3Cscript%3E",
         "/robots.txt",
         "/favicon.ico",
-        "/API",
         &format!("/{}", "a".repeat(65)),
     ] {
         assert_no_such_link(&service.follow(path).await);
     }
+}
+
+#[tokio::test]
+async fn a_name_that_was_reserved_later_stays_with_its_link() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut link = service.append_link(&caller, "before").await;
+    link.link.slug = "admin".to_owned();
+    insert_redirect(service.pool(), &link).await;
+    assert_eq!(service.follow("/Admin").await.status, 302);
+    assert_no_such_link(&service.follow("/metrics").await);
 }
 
 #[tokio::test]

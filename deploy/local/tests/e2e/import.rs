@@ -103,7 +103,7 @@ async fn an_import_survives_the_death_of_the_stack() {
     })
     .await;
     stack.kill();
-    // Left alone it would go on by itself; its ports are gone for good, so it is ended.
+    // It would go on trying, but the next stack listens on other ports: it is ended here.
     let importing = importing.as_mut().unwrap();
     importing.kill().unwrap();
     importing.wait().unwrap();

@@ -2,7 +2,7 @@
 
 use std::{
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -11,15 +11,24 @@ use serde_json::{Value, json};
 
 use crate::http::Http;
 
-/// The program of another package, built where it is missing.
+const ROLES: &str = include_str!("../../../postgres/roles.sql");
+/// No role but that of the user who connects.
+const OWNER: &str = "none";
+const OPERATOR: &str = "linkledger_operator";
+
+/// The program of another package, built where it is missing, in the profile of this test.
 fn program(package: &str, name: &str) -> PathBuf {
-    let arguments = ["build", "--quiet", "--package", package, "--bin", name];
-    let built = Command::new(env!("CARGO"))
-        .args(arguments)
-        .status()
-        .unwrap();
-    assert!(built.success());
-    PathBuf::from(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name)
+    let path = Path::new(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name);
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", package, "--bin", name]);
+    if path
+        .parent()
+        .is_some_and(|folder| folder.ends_with("release"))
+    {
+        build.arg("--release");
+    }
+    assert!(build.status().unwrap().success());
+    path
 }
 
 fn free_address() -> String {
@@ -65,11 +74,13 @@ impl Settings {
         }
     }
 
-    fn command(&self, program: PathBuf, arguments: &[&str]) -> Command {
+    /// A process that has the rights of `role` and no others.
+    fn command(&self, program: &Path, role: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
+        let database_url = format!("{}?options[role]={role}", self.database.url());
         command
             .args(arguments)
-            .env("DATABASE_URL", self.database.url())
+            .env("DATABASE_URL", database_url)
             .env("KAFKA_BROKERS", self.broker.bootstrap_servers())
             .env("BASE_URL", format!("http://{}", self.query_api))
             .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
@@ -77,23 +88,30 @@ impl Settings {
         command
     }
 
-    fn operator(&self, program: &std::path::Path, arguments: &[&str]) -> Value {
-        let mut command = self.command(program.to_owned(), arguments);
+    /// A command of an operator, to its end.
+    fn run(&self, program: &Path, role: &str, arguments: &[&str]) -> Value {
+        let mut command = self.command(program, role, arguments);
         let output = command.arg("--json").output().unwrap();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn three_processes_share_a_database_and_a_broker() {
-    let settings = Settings::new().await;
-    let command_api = program("linkledger-command-api", "command-api");
-    let projector = program("linkledger-projector", "projector");
-    let query_api = program("linkledger-query-api", "query-api");
-
-    settings.operator(&command_api, &["migrate"]);
-    let account = settings.operator(&command_api, &["account", "create", "--name", "Acme"]);
+/// What an operator does before the first start; returns an API key.
+async fn prepare(settings: &Settings, command_api: &Path) -> String {
+    settings.run(command_api, OWNER, &["migrate"]);
+    sqlx::raw_sql(ROLES)
+        .execute(settings.database.pool())
+        .await
+        .unwrap();
+    // The roles are in force, or the rest would show nothing about them.
+    let mut migrate = settings.command(command_api, OPERATOR, &["migrate"]);
+    assert!(!migrate.output().unwrap().status.success());
+    let account = settings.run(
+        command_api,
+        OPERATOR,
+        &["account", "create", "--name", "Acme"],
+    );
     let account = account["account_id"].as_str().unwrap();
     let grant = [
         "credits",
@@ -105,20 +123,31 @@ async fn three_processes_share_a_database_and_a_broker() {
         "--reason",
         "test",
     ];
-    settings.operator(&command_api, &grant);
+    settings.run(command_api, OPERATOR, &grant);
     let scopes = "link:links.write,link:links.read";
-    let issued = settings.operator(
-        &command_api,
+    let issued = settings.run(
+        command_api,
+        OPERATOR,
         &["key", "issue", "--account", account, "--scope", scopes],
     );
-    let api_key = issued["api_key"].as_str().unwrap();
+    issued["api_key"].as_str().unwrap().to_owned()
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn three_processes_share_a_database_and_a_broker() {
+    let settings = Settings::new().await;
+    let command_api = program("linkledger-command-api", "command-api");
+    let projector = program("linkledger-projector", "projector");
+    let query_api = program("linkledger-query-api", "query-api");
+
+    let api_key = prepare(&settings, &command_api).await;
     let internal = ["--internal-listen", "127.0.0.1:0"];
     let listen = ["--api-listen", &settings.command_api];
     let serve = [&["serve"][..], &listen, &internal].concat();
-    let _command_api = Service::start(settings.command(command_api, &serve));
+    let _command_api =
+        Service::start(settings.command(&command_api, "linkledger_command_api", &serve));
     let run = [&["run"][..], &internal].concat();
-    let _projector = Service::start(settings.command(projector, &run));
+    let _projector = Service::start(settings.command(&projector, "linkledger_projector", &run));
     let listen = [
         "--api-listen",
         &settings.query_api,
@@ -126,13 +155,10 @@ async fn three_processes_share_a_database_and_a_broker() {
         &settings.short_host,
     ];
     let serve = [&["serve"][..], &listen, &internal].concat();
-    let _query_api = Service::start(settings.command(query_api, &serve));
+    let _query_api = Service::start(settings.command(&query_api, "linkledger_query_api", &serve));
 
-    let writer = Http::new(
-        format!("http://{}", settings.command_api),
-        api_key.to_owned(),
-    );
-    let reader = Http::new(format!("http://{}", settings.query_api), api_key.to_owned());
+    let writer = Http::new(format!("http://{}", settings.command_api), api_key.clone());
+    let reader = Http::new(format!("http://{}", settings.query_api), api_key);
     for address in [&settings.command_api, &settings.query_api] {
         eventually("the service listens", || async {
             tokio::net::TcpStream::connect(address).await.ok()
@@ -162,4 +188,11 @@ async fn three_processes_share_a_database_and_a_broker() {
         (302, "https://example.com/")
     );
     assert_eq!(reader.list_all().await.len(), 1);
+    // A miss is looked up in the event store.
+    let unknown = reader
+        .follow(&format!("http://{}/unknown", settings.short_host))
+        .await;
+    assert_eq!(unknown.status, 404);
+    let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
+    assert_eq!(unknown.status, 404, "{unknown:?}");
 }
