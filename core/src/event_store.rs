@@ -27,6 +27,10 @@ const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
 pub enum SessionKind {
     /// Locks rows for others: a frozen process must not stop them.
     Writer,
+    /// As a writer, of what can be derived from the log again. Its commits don't wait for the
+    /// disk: after a crash of Postgres rows and checkpoint are of one earlier moment, and the
+    /// projector goes on from there.
+    Projector,
     /// Reads, and writes single rows.
     Reader,
     /// Changes the schema; takes as long as that takes.
@@ -79,12 +83,16 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         ("tcp_keepalives_interval", "2"),
         ("tcp_keepalives_count", "3"),
     ]);
+    let bounded_locks = [
+        ("default_transaction_isolation", "read committed"),
+        ("idle_in_transaction_session_timeout", "1s"),
+        ("lock_timeout", "1s"),
+    ];
     Ok(match kind {
-        SessionKind::Writer => options.options([
-            ("default_transaction_isolation", "read committed"),
-            ("idle_in_transaction_session_timeout", "1s"),
-            ("lock_timeout", "1s"),
-        ]),
+        SessionKind::Writer => options.options(bounded_locks),
+        SessionKind::Projector => options
+            .options(bounded_locks)
+            .options([("synchronous_commit", "off")]),
         SessionKind::Reader | SessionKind::Migration => options,
     })
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::OnceCell;
 
@@ -59,7 +59,11 @@ impl TestDatabase {
         let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
         execute(&server.url("postgres"), statement).await;
         let url = server.url(&name);
-        let pool = event_store::pool(&url, SessionKind::Reader, 5).expect("a valid address");
+        let options = event_store::session_options(&url, SessionKind::Reader);
+        let options = options.expect("a valid address").application_name("test");
+        let pool = PgPoolOptions::new()
+            .max_connections(5)
+            .connect_lazy_with(options);
         Self { url, pool }
     }
 
@@ -68,7 +72,7 @@ impl TestDatabase {
         &self.url
     }
 
-    /// Sessions on it.
+    /// Sessions on it, by the name `test`.
     pub fn pool(&self) -> &PgPool {
         &self.pool
     }

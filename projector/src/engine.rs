@@ -7,7 +7,7 @@ mod admission;
 mod heads;
 mod tenure;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -29,6 +29,8 @@ use crate::{
     retry,
 };
 
+/// How often the checkpoints are compared with what is remembered of them.
+const CHECKPOINTS_INTERVAL: Duration = Duration::from_secs(1);
 /// Most events of one transaction, so that it stays far below a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
 
@@ -37,6 +39,7 @@ pub struct Engine {
     pool: PgPool,
     tenures: BTreeMap<Shard, Tenure>,
     heads_read_at: Option<Instant>,
+    checkpoints_read_at: Instant,
 }
 
 impl Engine {
@@ -46,6 +49,7 @@ impl Engine {
             pool,
             tenures: BTreeMap::new(),
             heads_read_at: None,
+            checkpoints_read_at: Instant::now(),
         }
     }
 
@@ -111,6 +115,7 @@ impl Engine {
         &mut self,
         delivered: BTreeMap<Shard, Vec<PublishedEvent>>,
     ) -> anyhow::Result<()> {
+        self.watch_checkpoints().await?;
         self.load_checkpoints().await?;
         self.watch_heads().await?;
         let mut admitted = self.admit_delivered(delivered)?;
@@ -129,6 +134,31 @@ impl Engine {
     /// `None` if the shard is not, or no longer, ours.
     fn progress(&mut self, shard: Shard) -> Option<&mut Progress> {
         self.tenures.get_mut(&shard)?.progress.as_mut()
+    }
+
+    /// Looks whether the checkpoints are what is remembered. A crash of Postgres takes the last
+    /// moments of commits back that have not waited for the disk, and a session that is opened
+    /// anew does not tell of it.
+    async fn watch_checkpoints(&mut self) -> anyhow::Result<()> {
+        if self.checkpoints_read_at.elapsed() < CHECKPOINTS_INTERVAL {
+            return Ok(());
+        }
+        let shards: Vec<Shard> = self.tenures.keys().copied().collect();
+        let rows = checkpoint::load_live(&self.pool, &shards)
+            .await
+            .context("can't read the checkpoints")?;
+        self.checkpoints_read_at = Instant::now();
+        for (shard, projection, stored) in rows {
+            let Some(tenure) = self.tenures.get_mut(&shard) else {
+                continue;
+            };
+            let remembered = tenure.progress.as_ref();
+            if remembered.is_some_and(|progress| progress.checkpoint(projection) != stored) {
+                tracing::warn!(%shard, %projection, "the checkpoint is not what it was");
+                tenure.forget(0);
+            }
+        }
+        Ok(())
     }
 
     /// Reads the checkpoints of shards that this process has none in memory of.

@@ -48,7 +48,7 @@ pub struct Projector {
 pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
     let pool = event_store::pool(
         config.database_url.reveal(),
-        SessionKind::Writer,
+        SessionKind::Projector,
         config.connections_max,
     )
     .context("can't read the address of the database")?;

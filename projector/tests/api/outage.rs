@@ -14,7 +14,7 @@ async fn a_projector_survives_the_loss_of_its_sessions() {
         sqlx::query!(
             "
             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            WHERE datname = current_database() AND application_name <> 'test'
             "
         )
         .fetch_one(stage.database.pool())

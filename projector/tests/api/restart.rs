@@ -65,3 +65,26 @@ async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: u
         engine.cycle(batch.to_vec()).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_a_crash_of_postgres_took_back_is_applied_again() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("taken-back", 5).await;
+    let projector = stage.projector("group").await;
+    stage.eventually_complete().await;
+    // As after a crash: rows and checkpoints of one earlier moment, and nothing new happens.
+    let mut tx = stage.database.pool().begin().await.unwrap();
+    for statement in [
+        "DELETE FROM read_model.links",
+        "DELETE FROM read_model.redirects",
+        "DELETE FROM read_model.credit_balances",
+        "DELETE FROM read_model.credit_entries",
+        "UPDATE read_model.checkpoints SET position = 0",
+    ] {
+        sqlx::query(statement).execute(&mut *tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    stage.eventually_complete().await;
+    assert_eq!(stage.log().await.len(), 11, "{account_id}");
+    projector.stop().await;
+}
