@@ -40,9 +40,6 @@ struct Serve {
 /// librdkafka warns of a property that we set on purpose.
 const LOG_FILTER: &str = "info,librdkafka=error";
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {

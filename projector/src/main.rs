@@ -20,9 +20,6 @@ enum Cli {
     },
 }
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli::Run { config, listen } = Cli::parse();

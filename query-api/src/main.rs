@@ -20,9 +20,6 @@ enum Command {
     },
 }
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let Command::Serve { config, listen } = Command::parse();

@@ -32,9 +32,6 @@ enum Command {
 /// librdkafka warns of a property that we set on purpose.
 const LOG_FILTER: &str = "warn,librdkafka=error";
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 // More threads than cores: the services of one process must not wait for each other's work.
 #[tokio::main(worker_threads = 8)]
 async fn main() -> ExitCode {
