@@ -1,5 +1,13 @@
 //! Two projectors that look after the same shards: a rebalance that overlaps, or a zombie.
 
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_projector::{
+    apply::{Outcome, Run, apply},
+    checkpoint::Checkpoint,
+    progress::Progress,
+    projections::DecodedEvent,
+};
+
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
@@ -46,11 +54,11 @@ async fn a_zombie_writes_nothing_and_then_goes_on_from_where_the_other_is() {
     let account_id = stage.account_with_links("before", 2).await;
     let (mut zombie, mut other) = (stage.engine(), stage.engine());
     let log = stage.log().await;
-    zombie.cycle(log[..3].to_vec()).await.unwrap();
+    zombie.cycle(log[..1].to_vec()).await.unwrap();
     other.cycle(log.clone()).await.unwrap();
     let tables = Tables::read(stage.database.pool()).await;
 
-    zombie.cycle(log[3..].to_vec()).await.unwrap();
+    zombie.cycle(log[1..3].to_vec()).await.unwrap();
     assert_eq!(Tables::read(stage.database.pool()).await, tables);
 
     stage.append_links(account_id, "after", 2).await;
@@ -79,4 +87,32 @@ async fn two_engines_at_once_apply_each_event_once() {
         second.unwrap();
     }
     assert_eq!(Tables::read(stage.database.pool()).await, expected);
+}
+
+#[tokio::test]
+async fn a_transaction_from_an_earlier_checkpoint_writes_nothing() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("late", 2).await;
+    let shard = Shard::of(account_id);
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(stage.database.pool()).await;
+
+    let beginning = Checkpoint {
+        generation: 1,
+        epoch: 1,
+        position: 0,
+    };
+    let decoded = |published: PublishedEvent| DecodedEvent {
+        event: published.event.decode().unwrap(),
+        recorded: published.event,
+    };
+    let late = Run {
+        progress: Progress::new(shard, 1, [beginning; 3], 0),
+        // Written, the balance of then would take the place of the last one.
+        events: log.into_iter().take(3).map(decoded).collect(),
+    };
+    let outcome = apply(stage.database.pool(), &[late]).await.unwrap();
+    assert_eq!(outcome, Outcome::Lost([shard].into()));
+    assert_eq!(Tables::read(stage.database.pool()).await, tables);
 }
