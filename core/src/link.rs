@@ -10,23 +10,14 @@ pub use destination::{Destination, OwnHosts};
 pub use event::{LinkCreated, LinkEvent};
 pub use slug::Slug;
 
-use crate::id::LinkId;
-
 /// A link, folded from its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Link {
     /// No event yet.
     #[default]
     Absent,
-    /// It can be followed.
-    Active {
-        /// Its id.
-        link_id: LinkId,
-        /// The slug as given.
-        slug: String,
-        /// Where it points to.
-        destination_url: String,
-    },
+    /// It can be followed, as it was created.
+    Active(LinkCreated),
 }
 
 impl Link {
@@ -34,11 +25,7 @@ impl Link {
     #[must_use]
     pub fn apply(self, event: &LinkEvent) -> Self {
         match event {
-            LinkEvent::Created(created) => Self::Active {
-                link_id: created.link_id,
-                slug: created.slug.clone(),
-                destination_url: created.destination_url.clone(),
-            },
+            LinkEvent::Created(created) => Self::Active(created.clone()),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Place {
 /// What one snapshot of the read tables shows.
 pub(crate) struct Seen<T> {
     pub(crate) value: T,
-    /// Everything of the shard up to here is in the snapshot, but for parked accounts.
+    /// Everything of the shard up to here is in the snapshot.
     pub(crate) checkpoint: Place,
 }
 

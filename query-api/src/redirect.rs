@@ -62,7 +62,7 @@ impl Redirects {
                 read_model::redirect_of_shard(&self.pool, slug, holder.shard)
             })
             .await?;
-        // Still missing although the checkpoint is past it: its account is parked.
+        // Still missing although the checkpoint is past it: it exists all the same.
         seen.value.map(Some).ok_or_else(read_model_behind)
     }
 }

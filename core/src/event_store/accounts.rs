@@ -20,7 +20,8 @@ pub async fn lock_free_ones_in_tx(
 ) -> sqlx::Result<HashMap<AccountId, Credits>> {
     let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
     // Not FOR UPDATE: that would block the foreign keys that point here.
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        AccountRow,
         "
         SELECT account_id, balance, version
         FROM event_store.accounts
@@ -32,16 +33,7 @@ pub async fn lock_free_ones_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    let credits = |balance, version| Credits { balance, version };
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            (
-                AccountId::from_uuid(row.account_id),
-                credits(row.balance, row.version),
-            )
-        })
-        .collect())
+    Ok(rows.into_iter().map(AccountRow::into_entry).collect())
 }
 
 /// Locks the accounts, waiting for whoever holds them, and returns what they have.
@@ -53,7 +45,8 @@ pub async fn lock_in_tx(
     account_ids: &[AccountId],
 ) -> sqlx::Result<HashMap<AccountId, Credits>> {
     let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        AccountRow,
         "
         SELECT account_id, balance, version
         FROM event_store.accounts
@@ -65,16 +58,7 @@ pub async fn lock_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    let credits = |balance, version| Credits { balance, version };
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            (
-                AccountId::from_uuid(row.account_id),
-                credits(row.balance, row.version),
-            )
-        })
-        .collect())
+    Ok(rows.into_iter().map(AccountRow::into_entry).collect())
 }
 
 /// Creates an account without credits.
@@ -100,4 +84,24 @@ pub async fn create(
     .execute(pool)
     .await?;
     Ok(())
+}
+
+struct AccountRow {
+    account_id: Uuid,
+    balance: i64,
+    version: i64,
+}
+
+impl AccountRow {
+    fn into_entry(self) -> (AccountId, Credits) {
+        let Self {
+            account_id,
+            balance,
+            version,
+        } = self;
+        (
+            AccountId::from_uuid(account_id),
+            Credits { balance, version },
+        )
+    }
 }

@@ -87,7 +87,7 @@ async fn find(
             seen = wait.read_containing(created_at, &read).await?;
         }
     }
-    // Still missing although the checkpoint is past it: its account is parked.
+    // Still missing although the checkpoint is past it: it exists all the same.
     seen.value.ok_or_else(read_model_behind)
 }
 

@@ -181,7 +181,7 @@ async fn a_link_that_stays_invisible_is_never_404() {
     let answer = service.follow("/fresh").await;
     assert_page(&answer, 503, "The link can't be followed just now");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Nor when the checkpoint is past it: that is so while its account is parked.
+    // Nor when the checkpoint is past it: the log knows better.
     set_checkpoint(
         service.pool(),
         "redirects",

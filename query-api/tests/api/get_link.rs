@@ -130,7 +130,7 @@ async fn a_link_that_stays_invisible_is_never_404() {
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
     service.get(&caller, &path).await.assert_read_model_behind();
-    // Nor when the checkpoint is past it: that is so while its account is parked.
+    // Nor when the checkpoint is past it: the log knows better.
     set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     service.get(&caller, &path).await.assert_read_model_behind();
 }
