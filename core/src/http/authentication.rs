@@ -67,7 +67,7 @@ struct CachedKey {
     loaded_at: Instant,
 }
 
-/// Looks keys up and remembers them for [`CACHED_FOR`].
+/// Looks keys up and remembers them for `CACHED_FOR`.
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
