@@ -17,7 +17,7 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
-use crate::config::{CONNECT_TIMEOUT, DatabaseConfig};
+use crate::config::DatabaseConfig;
 
 /// Sessions of one command.
 const CONNECTIONS_MAX: u32 = 2;
@@ -73,7 +73,7 @@ async fn migrate(options: &Options) -> anyhow::Result<()> {
         1,
     )
     .context("the database address can't be read")?;
-    connect(&pool).await?;
+    connect(options.database.database_url.reveal()).await?;
     migrations::run(&pool).await?;
     print(
         options,
@@ -88,17 +88,16 @@ impl Options {
         let url = self.database.database_url.reveal();
         let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)
             .context("the database address can't be read")?;
-        connect(&pool).await?;
+        connect(url).await?;
         migrations::check(&pool).await?;
         Ok(pool)
     }
 }
 
-async fn connect(pool: &PgPool) -> anyhow::Result<()> {
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, pool.acquire()).await;
-    let connection = connected.context("the database does not answer")?;
-    connection.context("can't connect to the database")?;
-    Ok(())
+async fn connect(url: &str) -> anyhow::Result<()> {
+    // The error's own text has all that its sources would repeat.
+    let checked = event_store::check_connection(url).await;
+    checked.map_err(|error| anyhow::anyhow!("can't connect to the database: {error}"))
 }
 
 /// Prints a result: `text` for people, or the value itself for programs.

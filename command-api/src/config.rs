@@ -1,6 +1,6 @@
 //! The settings of command-api: each is a flag, an environment variable and a line of `--help`.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use clap::Args;
 use linkledger_core::{
@@ -70,6 +70,3 @@ pub struct ListenConfig {
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
 }
-
-/// How long an operator's command waits for the database before it gives up.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -37,8 +37,8 @@ struct Serve {
     listen: ListenConfig,
 }
 
-/// librdkafka warns of a property that we set on purpose.
-const LOG_FILTER: &str = "info,librdkafka=error";
+/// What librdkafka says to itself, the relay says once and in other words.
+const LOG_FILTER: &str = "info,librdkafka=off";
 
 #[tokio::main]
 async fn main() -> ExitCode {

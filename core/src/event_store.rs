@@ -11,7 +11,7 @@ pub mod log;
 pub mod slugs;
 
 use sqlx::{
-    Connection as _, PgPool,
+    ConnectOptions as _, Connection as _, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr as _, time::Duration};
@@ -58,6 +58,18 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
             })
         })
         .connect_lazy_with(options))
+}
+
+/// Looks whether the database at `url` lets us in. A pool would try again until its time is over
+/// and then not tell why.
+///
+/// # Errors
+/// What the server says, or why it can't be reached.
+pub async fn check_connection(url: &str) -> sqlx::Result<()> {
+    let options = session_options(url, SessionKind::Migration)?;
+    let connecting = tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect());
+    let session = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    session.close().await
 }
 
 /// The settings of a session of that kind.

@@ -139,6 +139,9 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Serves `router` until the shutdown; requests that were accepted by then are finished.
 pub fn serve(tasks: &mut Tasks, name: &'static str, listener: TcpListener, router: Router) {
     let shutdown = tasks.shutdown();
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "listening: {name}");
+    }
     // Small answers must not wait for more to send.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {

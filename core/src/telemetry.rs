@@ -1,6 +1,8 @@
 //! Logs of a process, on standard error. Keys, tokens and full destinations are never logged:
 //! their types don't show them.
 
+use std::io::IsTerminal as _;
+
 use anyhow::anyhow;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -25,7 +27,8 @@ pub fn init(format: LogFormat, default_filter: &str) -> anyhow::Result<()> {
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
         LogFormat::Compact => builder.compact().with_target(false).try_init(),

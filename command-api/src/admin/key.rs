@@ -266,7 +266,7 @@ fn table(rows: &[KeyRow]) -> String {
     }
     let mut text = format!(
         "{:<30}  {:<8}  {:<24}  {:<24}  {}",
-        "KEY", "PREFIX", "EXPIRES", "REVOKED", "NAME"
+        "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "NAME"
     );
     for row in rows {
         let or_dash = |instant: &Option<String>| instant.clone().unwrap_or_else(|| "-".to_owned());

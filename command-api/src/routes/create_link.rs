@@ -161,7 +161,7 @@ fn problem(refusal: &Refusal) -> Problem {
         ),
         Refusal::InsufficientCredits { balance, required } => Problem::new(
             Code::InsufficientCredits,
-            format!("The link costs {required} credits; the balance is {balance}."),
+            format!("The price in credits is {required}; the balance is {balance}."),
         )
         .with("balance", *balance)
         .with("required", *required),

@@ -29,8 +29,8 @@ enum Command {
     Import(Import),
 }
 
-/// librdkafka warns of a property that we set on purpose.
-const LOG_FILTER: &str = "warn,librdkafka=error";
+/// What librdkafka says to itself, the relay and the projector say once and in other words.
+const LOG_FILTER: &str = "warn,librdkafka=off";
 
 // More threads than cores: the services of one process must not wait for each other's work.
 #[tokio::main(worker_threads = 8)]

@@ -1,6 +1,9 @@
 //! The one call of the import: create a link, as often as it takes under the same key.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
 use axum::body::Bytes;
@@ -45,6 +48,8 @@ pub(super) struct Client {
     http: HttpClient<HttpConnector, Full<Bytes>>,
     links: Uri,
     authorization: HeaderValue,
+    /// Whether it was said that requests are tried again: once is enough.
+    has_told: AtomicBool,
 }
 
 /// What an attempt comes to, unless the import has to stop.
@@ -78,6 +83,7 @@ impl Client {
             http: HttpClient::builder(TokioExecutor::new()).build_http(),
             links,
             authorization,
+            has_told: AtomicBool::new(false),
         })
     }
 
@@ -94,6 +100,12 @@ impl Client {
             let wait = delay.max(after);
             if begun.elapsed() + wait > LINK_TIMEOUT {
                 bail!("{} does not answer as it should: {reason}", self.links);
+            }
+            if delay > RETRY_DELAY_MIN && !self.has_told.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "{} does not answer as it should, trying again: {reason}",
+                    self.links
+                );
             }
             tokio::time::sleep(wait).await;
             delay = (delay * 2).min(RETRY_DELAY_MAX);

@@ -1,6 +1,6 @@
 //! The database of the stack: a server of its own, or one that the user names.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use linkledger_command_api::relay::cursor;
@@ -16,8 +16,6 @@ use tokio::sync::Mutex;
 use crate::data_folder::DataFolder;
 
 const DATABASE: &str = "linkledger";
-/// How long a database that the user names may take to answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sessions of the stack itself.
 const CONNECTIONS_MAX: u32 = 2;
 /// For a machine that does other things too. What keeps data safe stays as Postgres has it.
@@ -44,7 +42,9 @@ impl Database {
         let Some(url) = url else {
             return Self::start_server(folder).await;
         };
-        let pool = connect(url).await.context("can't use --database-url")?;
+        let pool = connect(url)
+            .await
+            .context("can't use --database-url (postgres://user:password@host:port/name)")?;
         migrate(url).await?;
         Ok(Self {
             url: url.to_owned(),
@@ -124,10 +124,14 @@ impl Database {
 }
 
 async fn connect(url: &str) -> anyhow::Result<PgPool> {
-    let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)?;
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, pool.acquire()).await;
-    connected.context("the database does not answer")??;
-    Ok(pool)
+    // The error's own text has all that its sources would repeat.
+    let checked = event_store::check_connection(url).await;
+    checked.map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(event_store::pool(
+        url,
+        SessionKind::Writer,
+        CONNECTIONS_MAX,
+    )?)
 }
 
 async fn migrate(url: &str) -> anyhow::Result<()> {

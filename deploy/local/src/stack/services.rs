@@ -1,6 +1,10 @@
 //! The three services inside this process, each with an internal listener on a free port.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use linkledger_command_api as command_api;
 use linkledger_core::{
@@ -17,6 +21,8 @@ use crate::ingress;
 
 /// Price of a link on the local stack, in credits.
 const LINK_PRICE: i64 = 1;
+/// A start that takes longer is told of, each time.
+const SLOW_START: Duration = Duration::from_secs(15);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What the services are told.
@@ -156,7 +162,12 @@ impl Services {
 
     /// Waits until all three may be sent requests, or the shutdown.
     pub(super) async fn are_ready(&self, shutdown: &CancellationToken) {
+        let mut is_slow = Instant::now() + SLOW_START;
         while !shutdown.is_cancelled() && !self.readiness.iter().all(Readiness::is_ready) {
+            if Instant::now() >= is_slow {
+                tracing::warn!("not ready yet: are the Kafka brokers and their topic there?");
+                is_slow += SLOW_START;
+            }
             tokio::time::sleep(READY_POLL_INTERVAL).await;
         }
     }
