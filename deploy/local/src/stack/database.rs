@@ -21,7 +21,7 @@ const CONNECTIONS_MAX: u32 = 2;
 /// For a machine that does other things too. What keeps data safe stays as Postgres has it.
 const SETTINGS: [(&str, &str); 3] = [
     ("shared_buffers", "512MB"),
-    ("max_wal_size", "4GB"),
+    ("max_wal_size", "8GB"),
     ("checkpoint_timeout", "15min"),
 ];
 
