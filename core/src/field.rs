@@ -2,45 +2,51 @@
 
 use std::fmt::{self, Write as _};
 
-/// Stable code of a field error; a name is never changed or given another meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FieldCode {
-    /// The member is missing.
-    Required,
-    /// The member is not known here.
-    UnknownField,
-    /// The value has another JSON type.
-    WrongType,
-    /// `null` is no value here.
-    NullNotAllowed,
-    /// U+0000 can't be stored.
-    ContainsNul,
-    /// Not an absolute address.
-    UrlInvalid,
-    /// Neither `http` nor `https`.
-    UrlSchemeNotAllowed,
-    /// A user name or password in the address.
-    UrlUserinfoNotAllowed,
-    /// An IP address instead of a name.
-    UrlIpNotAllowed,
-    /// Not a public host name.
-    UrlHostNotAllowed,
-    /// A port that no web server should have.
-    UrlPortNotAllowed,
-    /// A control character, or a space at an end.
-    UrlControlCharacter,
-    /// A host of this service.
-    UrlSelfReference,
-    /// Too long after serialisation.
-    UrlTooLong,
-    /// A character outside `[A-Za-z0-9_-]`, or `_`/`-` at an end.
-    SlugInvalidCharacter,
-    /// Under three characters.
-    SlugTooShort,
-    /// Over 64 characters.
-    SlugTooLong,
-    /// A name that the service keeps for itself.
-    SlugReserved,
+use crate::listed::listed;
+
+listed! {
+    /// Stable code of a field error; a name is never changed or given another meaning.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum FieldCode {
+        /// The member is missing.
+        Required,
+        /// The member is not known here.
+        UnknownField,
+        /// The value has another JSON type.
+        WrongType,
+        /// `null` is no value here.
+        NullNotAllowed,
+        /// The member exists, but never changes.
+        FieldNotMutable,
+        /// U+0000 can't be stored.
+        ContainsNul,
+        /// Not an absolute address.
+        UrlInvalid,
+        /// Neither `http` nor `https`.
+        UrlSchemeNotAllowed,
+        /// A user name or password in the address.
+        UrlUserinfoNotAllowed,
+        /// An IP address instead of a name.
+        UrlIpNotAllowed,
+        /// Not a public host name.
+        UrlHostNotAllowed,
+        /// A port that no web server should have.
+        UrlPortNotAllowed,
+        /// A control character, or a space at an end.
+        UrlControlCharacter,
+        /// A host of this service.
+        UrlSelfReference,
+        /// Too long after serialisation.
+        UrlTooLong,
+        /// A character outside `[A-Za-z0-9_-]`, or `_`/`-` at an end.
+        SlugInvalidCharacter,
+        /// Under three characters.
+        SlugTooShort,
+        /// Over 64 characters.
+        SlugTooLong,
+        /// A name that the service keeps for itself.
+        SlugReserved,
+    }
 }
 
 impl FieldCode {
@@ -65,6 +71,10 @@ impl FieldCode {
             Self::NullNotAllowed => (
                 "null_not_allowed",
                 "null is not allowed; leave the member out.",
+            ),
+            Self::FieldNotMutable => (
+                "field_not_mutable",
+                "This member never changes; leave it out.",
             ),
             Self::ContainsNul => ("contains_nul", "The character U+0000 is not allowed."),
             Self::UrlInvalid => (
@@ -152,6 +162,13 @@ impl FieldError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_codes_are_the_golden_file_so_that_none_is_renamed_or_lost() {
+        let golden: Vec<&str> = include_str!("../tests/field_codes.txt").lines().collect();
+        let codes: Vec<&str> = FieldCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes, golden);
+    }
 
     #[test]
     fn a_pointer_is_escaped() {

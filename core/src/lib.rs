@@ -36,6 +36,7 @@ pub mod field;
 pub mod id;
 pub mod json;
 pub mod link;
+mod listed;
 pub mod problem;
 pub mod shard;
 pub mod timestamp;

@@ -161,30 +161,78 @@ fn allows_json(range: &str) -> bool {
     is_json && !is_refused
 }
 
+/// The media types of a body, and the header that names them to whoever sent another.
+struct AcceptedBody {
+    media_types: &'static [&'static str],
+    header: &'static str,
+}
+
+const JSON: AcceptedBody = AcceptedBody {
+    media_types: &["application/json"],
+    header: "accept-post",
+};
+/// RFC 7396; plain JSON is read in the same way.
+const MERGE_PATCH: AcceptedBody = AcceptedBody {
+    media_types: &["application/merge-patch+json", "application/json"],
+    header: "accept-patch",
+};
+
 /// The body must be plain JSON in UTF-8, and not announced as too large.
 ///
 /// # Errors
 /// `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
 pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
-    if !single(headers, &CONTENT_TYPE).is_some_and(is_json_in_utf8) {
-        let detail = "Send Content-Type: application/json.";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail)
-            .with_header("accept-post", "application/json"));
+    JSON.check(headers)
+}
+
+/// As [`check_json_body`]; the media type of a merge patch is taken too.
+///
+/// # Errors
+/// As [`check_json_body`].
+pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
+    MERGE_PATCH.check(headers)
+}
+
+impl AcceptedBody {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        if !single(headers, &CONTENT_TYPE).is_some_and(|given| self.accepts(given)) {
+            let detail = format!("Send Content-Type: {}.", self.media_types[0]);
+            return Err(Problem::new(Code::UnsupportedMediaType, detail)
+                .with_header(self.header, self.media_types.join(", ")));
+        }
+        let is_plain = headers
+            .get_all(CONTENT_ENCODING)
+            .iter()
+            .all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        if !is_plain {
+            let detail = "Send the body without Content-Encoding.";
+            return Err(Problem::new(Code::UnsupportedContentEncoding, detail)
+                .with_header("accept-encoding", "identity"));
+        }
+        let announced =
+            single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > BODY_LENGTH_MAX as u64) {
+            return Err(content_too_large());
+        }
+        Ok(())
     }
-    let is_plain = headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if !is_plain {
-        let detail = "Send the body without Content-Encoding.";
-        return Err(Problem::new(Code::UnsupportedContentEncoding, detail)
-            .with_header("accept-encoding", "identity"));
+
+    /// JSON is UTF-8, and no other parameter has a meaning.
+    fn accepts(&self, content_type: &str) -> bool {
+        let mut parts = content_type.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let is_known = self
+            .media_types
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(media_type));
+        is_known
+            && parts
+                .filter(|parameter| !parameter.is_empty())
+                .all(|parameter| {
+                    let parameter = parameter.to_ascii_lowercase();
+                    matches!(parameter.as_str(), "charset=utf-8" | "charset=\"utf-8\"")
+                })
     }
-    let announced = single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > BODY_LENGTH_MAX as u64) {
-        return Err(content_too_large());
-    }
-    Ok(())
 }
 
 /// The problem of a body over [`BODY_LENGTH_MAX`].
@@ -193,20 +241,6 @@ pub fn content_too_large() -> Problem {
         Code::ContentTooLarge,
         format!("A body has at most {BODY_LENGTH_MAX} bytes."),
     )
-}
-
-fn is_json_in_utf8(content_type: &str) -> bool {
-    let mut parts = content_type.split(';').map(str::trim);
-    let is_json = parts
-        .next()
-        .is_some_and(|t| t.eq_ignore_ascii_case("application/json"));
-    is_json
-        && parts
-            .filter(|parameter| !parameter.is_empty())
-            .all(|parameter| {
-                let parameter = parameter.to_ascii_lowercase();
-                matches!(parameter.as_str(), "charset=utf-8" | "charset=\"utf-8\"")
-            })
 }
 
 #[cfg(test)]
@@ -279,6 +313,18 @@ mod tests {
             code(&[json, (CONTENT_LENGTH, "16385")]),
             Some(Code::ContentTooLarge)
         );
+    }
+
+    #[test]
+    fn a_merge_patch_may_be_named_so_but_only_where_it_is_one() {
+        let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
+        assert!(check_merge_patch_body(&patch).is_ok());
+        assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());
+        assert!(check_json_body(&patch).is_err());
+        let problem = check_merge_patch_body(&HeaderMap::new()).unwrap_err();
+        assert_eq!(problem.code, Code::UnsupportedMediaType);
+        let accepted = "application/merge-patch+json, application/json";
+        assert_eq!(problem.headers, [("accept-patch", accepted.to_owned())]);
     }
 
     #[test]

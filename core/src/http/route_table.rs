@@ -6,11 +6,31 @@ use axum::http::Method;
 pub const LINKS: &str = "/v1/links";
 /// One link.
 pub const LINK: &str = "/v1/links/{id}";
+/// The balance of the account.
+pub const CREDITS: &str = "/v1/credits";
+/// The entries of the account's ledger.
+pub const CREDIT_ENTRIES: &str = "/v1/credits/entries";
+/// The description of the API for programs.
+pub const OPENAPI: &str = "/openapi.json";
+/// The description of the API for people.
+pub const DOCS: &str = "/docs";
+/// What one code of the error catalogue means.
+pub const PROBLEM: &str = "/docs/problems/{code}";
+
+const READ: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Each path with the methods that clients may use on it.
-const TABLE: [(&str, &[Method]); 2] = [
+const TABLE: [(&str, &[Method]); 7] = [
     (LINKS, &[Method::GET, Method::HEAD, Method::POST]),
-    (LINK, &[Method::GET, Method::HEAD]),
+    (
+        LINK,
+        &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE],
+    ),
+    (CREDITS, READ),
+    (CREDIT_ENTRIES, READ),
+    (OPENAPI, READ),
+    (DOCS, READ),
+    (PROBLEM, READ),
 ];
 
 /// The value of `Allow` for the path of a request; `None` when there is nothing at that path.
@@ -46,8 +66,11 @@ mod tests {
         );
         assert_eq!(
             allowed_methods("/v1/links/lnk_1").as_deref(),
-            Some("GET, HEAD, OPTIONS")
+            Some("GET, HEAD, PATCH, DELETE, OPTIONS")
         );
+        for path in ["/v1/credits", "/v1/credits/entries", "/docs/problems/x"] {
+            assert_eq!(allowed_methods(path).as_deref(), Some("GET, HEAD, OPTIONS"));
+        }
     }
 
     #[test]
@@ -60,6 +83,16 @@ mod tests {
             "/v1//links",
             "/V1/links",
             "/v1/links/a/b",
+            "/v1/links;x",
+            "/v1/link%73",
+            "/v1/./links",
+            "/v1/x/../links",
+            "/v1/credits/",
+            "/v1/credits/entries/x",
+            "/docs/",
+            "/docs/problems",
+            "/docs/problems/",
+            "/openapi.JSON",
         ] {
             assert_eq!(allowed_methods(path), None, "{path}");
         }
