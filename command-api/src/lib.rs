@@ -19,6 +19,7 @@ use linkledger_core::{
     batch::Terms,
     clock::Clock,
     event_store::{self, SessionKind, log},
+    http::authentication::Authenticator,
     lifecycle::{self, Readiness, Tasks},
     link::OwnHosts,
     migrations,
@@ -100,9 +101,14 @@ pub async fn start(
         own_hosts: Arc::new(own_hosts),
         log_epoch,
     };
+    let authenticator = Arc::new(Authenticator::new(readers, clock));
+    let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());
+    tasks.spawn("key usage", async move {
+        usage.run(shutdown).await;
+        Ok(())
+    });
     let guards = Guards {
-        pool: readers,
-        clock,
+        authenticator,
         rate_limit: config.rate_limit,
         base_url: config.base_url.as_str().into(),
     };

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use axum::{Router, middleware, routing::post};
 use linkledger_core::{
     api_key::Scope,
-    clock::Clock,
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
@@ -17,7 +16,6 @@ use linkledger_core::{
     },
     link::OwnHosts,
 };
-use sqlx::PgPool;
 
 use crate::command_queue::CommandQueue;
 
@@ -34,10 +32,8 @@ pub struct AppState {
 
 /// What every route is guarded by.
 pub struct Guards {
-    /// The event store, for API keys.
-    pub pool: PgPool,
-    /// For the life time of keys.
-    pub clock: Arc<dyn Clock>,
+    /// Who calls.
+    pub authenticator: Arc<Authenticator>,
     /// Requests per second of an account; 0 for no limit.
     pub rate_limit: u32,
     /// Start of the addresses of problems' pages.
@@ -47,7 +43,7 @@ pub struct Guards {
 /// All routes, with everything before and around them.
 pub fn router(state: AppState, guards: Guards) -> Router {
     let gate = Gate {
-        authenticator: Arc::new(Authenticator::new(guards.pool, guards.clock)),
+        authenticator: guards.authenticator,
         rate_limits: RateLimits::new(guards.rate_limit).map(Arc::new),
         scope: Scope::LinksWrite,
         class: RequestClass::Write,

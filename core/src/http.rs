@@ -2,7 +2,9 @@
 
 pub mod answer;
 pub mod authentication;
+mod bearer;
 pub mod gate;
+pub mod key_usage;
 pub mod rate_limit;
 pub mod request;
 pub mod route_table;

@@ -67,6 +67,15 @@ impl TestDatabase {
         Self { url, pool }
     }
 
+    /// The same database, for another user of it.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self {
+            url: self.url.clone(),
+            pool: self.pool.clone(),
+        }
+    }
+
     /// Its address, with the rights of its owner.
     pub fn url(&self) -> &str {
         &self.url

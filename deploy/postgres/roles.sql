@@ -43,6 +43,8 @@ GRANT SELECT ON event_store.log_meta, event_store.log_shards TO
 GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
 GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
 GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
+-- Of a key nothing but when it was used.
+GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
 GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
 -- DELETE for reservations that nobody took, before they are committed.
 GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
@@ -60,13 +62,15 @@ GRANT SELECT, INSERT, UPDATE ON
     read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
     TO linkledger_projector;
 
--- query-api reads; of the event store only what tells a miss from a 404, and who calls.
+-- query-api reads; of the event store only what tells a miss from a 404, and who calls. It writes
+-- one thing: when a key was used.
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_query_api;
 GRANT SELECT (shard, position, stream_id, version, account_id) ON event_store.events
     TO linkledger_query_api;
 GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
-GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at) ON event_store.api_keys
-    TO linkledger_query_api;
+GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)
+    ON event_store.api_keys TO linkledger_query_api;
+GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
 GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
 -- An operator's commands: accounts, keys, credits.

@@ -81,8 +81,14 @@ pub async fn start(
     let settings = AnswerSettings {
         base_url: Arc::clone(&base_url),
     };
+    let authenticator = Arc::new(Authenticator::new(pool.clone(), clock));
+    let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());
+    tasks.spawn("key usage", async move {
+        usage.run(shutdown).await;
+        Ok(())
+    });
     let guards = routes::Guards {
-        authenticator: Arc::new(Authenticator::new(pool.clone(), clock)),
+        authenticator,
         rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
     };
     let follow = FollowLink {

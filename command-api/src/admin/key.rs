@@ -27,7 +27,8 @@ pub enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// List an account's keys, without their secrets.
+    /// List an account's keys, without their secrets. When a key was last used is known to about
+    /// two minutes.
     List {
         /// The account: acc_….
         #[arg(long)]
@@ -208,6 +209,9 @@ async fn rotate(
     if old.revoked_at.is_some_and(|at| at <= clock.now()) {
         bail!("{key_id} is revoked already; issue a new key instead");
     }
+    if old.expires_at.is_some_and(|at| at <= clock.now()) {
+        bail!("{key_id} has expired, and so would its successor; issue a new key instead");
+    }
     let request = IssueKey {
         account: old.account_id,
         scopes: old
@@ -244,6 +248,7 @@ struct KeyRow {
     created_at: String,
     expires_at: Option<String>,
     revoked_at: Option<String>,
+    last_used_at: Option<String>,
 }
 
 impl From<&ListedKey> for KeyRow {
@@ -256,6 +261,7 @@ impl From<&ListedKey> for KeyRow {
             created_at: timestamp::format(key.created_at),
             expires_at: key.expires_at.map(timestamp::format),
             revoked_at: key.revoked_at.map(timestamp::format),
+            last_used_at: key.last_used_at.map(timestamp::format),
         }
     }
 }
@@ -265,16 +271,18 @@ fn table(rows: &[KeyRow]) -> String {
         return "The account has no keys.".to_owned();
     }
     let mut text = format!(
-        "{:<30}  {:<8}  {:<24}  {:<24}  {}",
-        "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "NAME"
+        "{:<30}  {:<8}  {:<24}  {:<24}  {:<24}  {}",
+        "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "LAST USED", "NAME"
     );
     for row in rows {
         let or_dash = |instant: &Option<String>| instant.clone().unwrap_or_else(|| "-".to_owned());
         let (expires, revoked) = (or_dash(&row.expires_at), or_dash(&row.revoked_at));
+        let used = or_dash(&row.last_used_at);
         let (key_id, scopes) = (row.key_id.to_string(), row.scopes.join(" "));
         write!(
             text,
-            "\n{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {} ({scopes})",
+            "\n{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {used:<24}  {} \
+             ({scopes})",
             row.prefix, row.name
         )
         .expect("writing to a string never fails");

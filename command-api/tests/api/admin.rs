@@ -152,13 +152,34 @@ async fn rotation_overlaps_and_revocation_does_not() {
     let message = error(url, &["key", "rotate", old_id], 1);
     assert!(message.contains("is revoked already"), "{message}");
 
+    sqlx::query("UPDATE event_store.api_keys SET last_used_at = '2026-11-20T09:51:00Z'")
+        .execute(database.pool())
+        .await
+        .unwrap();
     let listed = json(url, &["key", "list", "--account", &account_id]);
     assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(listed[0]["last_used_at"], "2026-11-20T09:51:00.000Z");
     assert!(!listed.to_string().contains(new.reveal()));
     let table = run(url, &["key", "list", "--account", &account_id]);
     let table = String::from_utf8(table.stdout).unwrap();
     assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(table.contains("LAST USED") && table.contains("2026-11-20T09:51:00.000Z"));
     assert!(table.contains(new.shown_prefix()) && !table.contains(new.reveal()));
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_has_no_successor() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let account_id = testing::account(database.pool(), 0).await.to_string();
+    let scope = ["--scope", "link:links.read"];
+    let issue = ["key", "issue", "--account", &account_id, "--expires-at"];
+    let issued = json(
+        url,
+        &[&issue[..], &["2026-01-01T00:00:00Z"], &scope].concat(),
+    );
+    let message = error(url, &["key", "rotate", text(&issued["key_id"])], 1);
+    assert!(message.contains("issue a new key instead"), "{message}");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! API keys as stored: by hash, with scopes and a life time.
 
+use std::collections::HashMap;
+
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -125,6 +127,8 @@ pub struct ListedKey {
     pub expires_at: Option<OffsetDateTime>,
     /// Since when it is refused.
     pub revoked_at: Option<OffsetDateTime>,
+    /// When it was last used, to about two minutes; `None`: not yet.
+    pub last_used_at: Option<OffsetDateTime>,
 }
 
 /// The keys of an account, oldest first.
@@ -135,7 +139,8 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
     let rows = sqlx::query_as!(
         KeyRow,
         "
-        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at
+        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at,
+               last_used_at
         FROM event_store.api_keys
         WHERE account_id = $1
         ORDER BY key_id
@@ -155,7 +160,8 @@ pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>
     let row = sqlx::query_as!(
         KeyRow,
         "
-        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at
+        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at,
+               last_used_at
         FROM event_store.api_keys
         WHERE key_id = $1
         ",
@@ -175,6 +181,7 @@ struct KeyRow {
     created_at: OffsetDateTime,
     expires_at: Option<OffsetDateTime>,
     revoked_at: Option<OffsetDateTime>,
+    last_used_at: Option<OffsetDateTime>,
 }
 
 impl From<KeyRow> for ListedKey {
@@ -188,8 +195,39 @@ impl From<KeyRow> for ListedKey {
             created_at: row.created_at,
             expires_at: row.expires_at,
             revoked_at: row.revoked_at,
+            last_used_at: row.last_used_at,
         }
     }
+}
+
+/// Notes when keys were used, at most once a minute for each, whichever process notes it. A key
+/// that another session is busy with is left out: nobody waits.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
+    let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
+        uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
+    sqlx::query!(
+        r#"
+        WITH due AS (
+            SELECT k.key_id, used.used_at
+            FROM unnest($1::uuid[], $2::timestamptz[]) AS used (key_id, used_at)
+            JOIN event_store.api_keys AS k USING (key_id)
+            WHERE k.last_used_at IS NULL OR k.last_used_at <= used.used_at - interval '1 minute'
+            FOR NO KEY UPDATE OF k SKIP LOCKED
+        )
+        UPDATE event_store.api_keys AS k
+        SET last_used_at = due.used_at
+        FROM due
+        WHERE k.key_id = due.key_id
+        "#,
+        &key_ids,
+        &used_at
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
 }
 
 /// Lets a key end at `at`, or earlier if it does already. `None`: there is no such key.

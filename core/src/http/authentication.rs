@@ -1,13 +1,25 @@
 //! Who calls: the bearer token, looked up and cached for a moment (contract §8).
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use axum::http::{HeaderMap, header::AUTHORIZATION};
+use axum::http::HeaderMap;
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use super::{
+    bearer::{self, Credentials},
+    key_usage::KeyUsage,
+};
 
 use crate::{
     api_key::{ApiKey, Scope},
@@ -17,10 +29,20 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// How long a key is trusted without a look-up, in seconds: the bound on a revocation's delay.
-const CACHED_FOR: Duration = Duration::from_secs(5);
-/// Most keys that are cached.
-const CACHED_MAX: usize = 10_000;
+/// How long a key is trusted without a look-up, in seconds: the bound on the delay of a
+/// revocation, an earlier expiry or a suspension, in every process.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+/// How long a key is refused without a look-up, in seconds: so long a key may be refused that was
+/// tried before it was issued.
+const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+/// Most keys that are remembered of each kind.
+const REMEMBERED_MAX: usize = 10_000;
+/// Strangers that are looked up at once; each takes a session, and the services have more.
+const STRANGERS_RUNNING_MAX: usize = 2;
+/// Strangers that wait for that; the next one is answered `overloaded`.
+const STRANGERS_WAITING_MAX: usize = 256;
+/// Longest such wait, in seconds.
+const STRANGER_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The account and the key that a request acts with.
 #[derive(Debug, Clone)]
@@ -65,45 +87,76 @@ impl Caller {
 struct CachedKey {
     key: StoredKey,
     loaded_at: Instant,
+    /// Whether it was noted that the key is used; once for each look-up, not for each request.
+    is_noted: AtomicBool,
 }
 
-/// Looks keys up and remembers them for `CACHED_FOR`.
+/// What the process remembers of a key.
+enum Memory {
+    /// There is such a key.
+    Known(Arc<CachedKey>),
+    /// There was such a key.
+    Stale,
+    /// There was no such key just now.
+    Unknown,
+    /// Nothing: a stranger.
+    Nothing,
+}
+
+/// Looks keys up and remembers them for [`KNOWN_FOR`].
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
-    cache: Cache<[u8; 32], Arc<CachedKey>>,
+    known: Cache<[u8; 32], Arc<CachedKey>>,
+    /// Apart from `known`: a flood of made-up keys drives no real one out.
+    unknown: Cache<[u8; 32], Instant>,
+    strangers: Strangers,
+    usage: Arc<KeyUsage>,
 }
 
 impl Authenticator {
     /// An authenticator over the event store.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         Self {
+            usage: Arc::new(KeyUsage::new(pool.clone())),
             pool,
             clock,
-            cache: Cache::new(CACHED_MAX),
+            known: Cache::new(REMEMBERED_MAX),
+            unknown: Cache::new(REMEMBERED_MAX),
+            strangers: Strangers::default(),
         }
+    }
+
+    /// When keys were used, to be written beside the requests.
+    pub fn usage(&self) -> Arc<KeyUsage> {
+        Arc::clone(&self.usage)
     }
 
     /// The caller of a request with these headers.
     ///
     /// # Errors
-    /// One of the 401 problems, or `storage_unavailable`.
+    /// One of the 401 problems, `overloaded` or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let key = ApiKey::parse(bearer_token(headers)?).ok_or_else(invalid)?;
-        let found = self.find(&key).await.map_err(|error| {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "can't look up an API key"
-            );
-            Problem::storage_unavailable()
-        })?;
-        let key = &found.ok_or_else(invalid)?.key;
+        let key = match bearer::credentials(headers) {
+            Credentials::Token(token) => ApiKey::parse(token).ok_or_else(invalid)?,
+            Credentials::Malformed => return Err(invalid()),
+            Credentials::None => {
+                let detail = "Send the header Authorization: Bearer <API key>.";
+                return Err(Problem::new(Code::AuthenticationRequired, detail)
+                    .with_header("www-authenticate", "Bearer realm=\"linkledger\""));
+            }
+        };
+        let found = self.find(&key).await?.ok_or_else(invalid)?;
+        let key = &found.key;
         let now = self.clock.now();
         if key.revoked_at.is_some_and(|at| at <= now) {
             return Err(rejected(Code::ApiKeyRevoked, "Use another API key."));
         }
         if key.expires_at.is_some_and(|at| at <= now) {
             return Err(rejected(Code::ApiKeyExpired, "Use another API key."));
+        }
+        if !found.is_noted.swap(true, Ordering::Relaxed) {
+            self.usage.note(key.key_id, now);
         }
         Ok(Caller {
             account_id: key.account_id,
@@ -113,46 +166,88 @@ impl Authenticator {
         })
     }
 
-    async fn find(&self, key: &ApiKey) -> sqlx::Result<Option<Arc<CachedKey>>> {
+    async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
-        if let Some(cached) = self.cache.get(&hash)
-            && cached.loaded_at.elapsed() < CACHED_FOR
-        {
-            return Ok(Some(cached));
+        let _turn = match self.remember(&hash) {
+            Memory::Known(key) => return Ok(Some(key)),
+            Memory::Unknown => return Ok(None),
+            Memory::Stale => None,
+            Memory::Nothing => Some(self.strangers.turn().await?),
+        };
+        match self.remember(&hash) {
+            // Another request with this key had its turn meanwhile.
+            Memory::Known(key) => Ok(Some(key)),
+            Memory::Unknown => Ok(None),
+            Memory::Stale | Memory::Nothing => self.look_up(key, hash).await.map_err(|error| {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "can't look up an API key");
+                Problem::storage_unavailable()
+            }),
         }
+    }
+
+    fn remember(&self, hash: &[u8; 32]) -> Memory {
+        match self.known.get(hash) {
+            Some(key) if key.loaded_at.elapsed() < KNOWN_FOR => return Memory::Known(key),
+            Some(_) => return Memory::Stale,
+            None => {}
+        }
+        match self.unknown.get(hash) {
+            Some(at) if at.elapsed() < UNKNOWN_FOR => Memory::Unknown,
+            Some(_) | None => Memory::Nothing,
+        }
+    }
+
+    async fn look_up(&self, key: &ApiKey, hash: [u8; 32]) -> sqlx::Result<Option<Arc<CachedKey>>> {
         // Taken before the look-up: the answer is at least as old as that.
         let loaded_at = Instant::now();
         let Some(key) = api_keys::find(&self.pool, key).await? else {
-            self.cache.remove(&hash);
+            self.known.remove(&hash);
+            self.unknown.insert(hash, loaded_at);
             return Ok(None);
         };
-        let cached = Arc::new(CachedKey { key, loaded_at });
-        self.cache.insert(hash, Arc::clone(&cached));
+        let cached = Arc::new(CachedKey {
+            key,
+            loaded_at,
+            is_noted: AtomicBool::new(false),
+        });
+        self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Result<&str, Problem> {
-    let value = headers
-        .get(AUTHORIZATION)
-        .map(axum::http::HeaderValue::as_bytes)
-        .unwrap_or_default();
-    let space = value
-        .iter()
-        .position(|byte| *byte == b' ')
-        .unwrap_or(value.len());
-    let (scheme, token) = value.split_at(space);
-    if !scheme.eq_ignore_ascii_case(b"bearer") {
-        let detail = "Send the header Authorization: Bearer <API key>.";
-        return Err(Problem::new(Code::AuthenticationRequired, detail)
-            .with_header("www-authenticate", "Bearer realm=\"linkledger\""));
-    }
-    std::str::from_utf8(token)
-        .map(|token| token.trim_matches(' '))
-        .map_err(|_| invalid())
+/// Look-ups of keys that the process does not know: few at once, so that made-up keys, however
+/// many, take no more than that of the database.
+struct Strangers {
+    waiting: Semaphore,
+    running: Semaphore,
 }
 
-/// The same for a malformed, a mistyped and an unknown key.
+impl Default for Strangers {
+    fn default() -> Self {
+        Self {
+            waiting: Semaphore::new(STRANGERS_WAITING_MAX),
+            running: Semaphore::new(STRANGERS_RUNNING_MAX),
+        }
+    }
+}
+
+impl Strangers {
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let overloaded = || {
+            let detail = "Too many unknown API keys are being looked up; try again shortly.";
+            Problem::new(Code::Overloaded, detail).retry_after(1)
+        };
+        let _place = self.waiting.try_acquire().map_err(|_| overloaded())?;
+        match timeout(STRANGER_WAIT_MAX, self.running.acquire()).await {
+            Ok(turn) => Ok(turn.expect("the semaphore is never closed")),
+            Err(_) => Err(overloaded()),
+        }
+    }
+}
+
+/// The same for a malformed, a mistyped and an unknown key. The first two are refused without a
+/// look-up, which tells nothing: whoever has a key can compute its checksum.
 fn invalid() -> Problem {
     rejected(
         Code::ApiKeyInvalid,

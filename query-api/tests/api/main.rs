@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod access;
+mod api_keys;
 mod follow_link;
 mod get_link;
 mod list_links;

@@ -11,6 +11,7 @@ use http_body_util::BodyExt as _;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::SettledCreate,
+    clock::Clock,
     consistency::ConsistencyToken,
     id::AccountId,
     lifecycle::Tasks,
@@ -29,10 +30,11 @@ const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a
 /// The routers of a running service, called without a socket.
 pub(crate) struct TestService {
     pub(crate) database: TestDatabase,
+    pub(crate) clock: Arc<FixedClock>,
     api: Router,
     short_host: Router,
     /// Ends with the test.
-    _tasks: Tasks,
+    tasks: Tasks,
 }
 
 /// An account with a key that has every scope.
@@ -72,17 +74,31 @@ impl TestService {
     ) -> Self {
         let mut config = config(&database);
         change(&mut config);
+        let clock = Arc::new(FixedClock::default());
         let mut tasks = Tasks::new(CancellationToken::new());
-        let service = start(config, Arc::new(FixedClock::default()), &mut tasks)
+        let service = start(config, Arc::clone(&clock) as Arc<dyn Clock>, &mut tasks)
             .await
             .unwrap();
         assert!(service.readiness.is_ready());
         Self {
             database,
+            clock,
             api: service.api,
             short_host: service.short_host,
-            _tasks: tasks,
+            tasks,
         }
+    }
+
+    /// One more service on the same database, as a second process would be.
+    pub(crate) async fn another(&self) -> Self {
+        Self::start_with(self.database.share(), |_| {}).await
+    }
+
+    /// As SIGTERM does.
+    pub(crate) async fn shut_down(self) -> anyhow::Result<TestDatabase> {
+        self.tasks.shutdown().cancel();
+        self.tasks.join().await?;
+        Ok(self.database)
     }
 
     pub(crate) fn pool(&self) -> &PgPool {

@@ -1,0 +1,77 @@
+//! When keys were last used, written now and then and in batches: never by a request, and of no
+//! consequence to one.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::{event_store::api_keys, id::KeyId};
+
+/// Time between two batches: how far behind the column may be, and how much a crash forgets.
+const WRITE_INTERVAL: Duration = Duration::from_mins(1);
+/// Most keys whose use is remembered until the next batch; the use of others is not noted.
+const PENDING_MAX: usize = 10_000;
+
+/// Uses of keys that are not written yet.
+pub struct KeyUsage {
+    pool: PgPool,
+    pending: Mutex<HashMap<KeyId, OffsetDateTime>>,
+}
+
+impl KeyUsage {
+    /// Nothing is pending.
+    pub(super) fn new(pool: PgPool) -> Self {
+        Self {
+            pool,
+            pending: Mutex::default(),
+        }
+    }
+
+    /// Remembers that the key was used.
+    pub(super) fn note(&self, key_id: KeyId, at: OffsetDateTime) {
+        let mut pending = self.pending();
+        if pending.len() < PENDING_MAX || pending.contains_key(&key_id) {
+            pending.insert(key_id, at);
+        }
+    }
+
+    /// Writes what is pending, again and again, and a last time at the shutdown. A failure is
+    /// logged and tried again with the next batch.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        let mut is_due = interval(WRITE_INTERVAL);
+        is_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !shutdown.is_cancelled() {
+            tokio::select! {
+                _ = is_due.tick() => {}
+                () = shutdown.cancelled() => {}
+            }
+            self.write().await;
+        }
+    }
+
+    async fn write(&self) {
+        let uses = std::mem::take(&mut *self.pending());
+        if uses.is_empty() {
+            return;
+        }
+        if let Err(error) = api_keys::record_uses(&self.pool, &uses).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "can't write when keys were used; trying again later");
+            let mut pending = self.pending();
+            for (key_id, at) in uses {
+                pending.entry(key_id).or_insert(at);
+            }
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<KeyId, OffsetDateTime>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,303 @@
+//! API keys: how they are sent, how long they are trusted, and what becomes of strangers.
+
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use futures::future::join_all;
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::Clock as _,
+    event_store::api_keys::{self, ListedKey, NewKey},
+    id::KeyId,
+    testing::{self, eventually},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::service::{Answer, TestCaller, TestService};
+
+const LINKS: &str = "/v1/links";
+/// The bound on the delay of a revocation (contract §8).
+const TRUSTED_FOR: Duration = Duration::from_secs(5);
+
+async fn send(service: &TestService, authorization: &str) -> Answer {
+    let headers = [("authorization", authorization)];
+    service.call_api(Method::GET, LINKS, &headers).await
+}
+
+async fn with_key(service: &TestService, key: &ApiKey) -> Answer {
+    send(service, &format!("Bearer {}", key.reveal())).await
+}
+
+async fn stored(pool: &PgPool, caller: &TestCaller) -> ListedKey {
+    let mut keys = api_keys::list(pool, caller.account_id).await.unwrap();
+    assert_eq!(keys.len(), 1);
+    keys.remove(0)
+}
+
+#[tokio::test]
+async fn case_and_white_space_of_the_header_do_not_matter() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let key = caller.key.reveal();
+    for authorization in [
+        format!("bearer {key}"),
+        format!("BEARER   {key}  "),
+        format!("Bearer\t{key}"),
+    ] {
+        let answer = send(&service, &authorization).await;
+        assert_eq!(answer.status, 200, "{authorization:?}");
+    }
+    for authorization in [
+        format!("Bearer {key},{key}"),
+        format!("Bearer {key} {key}"),
+        format!("Bearer \"{key}\""),
+        format!("Bearer {key}="),
+    ] {
+        let answer = send(&service, &authorization).await;
+        answer.assert_problem(401, "api_key_invalid");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_is_not_read() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    for name in ["access_token", "api_key", "key", "authorization"] {
+        let path = format!("{LINKS}?{name}={}", caller.key.reveal());
+        let answer = service.call_api(Method::GET, &path, &[]).await;
+        answer.assert_problem(401, "authentication_required");
+        // Nor shown, where the caller is known by another key.
+        let answer = service.get(&caller, &path).await;
+        answer.assert_problem(400, "invalid_parameter");
+        assert!(!answer.body.contains(caller.key.reveal()));
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_a_mistyped_and_an_unknown_key_get_the_same_answer() {
+    let service = TestService::start().await;
+    let unknown = ApiKey::generate();
+    let mut mistyped = unknown.reveal().to_owned();
+    let last = if mistyped.pop() == Some('0') {
+        '1'
+    } else {
+        '0'
+    };
+    mistyped.push(last);
+    let answers = join_all(
+        [
+            "Bearer x",
+            &format!("Bearer {mistyped}"),
+            &format!("Bearer {}", unknown.reveal()),
+        ]
+        .map(async |authorization| send(&service, authorization).await),
+    )
+    .await;
+    for answer in &answers {
+        answer.assert_problem(401, "api_key_invalid");
+        assert_eq!(
+            answer.body_without_request_id(),
+            answers[0].body_without_request_id()
+        );
+        let challenge = "Bearer realm=\"linkledger\", error=\"invalid_token\"";
+        assert_eq!(answer.header("www-authenticate"), Some(challenge));
+    }
+}
+
+#[tokio::test]
+async fn revocation_and_suspension_reach_every_process_within_five_seconds() {
+    let one = TestService::start().await;
+    let other = one.another().await;
+    let (revoked, suspended) = (one.caller().await, one.caller().await);
+    for service in [&one, &other] {
+        for caller in [&revoked, &suspended] {
+            assert_eq!(with_key(service, &caller.key).await.status, 200);
+        }
+    }
+    let key_id = stored(one.pool(), &revoked).await.key_id;
+    let now = one.clock.now();
+    api_keys::revoke(one.pool(), key_id, now).await.unwrap();
+    sqlx::query("UPDATE event_store.accounts SET status = 'suspended' WHERE account_id = $1")
+        .bind(suspended.account_id.uuid())
+        .execute(one.pool())
+        .await
+        .unwrap();
+    let withdrawn_at = Instant::now();
+    for service in [&one, &other] {
+        for (caller, status, code) in [
+            (&revoked, 401, "api_key_revoked"),
+            (&suspended, 403, "account_suspended"),
+        ] {
+            let refusal = eventually("the key is refused", || async {
+                let sent_after = withdrawn_at.elapsed();
+                let answer = with_key(service, &caller.key).await;
+                if answer.status != 200 {
+                    return Some(answer);
+                }
+                assert!(sent_after < TRUSTED_FOR, "accepted after {sent_after:?}");
+                None
+            })
+            .await;
+            refusal.assert_problem(status, code);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_ends_at_the_moment_that_was_set_and_its_successor_goes_on() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let pool = service.pool();
+    let successor = testing::api_key(pool, caller.account_id, &Scope::ALL).await;
+    let expiring = ApiKey::generate();
+    let (almost, rest) = (Duration::from_millis(3_599_999), Duration::from_millis(1));
+    let end = service.clock.now() + almost + rest;
+    insert(pool, &caller, &expiring, Some(end)).await;
+    let key_id = api_keys::list(pool, caller.account_id).await.unwrap()[0].key_id;
+    // What `key rotate` does with the old key.
+    api_keys::revoke(pool, key_id, end).await.unwrap();
+
+    service.clock.advance(almost);
+    for key in [&caller.key, &expiring, &successor] {
+        assert_eq!(with_key(&service, key).await.status, 200);
+    }
+    service.clock.advance(rest);
+    for (key, code) in [
+        (&caller.key, "api_key_revoked"),
+        (&expiring, "api_key_expired"),
+    ] {
+        let answer = with_key(&service, key).await;
+        answer.assert_problem(401, code);
+        let challenge = answer.header("www-authenticate").unwrap();
+        assert!(
+            challenge.ends_with("error=\"invalid_token\""),
+            "{challenge}"
+        );
+    }
+    assert_eq!(with_key(&service, &successor).await.status, 200);
+}
+
+async fn insert(
+    pool: &PgPool,
+    caller: &TestCaller,
+    secret: &ApiKey,
+    expires_at: Option<OffsetDateTime>,
+) {
+    let key = NewKey {
+        key_id: KeyId::from_uuid(Uuid::from_u128(u128::MAX)),
+        account_id: caller.account_id,
+        secret,
+        name: "test",
+        scopes: &Scope::ALL,
+        expires_at,
+        created_at: OffsetDateTime::UNIX_EPOCH,
+    };
+    api_keys::insert(pool, &key).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_was_tried_too_early_works_soon_after_it_is_issued() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let early = ApiKey::generate();
+    let answer = with_key(&service, &early).await;
+    answer.assert_problem(401, "api_key_invalid");
+    insert(service.pool(), &caller, &early, None).await;
+    eventually("the key is known", || async {
+        (with_key(&service, &early).await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_keys_takes_little_of_the_database_and_nothing_of_known_keys() {
+    let service = TestService::start().await;
+    let (known, fresh) = (service.caller().await, service.caller().await);
+    assert_eq!(with_key(&service, &known.key).await.status, 200);
+    // The look-ups stand still: what they hold is all that strangers may ever hold.
+    let mut lock = service.pool().begin().await.unwrap();
+    sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    let flood = join_all((0..1_000).map(async |_| with_key(&service, &ApiKey::generate()).await));
+    let watch = async {
+        eventually("look-ups wait", async || {
+            (waiting_look_ups(&service).await > 0).then_some(())
+        })
+        .await;
+        assert_eq!(with_key(&service, &known.key).await.status, 200);
+        assert!(waiting_look_ups(&service).await <= 2);
+        lock.rollback().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(flood, watch);
+    let overloaded = answers.iter().filter(|it| it.status == 503).count();
+    assert!(overloaded >= 1_000 - 2 - 256, "{overloaded}");
+    for answer in &answers {
+        match answer.status.as_u16() {
+            503 => {
+                answer.assert_problem(503, "overloaded");
+                assert_eq!(answer.header("retry-after"), Some("1"));
+            }
+            _ => answer.assert_problem(401, "api_key_invalid"),
+        }
+    }
+    assert_eq!(with_key(&service, &fresh.key).await.status, 200);
+}
+
+async fn waiting_look_ups(service: &TestService) -> i64 {
+    sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    )
+    .fetch_one(service.pool())
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn the_use_of_a_key_is_noted_at_most_once_a_minute() {
+    let mut service = TestService::start().await;
+    let caller = service.caller().await;
+    let begun = service.clock.now();
+    assert_eq!(stored(service.pool(), &caller).await.last_used_at, None);
+    let mut last_used_at = begun;
+    for (seconds, is_written) in [(0, true), (59, false), (60, true)] {
+        let now = begun + Duration::from_secs(seconds);
+        service.clock.advance(Duration::from_secs(seconds));
+        assert_eq!(with_key(&service, &caller.key).await.status, 200);
+        let database = service.shut_down().await.unwrap();
+        if is_written {
+            last_used_at = now;
+        }
+        let stored = stored(database.pool(), &caller).await;
+        assert_eq!(stored.last_used_at, Some(last_used_at), "{seconds} s");
+        service = TestService::start_with(database, |_| {}).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_is_not_used() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let key_id = stored(service.pool(), &caller).await.key_id;
+    let now = service.clock.now();
+    api_keys::revoke(service.pool(), key_id, now).await.unwrap();
+    assert_eq!(with_key(&service, &caller.key).await.status, 401);
+    let database = service.shut_down().await.unwrap();
+    assert_eq!(stored(database.pool(), &caller).await.last_used_at, None);
+}
+
+#[tokio::test]
+async fn nobody_suffers_when_the_use_of_a_key_cannot_be_noted() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    sqlx::query("ALTER TABLE event_store.api_keys DROP COLUMN last_used_at")
+        .execute(service.pool())
+        .await
+        .unwrap();
+    assert_eq!(with_key(&service, &caller.key).await.status, 200);
+    service.shut_down().await.unwrap();
+}
