@@ -1,5 +1,9 @@
 //! Life of a process: supervised tasks, shutdown, readiness, and the sockets it listens on.
 
+mod connection;
+mod progress;
+mod serve;
+
 use std::{
     future::Future,
     net::SocketAddr,
@@ -12,14 +16,17 @@ use std::{
 };
 
 use anyhow::Context as _;
-use axum::{Router, http::StatusCode, routing::get, serve::ListenerExt as _};
+use axum::{Router, http::StatusCode, routing::get};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+pub use serve::{ConnectionLimits, serve, serve_within};
 
 /// How long what was accepted may take to finish after the shutdown began, in seconds.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
@@ -126,6 +133,19 @@ impl Readiness {
     }
 }
 
+/// Lets the process open as many files, hence connections, as it may at all: the usual limit of
+/// 1,024 is made for other programs.
+pub fn raise_open_files_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "can't raise the limit of open files"
+        );
+    }
+}
+
 /// A socket to listen on; port 0 takes a free one.
 ///
 /// # Errors
@@ -134,29 +154,6 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("can't listen on {address}"))
-}
-
-/// Serves `router` until the shutdown; requests that were accepted by then are finished.
-pub fn serve(tasks: &mut Tasks, name: &'static str, listener: TcpListener, router: Router) {
-    let shutdown = tasks.shutdown();
-    if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, "listening: {name}");
-    }
-    // Small answers must not wait for more to send.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "can't set TCP_NODELAY"
-            );
-        }
-    });
-    tasks.spawn(name, async move {
-        axum::serve(listener, router)
-            .with_graceful_shutdown(shutdown.cancelled_owned())
-            .await
-            .context("can't serve")
-    });
 }
 
 /// Routes of the internal listener: `/livez`, `/readyz`, `/metrics`.

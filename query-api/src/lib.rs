@@ -120,6 +120,7 @@ pub async fn serve(
     listeners: Listeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    lifecycle::raise_open_files_limit();
     let metrics = lifecycle::install_metrics()?;
     let mut tasks = Tasks::new(shutdown.clone());
     lifecycle::shutdown_on_signal(&mut tasks)?;

@@ -72,6 +72,7 @@ pub(super) async fn start(
     sockets: Sockets,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Services> {
+    lifecycle::raise_open_files_limit();
     let metrics = lifecycle::install_metrics()?;
     let projector = projector::start(settings.projector(), tasks).await?;
     let command_api =

@@ -1,0 +1,142 @@
+//! One HTTP/1 connection, from its first byte to its end.
+
+mod watched;
+
+use std::{
+    convert::Infallible,
+    future::{Future as _, poll_fn},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use axum::{Router, body::Body};
+use hyper::{
+    Request, Response,
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpStream,
+    time::{Instant, Sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tower::Service as _;
+
+use super::{ConnectionLimits, progress::Progress};
+use watched::{WatchedAnswer, WatchedBody, WatchedStream};
+
+/// Most bytes of input that are held, hence of a request's head: to a longer one, or one of more
+/// than 100 headers, the HTTP library answers 431 by itself. Far shorter ones are refused by
+/// `http::request`, with a problem.
+const BUFFER_LENGTH_MAX: usize = 64 * 1024;
+
+/// The progress of a connection, as its stream, its bodies and its timer share it.
+#[derive(Debug, Clone)]
+struct SharedProgress(Arc<Mutex<Progress>>);
+
+impl SharedProgress {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        // No change of a progress can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves the connection until one side ends it, a limit is passed, or the shutdown has come and
+/// its last request is answered.
+pub(super) async fn run(
+    stream: TcpStream,
+    router: Router,
+    limits: ConnectionLimits,
+    shutdown: CancellationToken,
+) {
+    // Small answers must not wait for more to send.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "can't set TCP_NODELAY"
+        );
+    }
+    let begin = Instant::now();
+    let progress = SharedProgress(Arc::new(Mutex::new(Progress::new(limits, begin))));
+    let io = TokioIo::new(WatchedStream::new(stream, progress.clone()));
+    let service = service_fn(|request| answer(router.clone(), progress.clone(), request));
+    let mut connection = pin!(
+        http1::Builder::new()
+            .max_buf_size(BUFFER_LENGTH_MAX)
+            // It would not tell a head that is under way from a connection that is idle.
+            .header_read_timeout(None)
+            .serve_connection(io, service)
+    );
+    let mut timer = pin!(sleep_until(begin + limits.idle_time_max));
+    let mut is_draining = false;
+    loop {
+        tokio::select! {
+            // First the connection: what it has done decides on the deadline.
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "a connection has failed"
+                    );
+                }
+                return;
+            }
+            () = poll_fn(|context| poll_overdue(&progress, timer.as_mut(), context)) => {
+                tracing::debug!(?progress, "closed a connection that was too slow");
+                return;
+            }
+            () = shutdown.cancelled(), if !is_draining => {
+                if progress.lock().is_idle() {
+                    return;
+                }
+                is_draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+async fn answer(
+    mut router: Router,
+    progress: SharedProgress,
+    request: Request<Incoming>,
+) -> Result<Response<WatchedAnswer>, Infallible> {
+    let has_body = !request.body().is_end_stream();
+    progress.lock().head_is_read(has_body, Instant::now);
+    let request = request.map(|body| {
+        if has_body {
+            Body::new(WatchedBody::new(body, progress.clone()))
+        } else {
+            Body::empty()
+        }
+    });
+    let response = router.call(request).await?;
+    Ok(response.map(|body| WatchedAnswer::new(body, progress)))
+}
+
+/// Ready when the deadline has passed. The timer is set anew for an earlier deadline only; a later
+/// one is looked at when the timer rings, which spares the timer on most requests.
+fn poll_overdue(
+    progress: &SharedProgress,
+    mut timer: Pin<&mut Sleep>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    // Without a deadline it is the connection that wakes this task, and sets one.
+    let Some(deadline) = progress.lock().deadline() else {
+        return Poll::Pending;
+    };
+    if deadline < timer.deadline() {
+        timer.as_mut().reset(deadline);
+    }
+    while timer.as_mut().poll(context).is_ready() {
+        if timer.deadline() >= deadline {
+            return Poll::Ready(());
+        }
+        timer.as_mut().reset(deadline);
+    }
+    Poll::Pending
+}

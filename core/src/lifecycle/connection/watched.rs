@@ -1,0 +1,197 @@
+//! A connection's stream and bodies, each of which tells how far it has come.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::Instant,
+};
+
+use super::SharedProgress;
+
+/// Most input that is thrown away after the end of our side, in bytes.
+const LINGER_LENGTH_MAX: usize = 1024 * 1024;
+const DISCARD_LENGTH: usize = 4 * 1024;
+
+/// The socket.
+pub(super) struct WatchedStream {
+    stream: TcpStream,
+    progress: SharedProgress,
+    discarded_length: usize,
+}
+
+impl WatchedStream {
+    pub(super) fn new(stream: TcpStream, progress: SharedProgress) -> Self {
+        Self {
+            stream,
+            progress,
+            discarded_length: 0,
+        }
+    }
+
+    fn note_write(&self, written: &Poll<io::Result<usize>>) {
+        let mut progress = self.progress.lock();
+        match written {
+            Poll::Pending => progress.write_is_blocked(Instant::now),
+            Poll::Ready(_) => progress.written(),
+        }
+    }
+
+    /// Reads to the client's end, or as much as can be expected of us.
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut space = [0; DISCARD_LENGTH];
+        while self.discarded_length < LINGER_LENGTH_MAX {
+            let mut buffer = ReadBuf::new(&mut space);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                break;
+            }
+            self.discarded_length += buffer.filled().len();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if buffer.filled().len() > before {
+            self.progress.lock().received(Instant::now);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_write(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.note_write(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        {
+            let mut progress = self.progress.lock();
+            if !progress.has_unread() {
+                return Poll::Ready(Ok(()));
+            }
+            progress.ended(Instant::now);
+        }
+        self.poll_discard(context)
+    }
+}
+
+/// The body of a request.
+pub(super) struct WatchedBody {
+    body: Incoming,
+    progress: SharedProgress,
+}
+
+impl WatchedBody {
+    pub(super) fn new(body: Incoming, progress: SharedProgress) -> Self {
+        Self { body, progress }
+    }
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.progress.lock().body_is_read();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for WatchedBody {
+    fn drop(&mut self) {
+        self.progress.lock().body_is_left();
+    }
+}
+
+/// The body of an answer; it is dropped when its last byte is on its way.
+pub(super) struct WatchedAnswer {
+    body: Body,
+    progress: SharedProgress,
+}
+
+impl WatchedAnswer {
+    pub(super) fn new(body: Body, progress: SharedProgress) -> Self {
+        Self { body, progress }
+    }
+}
+
+impl HttpBody for WatchedAnswer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for WatchedAnswer {
+    fn drop(&mut self) {
+        self.progress.lock().answered(Instant::now());
+    }
+}

@@ -1,0 +1,279 @@
+//! A listener and clients that misbehave. Each limit is tested while all others are out of reach,
+//! so that only the one in question can end the connection.
+
+use std::{future::Future, net::SocketAddr, sync::Arc};
+
+use axum::{
+    body::{Body, Bytes},
+    routing::{get, post},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::Notify,
+    time::timeout,
+};
+
+use super::*;
+use crate::lifecycle::listen;
+
+const NEVER: Duration = Duration::from_hours(1);
+const SOON: Duration = Duration::from_millis(40);
+/// A test that waits longer has failed.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+const UNLIMITED: ConnectionLimits = ConnectionLimits {
+    head_time_max: NEVER,
+    body_time_max: NEVER,
+    idle_time_max: NEVER,
+    write_time_max: NEVER,
+    drain_time_max: Duration::from_secs(10),
+    connections_max: 100,
+};
+
+struct TestServer {
+    address: SocketAddr,
+    tasks: Tasks,
+    shutdown: CancellationToken,
+    /// Lets `/held` answer.
+    release: Arc<Notify>,
+    /// Rings when `/held` was called.
+    held: Arc<Notify>,
+}
+
+impl TestServer {
+    async fn start(limits: ConnectionLimits) -> Self {
+        let shutdown = CancellationToken::new();
+        let mut tasks = Tasks::new(shutdown.clone());
+        let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (release, held) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let wait = {
+            let (release, held) = (Arc::clone(&release), Arc::clone(&held));
+            move || async move {
+                held.notify_one();
+                release.notified().await;
+                "released"
+            }
+        };
+        let router = Router::new()
+            .route("/", get(|| async { "ok" }))
+            .route("/echo", post(|body: Bytes| async move { body }))
+            .route("/early", post(|| async { "early" }))
+            .route("/held", get(wait))
+            .route("/large", get(|| async { Body::from(vec![b'x'; 64 << 20]) }))
+            .route(
+                "/panic",
+                get(async || -> &'static str { panic!("on purpose") }),
+            );
+        serve_within(limits, &mut tasks, "test", listener, router);
+        Self {
+            address,
+            tasks,
+            shutdown,
+            release,
+            held,
+        }
+    }
+
+    /// A client that has sent this.
+    async fn client(&self, sent: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        in_time(self.tasks.join()).await
+    }
+}
+
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    timeout(DEADLINE, future).await.expect("it comes in time")
+}
+
+/// All that still comes, until the server closes.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    match in_time(stream.read_to_end(&mut bytes)).await {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// One answer whose body is this.
+async fn answer(stream: &mut TcpStream, body: &str) -> String {
+    let mut bytes = Vec::new();
+    let end = format!("\r\n\r\n{body}");
+    while !bytes.ends_with(end.as_bytes()) {
+        let length = in_time(stream.read_buf(&mut bytes)).await.unwrap();
+        assert_ne!(length, 0, "{}", String::from_utf8_lossy(&bytes));
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_another() {
+    let server = TestServer::start(UNLIMITED).await;
+    let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    answer(&mut client, "ok").await;
+    let second = "POST /echo HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\nagain";
+    client.write_all(second.as_bytes()).await.unwrap();
+    answer(&mut client, "again").await;
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_closed_without_an_answer() {
+    let limits = ConnectionLimits {
+        head_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n").await;
+    assert_eq!(rest(&mut client).await, "");
+    // The head of a later request is no different.
+    let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    answer(&mut client, "ok").await;
+    client.write_all(b"GET").await.unwrap();
+    assert_eq!(rest(&mut client).await, "");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_is_closed_without_an_answer() {
+    let limits = ConnectionLimits {
+        body_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    for framing in [
+        "content-length: 9\r\n\r\nhalf",
+        "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "content-length: 9\r\n\r\n",
+    ] {
+        let head = "POST /echo HTTP/1.1\r\nhost: h\r\n";
+        let mut client = server.client(&format!("{head}{framing}")).await;
+        assert_eq!(rest(&mut client).await, "", "{framing}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_in_the_end() {
+    let limits = ConnectionLimits {
+        idle_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    assert_eq!(rest(&mut server.client("").await).await, "");
+    let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    assert!(rest(&mut client).await.ends_with("\r\n\r\nok"));
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up() {
+    let limits = ConnectionLimits {
+        write_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let mut client = server
+        .client("GET /large HTTP/1.1\r\nhost: h\r\n\r\n")
+        .await;
+    // Until the server has closed nothing is read here; then what is there ends too soon.
+    in_time(async {
+        while !matches!(client.write_all(b" ").await, Err(error) if is_closed(&error)) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut bytes = Vec::new();
+    in_time(client.read_to_end(&mut bytes)).await.ok();
+    assert!(bytes.len() < 64 << 20);
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
+}
+
+#[tokio::test]
+async fn an_early_answer_reaches_a_client_that_is_still_sending() {
+    let server = TestServer::start(UNLIMITED).await;
+    let length = 900 * 1024;
+    let head = format!("POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\n\r\n");
+    let mut client = server.client(&head).await;
+    // The service answers and ends its side while most of the body is still to come.
+    answer(&mut client, "early").await;
+    in_time(client.write_all(&vec![b'x'; length]))
+        .await
+        .unwrap();
+    assert_eq!(in_time(client.read(&mut [0])).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn no_more_connections_than_allowed_are_served_at_a_time() {
+    let limits = ConnectionLimits {
+        connections_max: 1,
+        idle_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let first = server.client("").await;
+    let mut second = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    answer(&mut second, "ok").await;
+    // It was the end of the first one that let the second in.
+    let mut first = first.into_std().unwrap();
+    assert_eq!(io::Read::read(&mut first, &mut [0]).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_connection_only() {
+    let server = TestServer::start(UNLIMITED).await;
+    let mut panics = server
+        .client("GET /panic HTTP/1.1\r\nhost: h\r\n\r\n")
+        .await;
+    assert_eq!(rest(&mut panics).await, "");
+    let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    answer(&mut client, "ok").await;
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
+    let server = TestServer::start(UNLIMITED).await;
+    let mut fresh = server.client("").await;
+    let mut idle = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    answer(&mut idle, "ok").await;
+    let mut busy = server.client("GET /held HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    in_time(server.held.notified()).await;
+
+    server.shutdown.cancel();
+    assert_eq!(rest(&mut fresh).await, "");
+    assert_eq!(rest(&mut idle).await, "");
+    in_time(async { while TcpStream::connect(server.address).await.is_ok() {} }).await;
+
+    server.release.notify_one();
+    let answer = rest(&mut busy).await;
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nreleased"), "{answer}");
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
+    let limits = ConnectionLimits {
+        drain_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let head = "POST /echo HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut endless = server.client(head).await;
+    let mut waiting = server.client("GET /held HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    in_time(server.held.notified()).await;
+    server.end().await.unwrap();
+    assert_eq!(rest(&mut endless).await, "");
+    assert_eq!(rest(&mut waiting).await, "");
+}
