@@ -120,6 +120,9 @@ typed_id!(
 typed_id!(
     /// An event of the log.
     EventId, "evt");
+typed_id!(
+    /// An entry of an account's ledger; carries the UUID of the event that it shows.
+    EntryId, "ent");
 
 #[cfg(test)]
 mod tests {

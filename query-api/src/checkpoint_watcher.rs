@@ -34,6 +34,7 @@ const EPOCH_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) enum Projection {
     Links,
     Redirects,
+    Credits,
 }
 
 impl Projection {
@@ -41,6 +42,7 @@ impl Projection {
         match self {
             Self::Links => &checkpoints.links,
             Self::Redirects => &checkpoints.redirects,
+            Self::Credits => &checkpoints.credits,
         }
     }
 }

@@ -8,7 +8,6 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use linkledger_core::id::AccountId;
 use sha2::Sha256;
-use uuid::Uuid;
 
 /// Form of the bytes below; another form gets another number.
 const VERSION: u8 = 1;
@@ -24,10 +23,10 @@ const PURPOSE: &[u8] = b"linkledger cursor\0";
 const KEY_LENGTH_MIN: usize = 32;
 
 /// What a cursor is good for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct CursorScope {
-    /// Path of the list.
-    pub(crate) endpoint: &'static str,
+    /// Path of the list, and its filters as a query in their one spelling.
+    pub(crate) list: String,
     /// Whose list.
     pub(crate) account_id: AccountId,
 }
@@ -56,17 +55,17 @@ impl CursorKeys {
     }
 
     /// The opaque text of the place right after `place`.
-    pub(crate) fn seal(&self, scope: CursorScope, place: Uuid) -> String {
+    pub(crate) fn seal(&self, scope: &CursorScope, place: u128) -> String {
         let mut cursor = [0; CURSOR_LENGTH];
         cursor[0] = VERSION;
-        cursor[1..SIGNED_LENGTH].copy_from_slice(place.as_bytes());
+        cursor[1..SIGNED_LENGTH].copy_from_slice(&place.to_be_bytes());
         let tag = authenticate(&self.first, scope, &cursor[..SIGNED_LENGTH]).finalize();
         cursor[SIGNED_LENGTH..].copy_from_slice(&tag.into_bytes()[..TAG_LENGTH]);
         URL_SAFE_NO_PAD.encode(cursor)
     }
 
     /// The place of that text, if it was sealed here for this scope.
-    pub(crate) fn open(&self, scope: CursorScope, text: &str) -> Option<Uuid> {
+    pub(crate) fn open(&self, scope: &CursorScope, text: &str) -> Option<u128> {
         let cursor: [u8; CURSOR_LENGTH] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let (signed, tag) = cursor.split_at(SIGNED_LENGTH);
         let is_authentic = std::iter::once(&self.first).chain(&self.others).any(|key| {
@@ -75,15 +74,15 @@ impl CursorKeys {
                 .is_ok()
         });
         (is_authentic && signed[0] == VERSION)
-            .then(|| Uuid::from_slice(&signed[1..]).expect("PLACE_LENGTH bytes"))
+            .then(|| u128::from_be_bytes(signed[1..].try_into().expect("PLACE_LENGTH bytes")))
     }
 }
 
-/// All parts but the endpoint are of fixed length: no two scopes give the same bytes.
-fn authenticate(key: &Hmac<Sha256>, scope: CursorScope, signed: &[u8]) -> Hmac<Sha256> {
+/// All parts but the list are of fixed length: no two scopes give the same bytes.
+fn authenticate(key: &Hmac<Sha256>, scope: &CursorScope, signed: &[u8]) -> Hmac<Sha256> {
     key.clone()
         .chain_update(PURPOSE)
-        .chain_update(scope.endpoint)
+        .chain_update(&scope.list)
         .chain_update(scope.account_id.uuid().as_bytes())
         .chain_update(signed)
 }
@@ -119,16 +118,24 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use uuid::Uuid;
 
     use super::*;
 
     const OLD: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const NEW: &str = "_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-_-8";
-    const SCOPE: CursorScope = CursorScope {
-        endpoint: "/v1/links",
-        account_id: AccountId::from_uuid(Uuid::from_u128(1)),
-    };
-    const PLACE: Uuid = Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8057);
+    const PLACE: u128 = 0x0189_0a5d_ac96_774b_bcce_b302_099a_8057;
+
+    fn scope(list: &str, account: u128) -> CursorScope {
+        CursorScope {
+            list: list.to_owned(),
+            account_id: AccountId::from_uuid(Uuid::from_u128(account)),
+        }
+    }
+
+    fn own() -> CursorScope {
+        scope("/v1/links", 1)
+    }
 
     fn keys(text: &str) -> CursorKeys {
         CursorKeys::parse(text).unwrap()
@@ -137,30 +144,27 @@ mod tests {
     #[test]
     fn a_cursor_is_good_for_its_own_list_and_account_only() {
         let keys = keys(OLD);
-        let cursor = keys.seal(SCOPE, PLACE);
-        assert_eq!(keys.open(SCOPE, &cursor), Some(PLACE));
-        let other_account = CursorScope {
-            account_id: AccountId::from_uuid(Uuid::from_u128(2)),
-            ..SCOPE
-        };
-        assert_eq!(keys.open(other_account, &cursor), None);
-        let other_list = CursorScope {
-            endpoint: "/v1/link",
-            ..SCOPE
-        };
-        assert_eq!(keys.open(other_list, &cursor), None);
+        let cursor = keys.seal(&own(), PLACE);
+        assert_eq!(keys.open(&own(), &cursor), Some(PLACE));
+        for other in [
+            scope("/v1/links", 2),
+            scope("/v1/link", 1),
+            scope("/v1/links?slug=abc", 1),
+        ] {
+            assert_eq!(keys.open(&other, &cursor), None, "{other:?}");
+        }
     }
 
     #[test]
     fn every_flipped_bit_is_noticed() {
         let keys = keys(OLD);
-        let cursor = URL_SAFE_NO_PAD.decode(keys.seal(SCOPE, PLACE)).unwrap();
+        let cursor = URL_SAFE_NO_PAD.decode(keys.seal(&own(), PLACE)).unwrap();
         assert_eq!(cursor.len(), CURSOR_LENGTH);
         for bit in 0..8 * cursor.len() {
             let mut flipped = cursor.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                keys.open(SCOPE, &URL_SAFE_NO_PAD.encode(flipped)),
+                keys.open(&own(), &URL_SAFE_NO_PAD.encode(flipped)),
                 None,
                 "{bit}"
             );
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn another_spelling_is_another_cursor() {
         let keys = keys(OLD);
-        let cursor = keys.seal(SCOPE, PLACE);
+        let cursor = keys.seal(&own(), PLACE);
         for text in [
             String::new(),
             cursor.to_lowercase(),
@@ -182,17 +186,17 @@ mod tests {
             cursor[1..].to_owned(),
             cursor[..cursor.len() - 1].to_owned(),
         ] {
-            assert_eq!(keys.open(SCOPE, &text), None, "{text:?}");
+            assert_eq!(keys.open(&own(), &text), None, "{text:?}");
         }
     }
 
     #[test]
     fn keys_can_be_rotated() {
         let (old, both, new) = (keys(OLD), keys(&format!("{NEW}, {OLD}")), keys(NEW));
-        let given_before = old.seal(SCOPE, PLACE);
-        assert_eq!(both.open(SCOPE, &given_before), Some(PLACE));
-        assert_eq!(new.open(SCOPE, &given_before), None);
-        assert_eq!(both.seal(SCOPE, PLACE), new.seal(SCOPE, PLACE));
+        let given_before = old.seal(&own(), PLACE);
+        assert_eq!(both.open(&own(), &given_before), Some(PLACE));
+        assert_eq!(new.open(&own(), &given_before), None);
+        assert_eq!(both.seal(&own(), PLACE), new.seal(&own(), PLACE));
     }
 
     #[test]
@@ -221,9 +225,8 @@ mod tests {
         #[test]
         fn every_place_survives_its_cursor_and_no_text_is_one_by_chance(place: u128, text: String) {
             let keys = keys(OLD);
-            let place = Uuid::from_u128(place);
-            prop_assert_eq!(keys.open(SCOPE, &keys.seal(SCOPE, place)), Some(place));
-            prop_assert_eq!(keys.open(SCOPE, &text), None);
+            prop_assert_eq!(keys.open(&own(), &keys.seal(&own(), place)), Some(place));
+            prop_assert_eq!(keys.open(&own(), &text), None);
         }
     }
 }

@@ -10,6 +10,7 @@ mod cursor;
 mod entity_tag;
 mod link_body;
 mod paging;
+mod parameters;
 mod read_model;
 mod redirect;
 mod routes;

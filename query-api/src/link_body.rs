@@ -3,7 +3,7 @@
 use linkledger_core::{id::LinkId, timestamp};
 use serde::Serialize;
 
-use crate::read_model::Link;
+use crate::read_model::links::Link;
 
 #[derive(Serialize)]
 pub(crate) struct LinkBody {

@@ -20,7 +20,7 @@ use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
     config::RedirectStatus,
     consistency::{Wait, read_model_behind},
-    read_model::{self, Place, unavailable},
+    read_model::{Place, redirects, unavailable},
 };
 
 /// Finds out where slugs lead to.
@@ -36,7 +36,7 @@ impl Redirects {
 
     /// Where the slug leads to; `None` when nobody has it. Every look-up of a redirect is here.
     async fn destination_of(&self, slug: &Slug) -> Result<Option<String>, Problem> {
-        let found = read_model::redirect(&self.pool, slug)
+        let found = redirects::find(&self.pool, slug)
             .await
             .map_err(|error| unavailable(&error))?;
         match found {
@@ -59,7 +59,7 @@ impl Redirects {
         };
         let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                read_model::redirect_of_shard(&self.pool, slug, holder.shard)
+                redirects::find_of_shard(&self.pool, slug, holder.shard)
             })
             .await?;
         // Still missing although the checkpoint is past it: it exists all the same.

@@ -1,6 +1,8 @@
 //! The routes of the API that read; which methods a path knows at all is in core's route table.
 
+mod get_credits;
 mod get_link;
+mod list_credit_entries;
 mod list_links;
 
 use std::sync::Arc;
@@ -18,10 +20,14 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use crate::{checkpoint_watcher::CheckpointWatcher, cursor::CursorKeys};
+use crate::{
+    checkpoint_watcher::CheckpointWatcher,
+    cursor::{CursorKeys, CursorScope},
+    paging::List,
+};
 
 /// `Cache-Control` of what belongs to one account and may change at any time.
-const NOT_SHARED: &str = "private, no-cache";
+pub(crate) const NOT_SHARED: &str = "private, no-cache";
 
 /// What the handlers share.
 pub(crate) struct Api {
@@ -30,6 +36,17 @@ pub(crate) struct Api {
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,
     pub(crate) short_base_url: Arc<str>,
+}
+
+impl Api {
+    /// The list that those cursors are good for.
+    fn list(&self, scope: CursorScope) -> List<'_> {
+        List {
+            scope,
+            cursor_keys: &self.cursor_keys,
+            base_url: &self.base_url,
+        }
+    }
 }
 
 /// What the routes are guarded by, together.
@@ -48,6 +65,7 @@ pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Rou
     };
     // A `route_layer`: a method that the route doesn't know is told so before anything else.
     let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), Gate::pass);
+    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), Gate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,
@@ -56,6 +74,14 @@ pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Rou
         .route(
             route_table::LINK,
             get(get_link::get_link).route_layer(reads_links),
+        )
+        .route(
+            route_table::CREDITS,
+            get(get_credits::get_credits).route_layer(reads_credits.clone()),
+        )
+        .route(
+            route_table::CREDIT_ENTRIES,
+            get(list_credit_entries::list_credit_entries).route_layer(reads_credits),
         )
         .with_state(Arc::new(api));
     with_problem_details(routes, settings)

@@ -28,7 +28,11 @@ use crate::{
     consistency::{Wait, place_of_token, read_model_behind},
     entity_tag,
     link_body::LinkBody,
-    read_model::{self, Link, Place, unavailable},
+    read_model::{
+        Place,
+        links::{self, Link},
+        unavailable,
+    },
 };
 
 /// Shows a link.
@@ -71,7 +75,7 @@ async fn find(
     link_id: LinkId,
     place: Place,
 ) -> Result<Link, Problem> {
-    let read = || read_model::link(&api.pool, account_id, link_id);
+    let read = || links::find(&api.pool, account_id, link_id);
     let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let mut seen = wait.read_containing(place, &read).await?;
     if seen.value.is_none() {

@@ -8,7 +8,14 @@ use linkledger_core::{
 
 use crate::service::{TestCaller, TestService};
 
-const PATHS: [&str; 2] = ["/v1/links", "/v1/links/lnk_00000000000000000000000000"];
+/// Each path with the scope that it needs.
+const SCOPES: [(&str, Scope); 4] = [
+    ("/v1/links", Scope::LinksRead),
+    ("/v1/links/lnk_00000000000000000000000000", Scope::LinksRead),
+    ("/v1/credits", Scope::CreditsRead),
+    ("/v1/credits/entries", Scope::CreditsRead),
+];
+const PATHS: [&str; 4] = [SCOPES[0].0, SCOPES[1].0, SCOPES[2].0, SCOPES[3].0];
 
 #[tokio::test]
 async fn paths_are_exact_and_methods_are_told() {
@@ -60,13 +67,16 @@ async fn a_key_is_needed_before_anything_else_is_looked_at() {
 async fn a_key_needs_the_scope() {
     let service = TestService::start().await;
     let account_id = testing::account(service.pool(), 0).await;
-    let scopes = [Scope::LinksWrite, Scope::CreditsRead];
-    let key = testing::api_key(service.pool(), account_id, &scopes).await;
-    let caller = TestCaller { account_id, key };
-    for path in PATHS.map(|path| format!("{path}?wrong=1")) {
-        let answer = service.get(&caller, &path).await;
+    for (path, needed) in SCOPES {
+        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|it| *it != needed).collect();
+        let key = testing::api_key(service.pool(), account_id, &others).await;
+        let caller = TestCaller { account_id, key };
+        let answer = service.get(&caller, &format!("{path}?wrong=1")).await;
         answer.assert_problem(403, "insufficient_scope");
-        assert_eq!(answer.json()["required_scopes"][0], "link:links.read");
+        assert_eq!(answer.json()["required_scopes"][0], needed.as_str());
+        let key = testing::api_key(service.pool(), account_id, &[needed]).await;
+        let answer = service.get(&TestCaller { account_id, key }, path).await;
+        assert_ne!(answer.status, 403, "{path}");
     }
 }
 
@@ -85,9 +95,9 @@ async fn a_suspended_account_reads_nothing() {
 }
 
 #[tokio::test]
-async fn both_routes_count_towards_one_limit() {
+async fn all_routes_count_towards_one_limit() {
     let database = TestDatabase::create().await;
-    let service = TestService::start_with(database, |config| config.rate_limit = 1).await;
+    let service = TestService::start_with(database, |config| config.rate_limit = 2).await;
     let caller = service.caller().await;
     for path in PATHS {
         let answer = service.get(&caller, path).await;
@@ -124,10 +134,12 @@ async fn head_works_wherever_get_does() {
     let caller = service.caller().await;
     let bearer = format!("Bearer {}", caller.key.reveal());
     let headers = [("authorization", bearer.as_str())];
-    let answer = service.call_api(Method::HEAD, "/v1/links", &headers).await;
-    assert_eq!(answer.status, 200);
-    let answer = service
-        .call_api(Method::HEAD, "/v1/links/x", &headers)
-        .await;
-    assert_eq!(answer.status, 404);
+    for path in PATHS {
+        let head = service.call_api(Method::HEAD, path, &headers).await;
+        let get = service.get(&caller, path).await;
+        assert_eq!(head.status, get.status, "{path}");
+        assert_eq!(head.body, "", "{path}");
+        assert_eq!(head.header("content-type"), get.header("content-type"));
+        assert_eq!(head.header("content-length"), get.header("content-length"));
+    }
 }

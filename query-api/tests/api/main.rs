@@ -3,6 +3,7 @@
 
 mod access;
 mod api_keys;
+mod credits;
 mod follow_link;
 mod get_link;
 mod list_links;

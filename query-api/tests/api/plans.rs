@@ -31,7 +31,7 @@ async fn statements_read_no_more_than_they_answer_with() {
     .await;
     let caller = service.caller().await;
     let invisible = service.append_link(&caller, "invisible").await;
-    for projection in ["links", "redirects"] {
+    for projection in ["links", "redirects", "credits"] {
         set_checkpoint(service.pool(), projection, caller.account_id, 2).await;
     }
     use_every_statement(&service, &caller, invisible.link.link_id).await;
@@ -45,17 +45,28 @@ async fn statements_read_no_more_than_they_answer_with() {
             .status,
         200
     );
-    assert_eq!(count_by_pages(&service, &caller).await, LINKS);
+    for list in ["/v1/links", "/v1/credits/entries"] {
+        assert_eq!(count_by_pages(&service, &caller, list).await, LINKS);
+    }
 
     let database = service.stop();
     let (sequential_scans, index_entries) = reads_of_ended_sessions(database.pool()).await;
     assert_eq!(sequential_scans, 0);
-    assert!(index_entries < LINKS + OTHER_ENTRIES_MAX, "{index_entries}");
+    assert!(
+        index_entries < 2 * LINKS + OTHER_ENTRIES_MAX,
+        "{index_entries}"
+    );
 }
 
 /// With misses that exist, so that the event store is asked too.
 async fn use_every_statement(service: &TestService, caller: &TestCaller, invisible: LinkId) {
-    assert_eq!(service.get(caller, "/v1/links?limit=1").await.status, 200);
+    for path in [
+        "/v1/links?limit=1",
+        "/v1/credits",
+        "/v1/credits/entries?limit=1",
+    ] {
+        assert_eq!(service.get(caller, path).await.status, 200, "{path}");
+    }
     for (id, status) in [(invisible, 503), (unused_link_id(), 404)] {
         assert_eq!(
             service.get(caller, &format!("/v1/links/{id}")).await.status,
@@ -66,14 +77,14 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
     assert_eq!(service.follow("/unknown").await.status, 404);
 }
 
-async fn count_by_pages(service: &TestService, caller: &TestCaller) -> i64 {
+async fn count_by_pages(service: &TestService, caller: &TestCaller, list: &str) -> i64 {
     let mut count = 0;
-    let mut path = "/v1/links?limit=100".to_owned();
+    let mut path = format!("{list}?limit=100");
     loop {
         let page = service.get(caller, &path).await.json();
         count += i64::try_from(page["items"].as_array().unwrap().len()).unwrap();
         match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("/v1/links?limit=100&cursor={cursor}"),
+            Some(cursor) => path = format!("{list}?limit=100&cursor={cursor}"),
             None => return count,
         }
     }
@@ -85,7 +96,7 @@ fn nth_link(number: u128) -> LinkId {
     ))
 }
 
-/// Links 1 to [`LINKS`] of the account, in the event store and in the read tables.
+/// Links 1 to [`LINKS`] of the account, and a charge for each, in the event store and in the read tables.
 async fn fill(pool: &PgPool, caller: &TestCaller) {
     let numbered = "FROM (
         SELECT n, ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS link_id
@@ -96,6 +107,8 @@ async fn fill(pool: &PgPool, caller: &TestCaller) {
          SELECT 1, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()",
         "INSERT INTO read_model.redirects
          SELECT 1, 'slug-' || n, link_id, $1, 'https://example.com/'",
+        "INSERT INTO read_model.credit_entries
+         SELECT 1, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()",
         "INSERT INTO event_store.slugs
          SELECT 'slug-' || n, 'slug-' || n, (SELECT shard FROM event_store.accounts
                                              WHERE account_id = $1), link_id",
@@ -128,9 +141,9 @@ async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
     .await;
     sqlx::query_as(
         "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
-                 WHERE relname ~ '^(links|redirects|events|slugs)'),
+                 WHERE relname ~ '^(links|redirects|credit_|events|slugs)'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
-                 WHERE relname ~ '^(links|redirects|events|slugs)')",
+                 WHERE relname ~ '^(links|redirects|credit_|events|slugs)')",
     )
     .fetch_one(pool)
     .await

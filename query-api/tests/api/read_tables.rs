@@ -2,7 +2,7 @@
 
 use linkledger_core::{
     batch::SettledCreate,
-    id::{AccountId, LinkId},
+    id::{AccountId, EntryId, LinkId},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -79,4 +79,55 @@ pub(crate) fn link_id(millisecond: u64, order: u64) -> LinkId {
 /// An id that no test gives to a link.
 pub(crate) fn unused_link_id() -> LinkId {
     LinkId::from_uuid(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8057))
+}
+
+/// A row of `credit_entries`, and the balance after it. Its id is made from its version.
+pub(crate) async fn insert_entry(pool: &PgPool, account_id: AccountId, entry: Entry) {
+    sqlx::query(
+        "WITH balance AS (
+             INSERT INTO read_model.credit_balances VALUES (1, $1, $5, $2)
+             ON CONFLICT (generation, account_id) DO UPDATE
+             SET balance = excluded.balance, version = excluded.version
+         )
+         INSERT INTO read_model.credit_entries
+         VALUES (1, $1, $2, $7, $3, $4, $5, $6, '2026-11-20T09:51:00.123Z')",
+    )
+    .bind(account_id.uuid())
+    .bind(entry.version)
+    .bind(entry.kind)
+    .bind(entry.amount)
+    .bind(entry.balance_after)
+    .bind(entry.link_id.map(LinkId::uuid))
+    .bind(entry.id().uuid())
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// An entry of an account's ledger.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) version: i64,
+    pub(crate) kind: &'static str,
+    pub(crate) amount: i64,
+    pub(crate) balance_after: i64,
+    pub(crate) link_id: Option<LinkId>,
+}
+
+impl Entry {
+    pub(crate) fn grant(version: i64, amount: i64, balance_after: i64) -> Self {
+        Self {
+            version,
+            kind: "grant",
+            amount,
+            balance_after,
+            link_id: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> EntryId {
+        EntryId::from_uuid(Uuid::from_u128(
+            0x01a0_0000_0000_7000_8000_0000_0000_0000 + u128::try_from(self.version).unwrap(),
+        ))
+    }
 }

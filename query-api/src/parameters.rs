@@ -1,0 +1,172 @@
+//! The parameters of a query: each one known here, there at most once, and of its own form
+//! (contract §6).
+
+use std::collections::BTreeMap;
+
+use axum::http::Uri;
+use linkledger_core::{
+    http::request::query_parameters,
+    problem::{Code, Problem},
+};
+use serde_json::{Value, json};
+
+/// Most errors that one answer names.
+const ERRORS_MAX: usize = 20;
+/// Longest part of an unknown name that is sent back, in characters.
+const NAME_SHOWN_MAX: usize = 64;
+
+/// What is wrong with a value.
+#[derive(Debug, Clone)]
+pub(crate) struct ParameterError {
+    pub(crate) code: &'static str,
+    /// What to do about it, for a person.
+    pub(crate) detail: String,
+    /// Members that the answer has besides.
+    pub(crate) members: Vec<(&'static str, Value)>,
+}
+
+/// The values by their names, and what is wrong with them: all of it is told at once.
+#[derive(Debug)]
+pub(crate) struct Parameters {
+    values: BTreeMap<String, String>,
+    errors: Vec<Value>,
+    members: Vec<(&'static str, Value)>,
+}
+
+impl Parameters {
+    /// The parameters of that address, of which those are known.
+    pub(crate) fn of(uri: &Uri, known: &[&str]) -> Self {
+        let mut parameters = Self {
+            values: BTreeMap::new(),
+            errors: Vec::new(),
+            members: Vec::new(),
+        };
+        for (name, value) in query_parameters(uri) {
+            if !known.contains(&name.as_str()) {
+                let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+                let detail = format!("There is no such parameter; use {}.", known.join(", "));
+                parameters.refuse(&shown, "unknown_parameter", &detail);
+            } else if parameters.values.insert(name.clone(), value).is_some() {
+                let detail = "The query parameter may stand there only once.";
+                parameters.refuse(&name, "repeated_parameter", detail);
+            }
+        }
+        parameters
+    }
+
+    /// The value of that parameter, if it was sent and has its form.
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, ParameterError>,
+    ) -> Option<T> {
+        let text = self.values.remove(name)?;
+        match parse(&text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.refuse(name, error.code, &error.detail);
+                self.members.extend(error.members);
+                None
+            }
+        }
+    }
+
+    /// To be asked once all parameters have been taken.
+    ///
+    /// # Errors
+    /// `invalid_parameter` names everything that is wrong.
+    pub(crate) fn check(self) -> Result<(), Problem> {
+        let detail = match self.errors.as_slice() {
+            [] => return Ok(()),
+            [error] => error["detail"].as_str().unwrap_or_default().to_owned(),
+            errors => format!("{} query parameters are not valid.", errors.len()),
+        };
+        let problem = Problem::new(Code::InvalidParameter, detail).with("errors", self.errors);
+        let members = self.members.into_iter();
+        Err(members.fold(problem, |problem, (name, value)| problem.with(name, value)))
+    }
+
+    /// The same is not said twice.
+    fn refuse(&mut self, parameter: &str, code: &str, detail: &str) {
+        let error = json!({ "parameter": parameter, "code": code, "detail": detail });
+        if self.errors.len() < ERRORS_MAX && !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(query: &str) -> Result<Option<String>, Problem> {
+        let uri: Uri = format!("/v1/links{query}").parse().unwrap();
+        let mut parameters = Parameters::of(&uri, &["a", "b"]);
+        let a = parameters.take("a", |text| Ok(text.to_owned()));
+        parameters.take("b", |text| match text {
+            "wrong" => Err(ParameterError {
+                code: "out_of_range",
+                detail: "Send another.".to_owned(),
+                members: vec![("minimum", json!(1))],
+            }),
+            _ => Ok(()),
+        });
+        parameters.check().map(|()| a)
+    }
+
+    /// Parameter and code of each error.
+    fn errors(query: &str) -> Vec<[String; 2]> {
+        let problem = check(query).unwrap_err();
+        assert_eq!(problem.code, Code::InvalidParameter, "{query}");
+        let errors = problem.members["errors"].as_array().unwrap().iter();
+        errors
+            .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap().to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn values_are_decoded_and_nothing_is_needed() {
+        for (query, value) in [
+            ("", None),
+            ("?", None),
+            ("?&&", None),
+            ("?a", Some("")),
+            ("?a=x%2By+z&b=1", Some("x+y z")),
+        ] {
+            assert_eq!(check(query).unwrap().as_deref(), value, "{query}");
+        }
+    }
+
+    #[test]
+    fn unknown_repeated_and_wrong_ones_are_all_named() {
+        for (query, expected) in [
+            ("?A=5", &[["A", "unknown_parameter"]][..]),
+            ("?a=5&c=2", &[["c", "unknown_parameter"]]),
+            ("?=", &[["", "unknown_parameter"]]),
+            ("?a=5&a=5&a=5", &[["a", "repeated_parameter"]]),
+            ("?a=&%61=", &[["a", "repeated_parameter"]]),
+            (
+                "?b=wrong&c=1&a=1&c=2&a=2",
+                &[
+                    ["c", "unknown_parameter"],
+                    ["a", "repeated_parameter"],
+                    ["b", "out_of_range"],
+                ],
+            ),
+        ] {
+            assert_eq!(errors(query), expected, "{query}");
+        }
+        let problem = check("?b=1&b=wrong").unwrap_err();
+        assert_eq!(problem.detail, "2 query parameters are not valid.");
+        assert_eq!(problem.members["minimum"], 1);
+    }
+
+    #[test]
+    fn an_answer_stays_small_whatever_was_sent() {
+        let sent: Vec<String> = (0..5_000).map(|n| n.to_string()).collect();
+        assert_eq!(errors(&format!("?{}", sent.join("&"))).len(), ERRORS_MAX);
+        let long = "x".repeat(5_000);
+        let shown = errors(&format!("?{long}"));
+        assert_eq!(shown[0][0].len(), NAME_SHOWN_MAX);
+    }
+}

@@ -1,0 +1,138 @@
+//! Projection `credits`: the balance of an account, and the entries of its ledger.
+
+use linkledger_core::{
+    id::{AccountId, EntryId, LinkId},
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Place, Seen};
+
+/// An entry as the ledger shows it.
+pub(crate) struct Entry {
+    pub(crate) id: EntryId,
+    /// Of the account's stream: the order of the ledger.
+    pub(crate) version: i64,
+    /// `grant`, `charge` or `adjustment`; as stored.
+    pub(crate) kind: String,
+    /// What it adds to the balance; negative for a charge.
+    pub(crate) amount: i64,
+    pub(crate) balance_after: i64,
+    /// What a charge is for.
+    pub(crate) link_id: Option<LinkId>,
+    pub(crate) created_at: OffsetDateTime,
+}
+
+/// A part of an account's ledger, newest first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryRange {
+    pub(crate) account_id: AccountId,
+    /// Only entries before this version of the account's stream; `None` from the newest on.
+    pub(crate) before: Option<i64>,
+    pub(crate) count_max: i64,
+}
+
+/// The balance of an account; 0 for one that has no entries.
+pub(crate) async fn balance(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Seen<i64>> {
+    let row = sqlx::query!(
+        r#"
+        SELECT c.epoch, c.position, b.balance AS "balance?"
+        FROM read_model.checkpoints AS c
+        LEFT JOIN read_model.credit_balances AS b
+               ON b.generation = c.generation AND b.account_id = $2
+        WHERE c.projection = 'credits' AND c.shard = $1
+          AND c.generation = (
+              SELECT active_generation FROM read_model.projections WHERE projection = 'credits'
+          )
+        "#,
+        Shard::of(account_id).number(),
+        account_id.uuid()
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(Seen {
+        value: row.balance.unwrap_or(0),
+        checkpoint: Place {
+            epoch: row.epoch,
+            position: row.position,
+        },
+    })
+}
+
+/// Entries of an account's ledger.
+pub(crate) async fn entries(pool: &PgPool, range: EntryRange) -> sqlx::Result<Seen<Vec<Entry>>> {
+    // The outer join keeps the checkpoint when there are no entries.
+    let rows = sqlx::query_as!(
+        EntryRow,
+        r#"
+        SELECT c.epoch, c.position,
+               e.entry_id AS "entry_id?", e.version AS "version?", e.type AS "kind?",
+               e.amount AS "amount?", e.balance_after AS "balance_after?",
+               e.link_id AS "link_id?", e.created_at AS "created_at?"
+        FROM read_model.checkpoints AS c
+        LEFT JOIN LATERAL (
+            SELECT entry_id, version, type, amount, balance_after, link_id, created_at
+            FROM read_model.credit_entries
+            WHERE generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'credits'
+                  )
+              AND account_id = $2 AND version < $3
+            ORDER BY version DESC
+            LIMIT $4
+        ) AS e ON true
+        WHERE c.projection = 'credits' AND c.shard = $1
+          AND c.generation = (
+              SELECT active_generation FROM read_model.projections WHERE projection = 'credits'
+          )
+        ORDER BY e.version DESC
+        "#,
+        Shard::of(range.account_id).number(),
+        range.account_id.uuid(),
+        range.before.unwrap_or(i64::MAX),
+        range.count_max
+    )
+    .fetch_all(pool)
+    .await?;
+    let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
+    Ok(Seen {
+        value: rows.into_iter().filter_map(EntryRow::into_entry).collect(),
+        checkpoint,
+    })
+}
+
+/// A checkpoint, and an entry if there is one.
+struct EntryRow {
+    epoch: i32,
+    position: Position,
+    entry_id: Option<Uuid>,
+    version: Option<i64>,
+    kind: Option<String>,
+    amount: Option<i64>,
+    balance_after: Option<i64>,
+    link_id: Option<Uuid>,
+    created_at: Option<OffsetDateTime>,
+}
+
+impl EntryRow {
+    fn checkpoint(&self) -> Place {
+        Place {
+            epoch: self.epoch,
+            position: self.position,
+        }
+    }
+
+    fn into_entry(self) -> Option<Entry> {
+        Some(Entry {
+            id: EntryId::from_uuid(self.entry_id?),
+            version: self.version?,
+            kind: self.kind?,
+            amount: self.amount?,
+            balance_after: self.balance_after?,
+            link_id: self.link_id.map(LinkId::from_uuid),
+            created_at: self.created_at?,
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Projection `links`: an account's links, newest first, and a link by its id.
+
+use linkledger_core::{
+    id::{AccountId, LinkId},
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Place, Seen};
+
+/// A link as lists and reads show it.
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    pub(crate) slug: String,
+    pub(crate) destination_url: String,
+    /// Of the link's stream.
+    pub(crate) version: i64,
+    pub(crate) created_at: OffsetDateTime,
+}
+
+/// A part of an account's links, newest first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkRange {
+    pub(crate) account_id: AccountId,
+    /// Only links older than this one, which need not exist; `None` from the newest on.
+    pub(crate) before: Option<Uuid>,
+    pub(crate) count_max: i64,
+}
+
+/// Links of an account.
+pub(crate) async fn list(pool: &PgPool, range: LinkRange) -> sqlx::Result<Seen<Vec<Link>>> {
+    // The outer join keeps the checkpoint when there are no links.
+    let rows = sqlx::query_as!(
+        LinkRow,
+        r#"
+        SELECT c.epoch, c.position,
+               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+               l.version AS "version?", l.created_at AS "created_at?"
+        FROM read_model.checkpoints AS c
+        LEFT JOIN LATERAL (
+            SELECT link_id, slug, destination_url, version, created_at
+            FROM read_model.links
+            WHERE generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'links'
+                  )
+              AND account_id = $2 AND link_id < $3
+            ORDER BY link_id DESC
+            LIMIT $4
+        ) AS l ON true
+        WHERE c.projection = 'links' AND c.shard = $1
+          AND c.generation = (
+              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+          )
+        ORDER BY l.link_id DESC
+        "#,
+        Shard::of(range.account_id).number(),
+        range.account_id.uuid(),
+        // No UUIDv7 is the highest UUID.
+        range.before.unwrap_or(Uuid::max()),
+        range.count_max
+    )
+    .fetch_all(pool)
+    .await?;
+    let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
+    Ok(Seen {
+        value: rows.into_iter().filter_map(LinkRow::into_link).collect(),
+        checkpoint,
+    })
+}
+
+/// One link of an account.
+pub(crate) async fn find(
+    pool: &PgPool,
+    account_id: AccountId,
+    link_id: LinkId,
+) -> sqlx::Result<Seen<Option<Link>>> {
+    let row = sqlx::query_as!(
+        LinkRow,
+        r#"
+        SELECT c.epoch, c.position,
+               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+               l.version AS "version?", l.created_at AS "created_at?"
+        FROM read_model.checkpoints AS c
+        LEFT JOIN read_model.links AS l
+               ON l.generation = c.generation AND l.account_id = $2 AND l.link_id = $3
+        WHERE c.projection = 'links' AND c.shard = $1
+          AND c.generation = (
+              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+          )
+        "#,
+        Shard::of(account_id).number(),
+        account_id.uuid(),
+        link_id.uuid()
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(Seen {
+        checkpoint: row.checkpoint(),
+        value: row.into_link(),
+    })
+}
+
+/// A checkpoint, and a link if there is one.
+struct LinkRow {
+    epoch: i32,
+    position: Position,
+    link_id: Option<Uuid>,
+    slug: Option<String>,
+    destination_url: Option<String>,
+    version: Option<i64>,
+    created_at: Option<OffsetDateTime>,
+}
+
+impl LinkRow {
+    fn checkpoint(&self) -> Place {
+        Place {
+            epoch: self.epoch,
+            position: self.position,
+        }
+    }
+
+    fn into_link(self) -> Option<Link> {
+        Some(Link {
+            id: LinkId::from_uuid(self.link_id?),
+            slug: self.slug?,
+            destination_url: self.destination_url?,
+            version: self.version?,
+            created_at: self.created_at?,
+        })
+    }
+}

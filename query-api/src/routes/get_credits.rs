@@ -1,0 +1,57 @@
+//! `GET /v1/credits`: the balance of the account.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, Uri, header::CACHE_CONTROL},
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    http::{
+        authentication::Caller,
+        request::{check_accept, check_no_query},
+    },
+    problem::Problem,
+    shard::Shard,
+};
+use serde::Serialize;
+
+use super::{Api, NOT_SHARED};
+use crate::{
+    checkpoint_watcher::Projection,
+    consistency::{Wait, place_of_token},
+    read_model::credits,
+};
+
+#[derive(Serialize)]
+struct CreditsBody {
+    balance: i64,
+}
+
+/// Shows the balance; 0 before the first entry.
+///
+/// # Errors
+/// The problems of contract §9, in its order of checks.
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_credits(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let account_id = caller.account_id;
+    check_no_query(&uri)?;
+    check_accept(&headers)?;
+    let place = place_of_token(&headers, account_id, api.watcher.log_epoch())?;
+
+    let wait = Wait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
+    let seen = wait
+        .read_containing(place, || credits::balance(&api.pool, account_id))
+        .await?;
+    let body = CreditsBody {
+        balance: seen.value,
+    };
+    Ok(([(CACHE_CONTROL, NOT_SHARED)], Json(body)).into_response())
+}

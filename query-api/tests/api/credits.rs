@@ -1,0 +1,191 @@
+//! `GET /v1/credits` and `GET /v1/credits/entries`: the balance, the ledger and its pages, tokens.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    read_tables::{Entry, insert_entry, set_checkpoint, unused_link_id},
+    service::{BASE_URL, TestCaller, TestService, token_of},
+};
+
+const BALANCE: &str = "/v1/credits";
+const ENTRIES: &str = "/v1/credits/entries";
+
+/// Grants of 1 each; returns their ids, newest first. Versions between belong to other events.
+async fn insert_grants(service: &TestService, caller: &TestCaller, count: i64) -> Vec<String> {
+    let mut ids = Vec::new();
+    for number in 1..=count {
+        let entry = Entry::grant(number * 3, 1, number);
+        insert_entry(service.pool(), caller.account_id, entry).await;
+        ids.insert(0, entry.id().to_string());
+    }
+    ids
+}
+
+fn ids_of(page: &Value) -> Vec<String> {
+    let items = page["items"].as_array().unwrap().iter();
+    items
+        .map(|item| item["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn an_account_without_entries_has_nothing() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let answer = service.get(&caller, BALANCE).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json(), json!({ "balance": 0 }));
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+    assert_eq!(
+        service.get(&caller, ENTRIES).await.json(),
+        json!({ "items": [], "next_cursor": null, "has_more": false })
+    );
+}
+
+#[tokio::test]
+async fn the_ledger_shows_what_made_the_balance_newest_first() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let link_id = unused_link_id();
+    let grant = Entry::grant(1, 500, 500);
+    let charge = Entry {
+        version: 2,
+        kind: "charge",
+        amount: -3,
+        balance_after: 497,
+        link_id: Some(link_id),
+    };
+    let adjustment = Entry {
+        version: 4,
+        kind: "adjustment",
+        amount: -97,
+        balance_after: 400,
+        link_id: None,
+    };
+    for entry in [grant, charge, adjustment] {
+        insert_entry(service.pool(), caller.account_id, entry).await;
+    }
+    insert_grants(&service, &other, 3).await;
+
+    let balance = service.get(&caller, BALANCE).await;
+    assert_eq!(balance.json(), json!({ "balance": 400 }));
+    let created_at = "2026-11-20T09:51:00.123Z";
+    let expected = json!({
+        "items": [
+            {
+                "id": adjustment.id(), "type": "adjustment", "amount": -97, "balance_after": 400,
+                "link_id": null, "created_at": created_at,
+            },
+            {
+                "id": charge.id(), "type": "charge", "amount": -3, "balance_after": 497,
+                "link_id": link_id, "created_at": created_at,
+            },
+            {
+                "id": grant.id(), "type": "grant", "amount": 500, "balance_after": 500,
+                "link_id": null, "created_at": created_at,
+            },
+        ],
+        "next_cursor": null,
+        "has_more": false,
+    });
+    let answer = service.get(&caller, ENTRIES).await;
+    assert_eq!(answer.json(), expected);
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+    assert!(grant.id().to_string().starts_with("ent_"));
+}
+
+#[tokio::test]
+async fn each_entry_is_on_one_page_while_others_are_added() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let existing = insert_grants(&service, &caller, 10).await;
+    let mut listed = Vec::new();
+    let mut path = format!("{ENTRIES}?limit=3");
+    for version in 100.. {
+        let answer = service.get(&caller, &path).await;
+        let page = answer.json();
+        listed.extend(ids_of(&page));
+        insert_entry(
+            service.pool(),
+            caller.account_id,
+            Entry::grant(version, 1, 1),
+        )
+        .await;
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            assert_eq!(page["has_more"], false);
+            assert_eq!(answer.header("link"), None);
+            break;
+        };
+        assert_eq!(page["has_more"], true);
+        path = format!("{ENTRIES}?limit=3&cursor={cursor}");
+        let next = format!("<{BASE_URL}{path}>; rel=\"next\"");
+        assert_eq!(answer.header("link"), Some(next.as_str()));
+    }
+    assert_eq!(listed, existing);
+}
+
+#[tokio::test]
+async fn a_cursor_is_good_for_one_list_of_one_account() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    insert_grants(&service, &caller, 2).await;
+    insert_grants(&service, &other, 2).await;
+    let page = service
+        .get(&caller, &format!("{ENTRIES}?limit=1"))
+        .await
+        .json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let path = format!("{ENTRIES}?cursor={cursor}");
+    assert_eq!(service.get(&caller, &path).await.status, 200);
+    let answer = service.get(&other, &path).await;
+    answer.assert_problem(400, "invalid_cursor");
+    let path = format!("/v1/links?cursor={cursor}");
+    let answer = service.get(&caller, &path).await;
+    answer.assert_problem(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn a_token_makes_both_wait_for_its_write() {
+    for path in [BALANCE, ENTRIES] {
+        let service = TestService::start().await;
+        let caller = service.caller().await;
+        let link = service.append_link(&caller, "charged").await;
+        let before = link.position - 1;
+        set_checkpoint(service.pool(), "credits", caller.account_id, before).await;
+        // How far another projection is says nothing.
+        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+        let token = token_of(&link, 1);
+        let headers = [("consistency-token", token.as_str())];
+        let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
+            service.until_somebody_waits().await;
+            insert_entry(service.pool(), caller.account_id, Entry::grant(1, 7, 7)).await;
+            set_checkpoint(service.pool(), "credits", caller.account_id, link.position).await;
+        });
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert!(answer.body.contains('7'), "{path}: {}", answer.body);
+        set_checkpoint(service.pool(), "credits", caller.account_id, before).await;
+        let answer = service.get_with(&caller, path, &headers).await;
+        answer.assert_read_model_behind();
+    }
+}
+
+#[tokio::test]
+async fn only_its_own_parameters_and_methods_are_known() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    for path in [
+        "/v1/credits?limit=5",
+        "/v1/credits/entries?slug=abc",
+        "/v1/credits/entries?limit=0",
+        "/v1/credits/entries?type=grant",
+    ] {
+        let answer = service.get(&caller, path).await;
+        answer.assert_problem(400, "invalid_parameter");
+    }
+    let answer = service.call_api(Method::POST, BALANCE, &[]).await;
+    answer.assert_problem(405, "method_not_allowed");
+    let answer = service.get(&caller, "/v1/credits/entries/ent_1").await;
+    answer.assert_problem(404, "route_not_found");
+}
