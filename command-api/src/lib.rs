@@ -7,6 +7,7 @@ pub mod admin;
 pub mod command_handler;
 pub mod command_queue;
 pub mod config;
+pub mod openapi;
 pub mod relay;
 pub mod renderer;
 pub mod routes;

@@ -1,8 +1,15 @@
 //! The answer to a create. A replay is rendered by the renderer that wrote the first answer, so
 //! that it is the same to the byte: a renderer is never changed, a new one gets a new number.
 
-use linkledger_core::{batch::SettledCreate, timestamp};
+use linkledger_core::{
+    batch::SettledCreate,
+    id::LinkId,
+    link::Destination,
+    openapi::{ShortUrl, Timestamp},
+    timestamp,
+};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// The renderer that new answers are written by.
 pub const CURRENT: u8 = 1;
@@ -15,13 +22,22 @@ pub fn render(settled: &SettledCreate) -> Option<Vec<u8>> {
     }
 }
 
-#[derive(Serialize)]
-struct CreatedLinkV1<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreatedLink)]
+pub(crate) struct CreatedLinkV1<'a> {
+    #[schema(inline, value_type = LinkId)]
     id: String,
+    #[schema(inline, value_type = ShortUrl)]
     short_url: &'a str,
+    #[schema(inline, value_type = Destination)]
     destination_url: &'a str,
+    #[schema(inline, value_type = Timestamp)]
     created_at: String,
+    /// What this link has cost.
+    #[schema(minimum = 0)]
     credits_charged: i64,
+    /// What was left right after that.
+    #[schema(minimum = 0)]
     credits_balance: i64,
 }
 

@@ -18,8 +18,8 @@
 //!
 //! # Layers
 //! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
-//! event store, `http` what both HTTP services share, `service` what every process shares,
-//! `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
+//! event store, `http` what both HTTP services share, `openapi` their document, `service` what
+//! every process shares, `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
 
 #![warn(missing_docs)]
 
@@ -48,6 +48,8 @@ pub mod migrations;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 
 #[cfg(feature = "service")]
 pub mod lifecycle;

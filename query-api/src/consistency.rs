@@ -11,6 +11,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use tokio::time::{Instant, timeout_at};
+use utoipa::IntoParams;
 
 use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
@@ -20,6 +21,20 @@ use crate::{
 /// Longest time that a request waits for the read tables.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static("consistency-token");
+
+/// The header as it is documented.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct TokenHeader {
+    /// Of an earlier answer to this account: waits up to a second until that write can be read.
+    #[param(
+        rename = "Consistency-Token",
+        required = false,
+        format = "consistency-token"
+    )]
+    consistency_token: String,
+}
 
 /// The place that the caller has a token for; without one, nothing is asked for.
 ///

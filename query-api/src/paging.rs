@@ -11,6 +11,13 @@ use axum::{
 use linkledger_core::problem::{Code, Problem};
 use serde::Serialize;
 use serde_json::json;
+use utoipa::{
+    IntoParams, ToSchema,
+    openapi::{
+        ObjectBuilder, SchemaFormat, Type,
+        path::{Parameter, ParameterBuilder, ParameterIn},
+    },
+};
 
 use crate::{
     cursor::{CursorKeys, CursorScope},
@@ -50,6 +57,35 @@ impl PageRequest {
     }
 }
 
+impl IntoParams for PageRequest {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let limit = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(LIMIT_MIN))
+            .maximum(Some(LIMIT_MAX))
+            .default(Some(LIMIT_DEFAULT.into()));
+        let cursor = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("cursor".to_owned())));
+        let parameter = |name: &str, description: &str, schema: ObjectBuilder| {
+            ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Query)
+                .description(Some(description))
+                .schema(Some(schema))
+                .build()
+        };
+        vec![
+            parameter(LIMIT, "Most items on the page.", limit),
+            parameter(
+                CURSOR,
+                "`next_cursor` of the page before, as it is; the first page needs none.",
+                cursor,
+            ),
+        ]
+    }
+}
+
 /// Only the one usual spelling: the parser alone would take `+5` and `05`.
 fn parse_limit(text: &str) -> Result<u8, ParameterError> {
     text.parse()
@@ -69,9 +105,13 @@ pub(crate) struct List<'a> {
     pub(crate) base_url: &'a str,
 }
 
-#[derive(Serialize)]
-struct Page<B> {
+/// A page as it is sent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Page<B> {
+    #[schema(max_items = 100)]
     items: Vec<B>,
+    /// Where the next page begins; null on the last one.
+    #[schema(required)]
     next_cursor: Option<String>,
     has_more: bool,
 }

@@ -1,9 +1,9 @@
 //! The routes of the API that read; which methods a path knows at all is in core's route table.
 
-mod get_credits;
-mod get_link;
-mod list_credit_entries;
-mod list_links;
+pub(crate) mod get_credits;
+pub(crate) mod get_link;
+pub(crate) mod list_credit_entries;
+pub(crate) mod list_links;
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use sqlx::PgPool;
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
     cursor::{CursorKeys, CursorScope},
+    docs,
     paging::List,
 };
 
@@ -83,6 +84,7 @@ pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Rou
             route_table::CREDIT_ENTRIES,
             get(list_credit_entries::list_credit_entries).route_layer(reads_credits),
         )
-        .with_state(Arc::new(api));
+        .with_state(Arc::new(api))
+        .merge(docs::router());
     with_problem_details(routes, settings)
 }

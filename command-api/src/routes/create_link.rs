@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
+    api_key::Scope,
     batch::{KeyedCreate, SettledCreate},
     consistency::ConsistencyToken,
     envelope::Metadata,
@@ -23,6 +24,7 @@ use linkledger_core::{
             BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query,
             content_too_large,
         },
+        route_table,
     },
     json::{JsonError, JsonObject},
     link::OwnHosts,
@@ -32,8 +34,10 @@ use linkledger_core::{
 use super::AppState;
 use crate::{
     command_queue::{Refusal, Reply},
-    renderer,
+    renderer::{self, CreatedLinkV1},
 };
+use body::NewLink;
+use idempotency_key::KeyHeader;
 
 const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static("consistency-token");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -42,6 +46,35 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    post,
+    path = route_table::LINKS,
+    tag = "links",
+    summary = "Create a link",
+    description = "Creates a short link and charges its price in one step: both happen, or neither. \
+                   Sent again with the same key and body, it gets the same answer and costs nothing.",
+    params(("Idempotency-Key" = inline(KeyHeader), Header)),
+    request_body(content = NewLink, examples(
+        ("drawn slug" = (value = json!({ "destination_url": "https://example.com/" }))),
+        ("chosen slug" = (value = json!({
+            "destination_url": "https://example.com/offers?season=spring", "slug": "Spring-26",
+        }))),
+    )),
+    responses(
+        (status = 201, description = "The link was created and charged.", body = CreatedLinkV1<'_>,
+         headers(("Location"), ("ETag"), ("Consistency-Token"), ("Idempotent-Replayed")),
+         links(("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/id"))))),
+         example = json!({
+             "id": "lnk_01h455vb4pex5vsknk084sn02q",
+             "short_url": "https://sho.rt/Spring-26",
+             "destination_url": "https://example.com/offers?season=spring",
+             "created_at": "2026-11-20T09:51:00.123Z",
+             "credits_charged": 1,
+             "credits_balance": 999,
+         })),
+    ),
+    security(("api_key" = [Scope::LinksWrite.as_str()])),
+)]
 pub async fn create_link(
     State(state): State<AppState>,
     Extension(context): Extension<RequestContext>,

@@ -14,13 +14,21 @@ pub const CREDIT_ENTRIES: &str = "/v1/credits/entries";
 pub const OPENAPI: &str = "/openapi.json";
 /// The description of the API for people.
 pub const DOCS: &str = "/docs";
+/// What the page at [`DOCS`] loads: its own style sheet.
+pub const DOCS_STYLE: &str = "/docs/page.css";
+/// Its own script.
+pub const DOCS_SCRIPT: &str = "/docs/start.js";
+/// The style sheet of Swagger UI.
+pub const SWAGGER_UI_STYLE: &str = "/docs/swagger-ui.css";
+/// Swagger UI, which renders the document.
+pub const SWAGGER_UI_SCRIPT: &str = "/docs/swagger-ui-bundle.js";
 /// What one code of the error catalogue means.
 pub const PROBLEM: &str = "/docs/problems/{code}";
 
 const READ: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Each path with the methods that clients may use on it.
-const TABLE: [(&str, &[Method]); 7] = [
+const TABLE: [(&str, &[Method]); 11] = [
     (LINKS, &[Method::GET, Method::HEAD, Method::POST]),
     (
         LINK,
@@ -30,6 +38,10 @@ const TABLE: [(&str, &[Method]); 7] = [
     (CREDIT_ENTRIES, READ),
     (OPENAPI, READ),
     (DOCS, READ),
+    (DOCS_STYLE, READ),
+    (DOCS_SCRIPT, READ),
+    (SWAGGER_UI_STYLE, READ),
+    (SWAGGER_UI_SCRIPT, READ),
     (PROBLEM, READ),
 ];
 
@@ -92,6 +104,7 @@ mod tests {
             "/docs/",
             "/docs/problems",
             "/docs/problems/",
+            "/docs/swagger-ui.js",
             "/openapi.JSON",
         ] {
             assert_eq!(allowed_methods(path), None, "{path}");

@@ -9,24 +9,29 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
+    api_key::Scope,
     http::{
         authentication::Caller,
         request::{check_accept, check_no_query},
+        route_table,
     },
     problem::Problem,
     shard::Shard,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{Api, NOT_SHARED};
 use crate::{
     checkpoint_watcher::Projection,
-    consistency::{Wait, place_of_token},
+    consistency::{TokenHeader, Wait, place_of_token},
     read_model::credits,
 };
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Credits)]
 struct CreditsBody {
+    #[schema(minimum = 0)]
     balance: i64,
 }
 
@@ -34,6 +39,19 @@ struct CreditsBody {
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    get,
+    path = route_table::CREDITS,
+    tag = "credits",
+    summary = "Read the balance",
+    description = "The balance of the account: what it has left to spend.",
+    params(TokenHeader),
+    responses(
+        (status = 200, description = "The balance.", body = CreditsBody,
+         example = json!({ "balance": 999 })),
+    ),
+    security(("api_key" = [Scope::CreditsRead.as_str()])),
+)]
 #[tracing::instrument(skip_all)]
 pub(super) async fn get_credits(
     State(api): State<Arc<Api>>,

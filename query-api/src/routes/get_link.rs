@@ -12,10 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
+    api_key::Scope,
     event_store::log,
     http::{
         authentication::Caller,
         request::{check_accept, check_no_query},
+        route_table,
     },
     id::{AccountId, LinkId},
     problem::{Code, Problem},
@@ -25,7 +27,7 @@ use linkledger_core::{
 use super::{Api, NOT_SHARED};
 use crate::{
     checkpoint_watcher::Projection,
-    consistency::{Wait, place_of_token, read_model_behind},
+    consistency::{TokenHeader, Wait, place_of_token, read_model_behind},
     entity_tag,
     link_body::LinkBody,
     read_model::{
@@ -39,6 +41,25 @@ use crate::{
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    get,
+    path = route_table::LINK,
+    tag = "links",
+    summary = "Read a link",
+    description = "Shows a link, also right after its creation was answered.",
+    params(
+        ("id" = inline(LinkId), Path),
+        ("If-None-Match" = Option<String>, Header,
+         description = "The `ETag` of the version that the caller has: the same one is not sent again."),
+        TokenHeader,
+    ),
+    responses(
+        (status = 200, description = "The link.", body = LinkBody, headers(("ETag")),
+         example = json!(LinkBody::example())),
+        (status = 304, description = "The caller has this version.", headers(("ETag"))),
+    ),
+    security(("api_key" = [Scope::LinksRead.as_str()])),
+)]
 #[tracing::instrument(skip_all)]
 pub(super) async fn get_link(
     State(api): State<Arc<Api>>,

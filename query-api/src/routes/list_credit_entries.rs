@@ -9,35 +9,45 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
+    api_key::Scope,
     http::{authentication::Caller, request::check_accept, route_table},
     id::{EntryId, LinkId},
+    openapi::Timestamp,
     problem::Problem,
     shard::Shard,
     timestamp,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Api;
 use crate::{
     checkpoint_watcher::Projection,
-    consistency::{Wait, place_of_token},
+    consistency::{TokenHeader, Wait, place_of_token},
     cursor::CursorScope,
-    paging::{CURSOR, LIMIT, PageRequest},
+    paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::credits::{self, Entry, EntryRange},
 };
 
 /// An entry as it is sent. All have the same members.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreditEntry)]
 struct EntryBody {
+    #[schema(inline)]
     id: EntryId,
+    /// `grant`, `charge` or `adjustment`; there may be others one day.
     #[serde(rename = "type")]
     kind: String,
     /// What it added to the balance: negative for a charge.
     amount: i64,
+    /// The balance right after it.
+    #[schema(minimum = 0)]
     balance_after: i64,
     /// The link that was paid for; null for anything but a charge.
+    #[schema(inline, required)]
     link_id: Option<LinkId>,
+    #[schema(inline, value_type = Timestamp)]
     created_at: String,
 }
 
@@ -58,6 +68,32 @@ impl EntryBody {
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    get,
+    path = route_table::CREDIT_ENTRIES,
+    tag = "credits",
+    summary = "List what changed the balance",
+    description = "A page of the account's ledger, newest first: each balance follows from the one below it.",
+    params(PageRequest, TokenHeader),
+    responses(
+        (status = 200, description = "A page of entries.", body = Page<EntryBody>, headers(("Link")),
+         links(("next_page" = (operation_id = "list_credit_entries",
+                               parameters(("cursor" = "$response.body#/next_cursor"))))),
+         example = json!({
+             "items": [{
+                 "id": "ent_01h455vb4pex5vsknk084sn02s",
+                 "type": "charge",
+                 "amount": -1,
+                 "balance_after": 999,
+                 "link_id": "lnk_01h455vb4pex5vsknk084sn02q",
+                 "created_at": "2026-11-20T09:51:00.123Z",
+             }],
+             "next_cursor": null,
+             "has_more": false,
+         })),
+    ),
+    security(("api_key" = [Scope::CreditsRead.as_str()])),
+)]
 #[tracing::instrument(skip_all)]
 pub(super) async fn list_credit_entries(
     State(api): State<Arc<Api>>,

@@ -9,6 +9,7 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
+    api_key::Scope,
     http::{authentication::Caller, request::check_accept, route_table},
     problem::Problem,
     shard::Shard,
@@ -18,10 +19,10 @@ use uuid::Uuid;
 use super::Api;
 use crate::{
     checkpoint_watcher::Projection,
-    consistency::{Wait, place_of_token},
+    consistency::{TokenHeader, Wait, place_of_token},
     cursor::CursorScope,
     link_body::LinkBody,
-    paging::{CURSOR, LIMIT, PageRequest},
+    paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::links::{self, Link, LinkRange},
 };
@@ -30,6 +31,24 @@ use crate::{
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    get,
+    path = route_table::LINKS,
+    tag = "links",
+    summary = "List links",
+    description = "A page of the account's links, newest first. While `has_more` is true, pass \
+                   `next_cursor` as `cursor`: a link that exists through the whole scan appears exactly once.",
+    params(PageRequest, TokenHeader),
+    responses(
+        (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
+         links(
+             ("next_page" = (operation_id = "list_links", parameters(("cursor" = "$response.body#/next_cursor")))),
+             ("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/items/0/id")))),
+         ),
+         example = json!({ "items": [LinkBody::example()], "next_cursor": null, "has_more": false })),
+    ),
+    security(("api_key" = [Scope::LinksRead.as_str()])),
+)]
 #[tracing::instrument(skip_all)]
 pub(super) async fn list_links(
     State(api): State<Arc<Api>>,

@@ -4,6 +4,7 @@
 mod access;
 mod api_keys;
 mod credits;
+mod docs;
 mod follow_link;
 mod get_link;
 mod list_links;

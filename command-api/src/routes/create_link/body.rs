@@ -7,11 +7,31 @@ use linkledger_core::{
     link::{Destination, OwnHosts, Slug},
 };
 use serde_json::Value;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+};
 
 const DESTINATION_URL: &str = "destination_url";
 const SLUG: &str = "slug";
 /// Most errors that one answer names.
 const ERRORS_MAX: usize = 100;
+
+/// The body as it is documented.
+pub(super) struct NewLink;
+
+impl PartialSchema for NewLink {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .property(DESTINATION_URL, Destination::schema())
+            .required(DESTINATION_URL)
+            .property(SLUG, Slug::schema())
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .into()
+    }
+}
+
+impl ToSchema for NewLink {}
 
 /// The link that the body asks for, or every rule that it breaks, ordered by member.
 pub(super) fn parse(

@@ -5,10 +5,29 @@ use linkledger_core::{
     batch::IdempotencyKey,
     problem::{Code, Problem},
 };
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
+};
 use uuid::Uuid;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HYPHENATED_LENGTH: usize = 36;
+
+/// The header as it is documented.
+pub(super) struct KeyHeader;
+
+impl PartialSchema for KeyHeader {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("uuid".to_owned())))
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for KeyHeader {}
 
 /// The one UUID in the header, bare or as a quoted string of RFC 9651.
 pub(super) fn parse(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {

@@ -4,6 +4,7 @@
 mod complaints;
 mod http;
 mod import;
+mod openapi;
 mod process;
 mod restart;
 mod separate_processes;

@@ -1,0 +1,126 @@
+//! Every header that an answer may carry; responses name them, the document refers to them.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use utoipa::openapi::{
+    Header, HeaderBuilder, Object, ObjectBuilder, RefOr, Type, extensions::Extensions,
+};
+
+/// By name.
+pub(super) fn all() -> BTreeMap<String, RefOr<Header>> {
+    always_there()
+        .into_iter()
+        .chain(sometimes_there())
+        .collect()
+}
+
+/// Whatever answer names them carries them.
+fn always_there() -> [(String, RefOr<Header>); 4] {
+    [
+        required(
+            "X-Request-Id",
+            "Names the request in the service's log.",
+            text("^req_[0-9a-hjkmnp-tv-z]{20}$", "req_9hqs7mz1e0vxk3b5c8d2"),
+        ),
+        required(
+            "ETag",
+            "The version of the link, for `If-Match` and `If-None-Match`.",
+            text("^\"[1-9][0-9]*\"$", "\"1\""),
+        ),
+        required(
+            "Location",
+            "The path of the link.",
+            text(
+                "^/v1/links/lnk_[0-7][0-9a-hjkmnp-tv-z]{25}$",
+                "/v1/links/lnk_01h455vb4pex5vsknk084sn02q",
+            ),
+        ),
+        required(
+            "Consistency-Token",
+            "Send it with a read or a list that must contain this write.",
+            text("^[A-Za-z0-9_-]+$", "AQAAAAEAAAAAAAAAAtYX9kJ0bQ8x"),
+        ),
+    ]
+}
+
+/// Missing from some of the answers that name them.
+fn sometimes_there() -> [(String, RefOr<Header>); 6] {
+    [
+        optional(
+            "WWW-Authenticate",
+            "How to authenticate, or what the key lacks (RFC 6750).",
+            text(
+                "^Bearer ",
+                "Bearer realm=\"linkledger\", error=\"invalid_token\"",
+            ),
+        ),
+        optional(
+            "Idempotent-Replayed",
+            "`true` when this is the stored answer to an earlier request with the same key.",
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .enum_values(Some(["true"]))
+                .build(),
+        ),
+        optional(
+            "Link",
+            "The next page (RFC 8288); missing on the last one.",
+            text(
+                "^<.+>; rel=\"next\"$",
+                "<https://api.example.com/v1/links?limit=50&cursor=…>; rel=\"next\"",
+            ),
+        ),
+        optional(
+            "RateLimit",
+            "What is left of the account's limit: `r` requests now, all of them in `t` seconds.",
+            text(
+                "^\"(read|write)\";r=[0-9]+;t=[0-9]+$",
+                "\"write\";r=199;t=1",
+            ),
+        ),
+        optional(
+            "RateLimit-Policy",
+            "The account's limit: `q` requests in `w` seconds. Missing where there is none.",
+            text(
+                "^\"(read|write)\";q=[0-9]+;w=[0-9]+$",
+                "\"write\";q=200;w=2",
+            ),
+        ),
+        optional(
+            "Retry-After",
+            "Seconds to wait before the same request is worth sending again.",
+            ObjectBuilder::new()
+                .schema_type(Type::Integer)
+                .minimum(Some(1))
+                .examples([json!(1)])
+                .build(),
+        ),
+    ]
+}
+
+fn required(name: &str, description: &str, schema: Object) -> (String, RefOr<Header>) {
+    let mut header = header(description, schema);
+    // The type has no field for it.
+    header.extensions = Some(Extensions::from_iter([("required", true)]));
+    (name.to_owned(), header.into())
+}
+
+fn optional(name: &str, description: &str, schema: Object) -> (String, RefOr<Header>) {
+    (name.to_owned(), header(description, schema).into())
+}
+
+fn header(description: &str, schema: Object) -> Header {
+    HeaderBuilder::new()
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
+}
+
+fn text(pattern: &str, example: &str) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(pattern))
+        .examples([json!(example)])
+        .build()
+}

@@ -1,0 +1,183 @@
+//! Problems in the document: one schema, an example for each code, and for each operation and
+//! status the codes that may come.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use utoipa::openapi::{
+    AllOf, ContentBuilder, Header, ObjectBuilder, Ref, RefOr, Response, ResponseBuilder, Schema,
+    Type,
+    example::{Example, ExampleBuilder},
+};
+
+use super::EXAMPLE_BASE_URL;
+use crate::{
+    field::{FieldCode, FieldError},
+    problem::{Code, Problem},
+};
+
+const REQUEST_ID: &str = "req_9hqs7mz1e0vxk3b5c8d2";
+
+/// The answers with these codes, by status.
+pub(super) fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for code in codes {
+        by_status.entry(code.status()).or_default().push(*code);
+    }
+    by_status
+        .into_iter()
+        .map(|(status, codes)| (status.to_string(), response(status, &codes).into()))
+        .collect()
+}
+
+fn response(status: u16, codes: &[Code]) -> Response {
+    let names = || codes.iter().map(|code| code.as_str());
+    let titles: Vec<String> = codes
+        .iter()
+        .map(|code| format!("`{}`: {}", code.as_str(), code.meaning()))
+        .collect();
+    let status = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .enum_values(Some([status]));
+    let code = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(names()));
+    let one_of_these = ObjectBuilder::new()
+        .property("status", status)
+        .property("code", code)
+        .build();
+    let schema = AllOf::builder()
+        .item(Ref::from_schema_name("Problem"))
+        .item(one_of_these)
+        .build();
+    let content = ContentBuilder::new()
+        .schema(Some(Schema::AllOf(schema)))
+        .examples_from_iter(names().map(|name| {
+            let reference = Ref::new(format!("#/components/examples/{name}"));
+            (name, RefOr::<Example>::Ref(reference))
+        }))
+        .build();
+    let mut response = ResponseBuilder::new()
+        .description(titles.join("\n\n"))
+        .content("application/problem+json", content);
+    for name in headers(codes) {
+        response = response.header(name, Header::default());
+    }
+    response.build()
+}
+
+/// Headers that come with some of these codes.
+fn headers(codes: &[Code]) -> Vec<&'static str> {
+    let any = |wanted: &[Code]| wanted.iter().any(|code| codes.contains(code));
+    let mut names = Vec::new();
+    if any(&[Code::AuthenticationRequired, Code::InsufficientScope]) {
+        names.push("WWW-Authenticate");
+    }
+    if any(&[
+        Code::IdempotencyKeyInUse,
+        Code::RateLimited,
+        Code::Overloaded,
+        Code::StorageUnavailable,
+        Code::ReadModelBehind,
+        Code::DeadlineExceeded,
+    ]) {
+        names.push("Retry-After");
+    }
+    names
+}
+
+/// The form that all problems have.
+pub(super) fn schemas() -> BTreeMap<String, RefOr<Schema>> {
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let schema = json!({
+        "type": "object",
+        "description": "What went wrong (RFC 9457).",
+        "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
+        "properties": {
+            "type": {
+                "type": "string", "format": "uri",
+                "description": "The address of a page about the code.",
+            },
+            "title": { "type": "string", "description": "The same for every problem of this code." },
+            "status": { "type": "integer", "minimum": 400, "maximum": 599 },
+            "detail": { "type": "string", "description": "What happened and what to do, for people." },
+            "instance": { "type": "string", "format": "uri", "description": "Names this occurrence." },
+            "code": { "type": "string", "enum": codes, "description": "Never changes: decide by it." },
+            "request_id": { "type": "string", "description": "The same as in `X-Request-Id`." },
+            "errors": {
+                "type": "array",
+                "description": "Everything that is wrong with the request's fields, parameters or headers.",
+                "items": {
+                    "type": "object",
+                    "required": ["code", "detail"],
+                    "properties": {
+                        "pointer": { "type": "string", "description": "The member of the body, as a JSON pointer in a fragment (RFC 6901)." },
+                        "parameter": { "type": "string", "description": "The query parameter." },
+                        "header": { "type": "string", "description": "The header." },
+                        "code": { "type": "string" },
+                        "detail": { "type": "string" },
+                    },
+                },
+            },
+            "balance": { "type": "integer", "minimum": 0, "description": "Of `insufficient_credits`: what there is." },
+            "required": { "type": "integer", "minimum": 0, "description": "Of `insufficient_credits`: what it costs." },
+            "required_scopes": { "type": "array", "items": { "type": "string" }, "description": "Of `insufficient_scope`." },
+            "minimum": { "type": "integer", "description": "Of `invalid_parameter`: the least value." },
+            "maximum": { "type": "integer", "description": "Of `invalid_parameter`: the greatest value." },
+            "may_have_succeeded": { "type": "boolean", "description": "Of `deadline_exceeded`: whether the request may have had its effect." },
+        },
+    });
+    let schema = serde_json::from_value(schema).expect("a schema");
+    BTreeMap::from([("Problem".to_owned(), schema)])
+}
+
+/// A problem of each code, as it is sent.
+pub(super) fn examples() -> BTreeMap<String, RefOr<Example>> {
+    let example = |code: Code| {
+        let value = occurrence(code).to_body(EXAMPLE_BASE_URL, REQUEST_ID);
+        let example = ExampleBuilder::new()
+            .summary(code.title())
+            .value(Some(value));
+        (code.as_str().to_owned(), example.build().into())
+    };
+    Code::ALL.iter().copied().map(example).collect()
+}
+
+fn occurrence(code: Code) -> Problem {
+    let with_members = [
+        Problem::validation_failed(&[
+            FieldError::of_member("destination_url", FieldCode::UrlSchemeNotAllowed),
+            FieldError::of_member("slug", FieldCode::SlugReserved),
+        ]),
+        Problem::invalid_parameter(
+            "limit",
+            "out_of_range",
+            "The limit is a number from 1 to 100.",
+        )
+        .with("minimum", 1)
+        .with("maximum", 100),
+        Problem::invalid_header("Host", "The Host header is missing."),
+        Problem::new(
+            Code::InsufficientCredits,
+            "The price in credits is 1; the balance is 0.",
+        )
+        .with("balance", 0)
+        .with("required", 1),
+        Problem::new(
+            Code::InsufficientScope,
+            "This call needs a key with the scope link:links.read.",
+        )
+        .with("required_scopes", vec![Value::from("link:links.read")]),
+        Problem::new(
+            Code::DeadlineExceeded,
+            "The link may have been created; send the same request with the same key again.",
+        )
+        .with("may_have_succeeded", true),
+        Problem::internal(),
+        Problem::storage_unavailable(),
+    ];
+    with_members
+        .into_iter()
+        .find(|problem| problem.code == code)
+        .unwrap_or_else(|| Problem::new(code, code.advice()))
+}

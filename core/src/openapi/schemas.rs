@@ -1,0 +1,115 @@
+//! The values of the vocabulary as JSON schemas, as tight as a schema can state them.
+
+use serde_json::json;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
+};
+
+use crate::{
+    id::{EntryId, LinkId},
+    link::{Destination, Slug, destination, slug},
+};
+
+/// Whatever is accepted matches it; the rules for hosts are more than a pattern can say.
+const ADDRESS: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\u0000-\u0020\u007F-\u009F/?#@\\]+([/?#][^\u0000-\u001F\u007F-\u009F\\]*)?$";
+
+impl PartialSchema for LinkId {
+    fn schema() -> RefOr<Schema> {
+        let description = "Names the link for ever. An opaque text.";
+        id(Self::PREFIX, description, "lnk_01h455vb4pex5vsknk084sn02q")
+    }
+}
+
+impl ToSchema for LinkId {}
+
+impl PartialSchema for EntryId {
+    fn schema() -> RefOr<Schema> {
+        let description = "Names the entry for ever. An opaque text.";
+        id(Self::PREFIX, description, "ent_01h455vb4pex5vsknk084sn02s")
+    }
+}
+
+impl ToSchema for EntryId {}
+
+fn id(prefix: &str, description: &str, example: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .pattern(Some(format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$")))
+        .examples([json!(example)])
+        .into()
+}
+
+impl PartialSchema for Slug {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some(
+                "The last part of the short link's path: letters, digits, `_` and `-`, beginning \
+                 and ending with a letter or a digit. Shown as given; upper and lower case don't \
+                 make a difference when it is looked up. Some names are reserved.",
+            ))
+            .min_length(Some(slug::LENGTH_MIN))
+            .max_length(Some(slug::LENGTH_MAX))
+            .pattern(Some("^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$"))
+            .examples([json!("Spring-26")])
+            .into()
+    }
+}
+
+impl ToSchema for Slug {}
+
+impl PartialSchema for Destination {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("uri".to_owned())))
+            .description(Some(
+                "An absolute `http` or `https` address with a public host name: no user name or \
+                 password, no IP address, port 80, 443 or from 1024 to 65535. It is stored, and \
+                 sent to visitors, as the URL standard serialises it, in at most 2,048 bytes.",
+            ))
+            .max_length(Some(destination::LENGTH_MAX))
+            .pattern(Some(ADDRESS))
+            .examples([json!("https://example.com/offers?season=spring")])
+            .into()
+    }
+}
+
+impl ToSchema for Destination {}
+
+/// The address of a short link.
+pub struct ShortUrl;
+
+impl PartialSchema for ShortUrl {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("uri".to_owned())))
+            .description(Some(
+                "The address that visitors follow; its last part is the slug.",
+            ))
+            .examples([json!("https://sho.rt/Spring-26")])
+            .into()
+    }
+}
+
+impl ToSchema for ShortUrl {}
+
+/// An instant.
+pub struct Timestamp;
+
+impl PartialSchema for Timestamp {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("RFC 3339 in UTC, with milliseconds."))
+            .pattern(Some(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$"))
+            .examples([json!("2026-11-20T09:51:00.123Z")])
+            .into()
+    }
+}
+
+impl ToSchema for Timestamp {}

@@ -1,0 +1,66 @@
+//! The description of the API, for programs and for people; nobody needs a key to read it.
+
+use axum::http::Method;
+
+use crate::service::TestService;
+
+/// What the page loads from this service, and every other address in it.
+fn addresses(page: &str) -> Vec<&str> {
+    ["href=\"", "src=\""]
+        .into_iter()
+        .flat_map(|attribute| page.split(attribute).skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_page_and_all_it_names_come_from_the_service() {
+    let service = TestService::start().await;
+    let page = service.call_api(Method::GET, "/docs", &[]).await;
+    assert_eq!(page.status, 200);
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+
+    let named = addresses(&page.body);
+    let loaded: Vec<&&str> = named.iter().filter(|path| path.starts_with('/')).collect();
+    assert_eq!(loaded.len(), 5, "{named:?}");
+    assert!(
+        named
+            .iter()
+            .all(|address| address.starts_with('/') || address.starts_with("data:"))
+    );
+    for path in loaded {
+        let file = service.call_api(Method::GET, path, &[]).await;
+        assert_eq!(file.status, 200, "{path}");
+        assert!(file.header("cache-control").is_some(), "{path}");
+        let head = service.call_api(Method::HEAD, path, &[]).await;
+        assert_eq!(head.status, 200, "{path}");
+        assert_eq!(head.header("content-type"), file.header("content-type"));
+        assert!(head.body.is_empty(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_it_is_committed() {
+    let service = TestService::start().await;
+    let document = service.call_api(Method::GET, "/openapi.json", &[]).await;
+    assert_eq!(document.header("content-type"), Some("application/json"));
+    assert_eq!(document.body, include_str!("../../../docs/openapi.json"));
+    assert_eq!(document.json()["openapi"], "3.1.0");
+}
+
+#[tokio::test]
+async fn below_the_page_there_is_nothing_else() {
+    let service = TestService::start().await;
+    for path in ["/docs/", "/docs/index.html", "/docs/../openapi.json"] {
+        let answer = service.call_api(Method::GET, path, &[]).await;
+        answer.assert_problem(404, "route_not_found");
+    }
+    let answer = service.call_api(Method::DELETE, "/docs", &[]).await;
+    answer.assert_problem(405, "method_not_allowed");
+}
