@@ -4,14 +4,28 @@ pub mod command;
 pub mod destination;
 pub mod event;
 pub mod slug;
-pub mod state;
 
-pub use command::{
-    ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
-};
+pub use command::{CreateLink, CreateLinkError};
 pub use destination::{Destination, OwnHosts};
-pub use event::{
-    LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
-};
+pub use event::{LinkCreated, LinkEvent};
 pub use slug::Slug;
-pub use state::{ExistingLink, Link, LinkState};
+
+/// A link, folded from its stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Link {
+    /// No event yet.
+    #[default]
+    Absent,
+    /// It can be followed, as it was created.
+    Active(LinkCreated),
+}
+
+impl Link {
+    /// The state after one more event. Total: an event is a fact and is never refused.
+    #[must_use]
+    pub fn apply(self, event: &LinkEvent) -> Self {
+        match event {
+            LinkEvent::Created(created) => Self::Active(created.clone()),
+        }
+    }
+}

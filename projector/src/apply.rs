@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use crate::{
     checkpoint::{self, Advance},
     progress::Progress,
-    projections::{DecodedEvent, Projection, Rows, redirects::FoldedSlugs},
+    projections::{DecodedEvent, Projection, Rows},
 };
 
 /// Events of one shard that follow each other and the progress they start from.
@@ -70,12 +70,8 @@ pub async fn apply(pool: &PgPool, runs: &[Run]) -> sqlx::Result<Outcome> {
         .iter()
         .flat_map(|run| run.progress.advances(run.end()))
         .collect();
-    let redirect_news = runs
-        .iter()
-        .flat_map(|run| run.news_for(Projection::Redirects));
-    let slugs = FoldedSlugs::read(pool, redirect_news).await?;
     // Collected before the transaction begins: no lock is held while this process computes.
-    let rows = rows_of(runs, &slugs);
+    let rows = rows_of(runs);
     let mut tx = pool.begin().await?;
     let lost = checkpoint::lock_in_tx(&mut tx, &advances).await?;
     if !lost.is_empty() {
@@ -94,8 +90,8 @@ pub async fn apply(pool: &PgPool, runs: &[Run]) -> sqlx::Result<Outcome> {
     Ok(Outcome::Applied)
 }
 
-fn rows_of<'a>(runs: &'a [Run], slugs: &'a FoldedSlugs) -> Rows<'a> {
-    let mut rows = Rows::new(slugs);
+fn rows_of(runs: &[Run]) -> Rows<'_> {
+    let mut rows = Rows::default();
     for run in runs {
         for projection in Projection::ALL {
             let generation = run.progress.checkpoint(projection).generation;

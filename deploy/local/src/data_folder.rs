@@ -9,6 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 
+use crate::options::DATA_DIR;
+
 /// Readable and writable by the owner only.
 const SECRET_MODE: u32 = 0o600;
 
@@ -22,6 +24,20 @@ impl DataFolder {
         fs::create_dir_all(path)
             .with_context(|| format!("can't create the data folder {}", path.display()))?;
         Ok(Self(path.to_owned()))
+    }
+
+    /// The folder, whether it is there or not: for those who only read.
+    pub(crate) fn locate(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The option by which other commands find it, where they would not look for it.
+    pub(crate) fn option(&self) -> String {
+        if self.0 == Path::new(DATA_DIR) {
+            String::new()
+        } else {
+            format!(" --data-dir {}", self.0.display())
+        }
     }
 
     /// Where a file of that name lies.

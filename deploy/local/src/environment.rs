@@ -1,8 +1,6 @@
 //! The file `env` in the data folder: what other programs need to work against the stack.
 
-use std::fmt;
-
-use anyhow::Context as _;
+use std::{fmt, path::PathBuf};
 
 use crate::data_folder::DataFolder;
 
@@ -44,20 +42,26 @@ impl Environment {
         folder.write(FILE, &self.0.iter().map(line).collect::<String>())
     }
 
-    /// Reads the file.
-    pub(crate) fn read(folder: &DataFolder) -> anyhow::Result<Self> {
-        let text = folder.read(FILE)?.with_context(|| {
-            format!(
-                "there is no {}; start the stack first",
-                folder.path(FILE).display()
-            )
-        })?;
-        let variables = text.lines().filter_map(|line| line.split_once('='));
-        Ok(Self(
+    /// Reads the file of that data folder; `None` where there is none.
+    pub(crate) fn read(folder: &DataFolder) -> anyhow::Result<Option<Self>> {
+        Ok(folder.read(FILE)?.map(|text| Self::parse(&text)))
+    }
+
+    /// Where the file of that data folder lies.
+    pub(crate) fn path(folder: &DataFolder) -> PathBuf {
+        folder.path(FILE)
+    }
+
+    fn parse(text: &str) -> Self {
+        let variables = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once('='));
+        Self(
             variables
-                .map(|(name, value)| (name.to_owned(), unquoted(value)))
+                .map(|(name, value)| (name.trim().to_owned(), unquoted(value.trim())))
                 .collect(),
-        ))
+        )
     }
 }
 
@@ -90,9 +94,19 @@ mod tests {
             .with("API_URL", "http://127.0.0.1:8080")
             .with("DATABASE_URL", "postgres://a:b@h/db?x=1&y='2'");
         environment.write(&folder).unwrap();
-        assert_eq!(Environment::read(&folder).unwrap(), environment);
+        assert_eq!(
+            Environment::read(&folder).unwrap(),
+            Some(environment.clone())
+        );
         let text = folder.read(FILE).unwrap().unwrap();
         assert_eq!(format!("{environment:?}"), r#"{"API_URL", "DATABASE_URL"}"#);
         assert!(text.starts_with("API_URL=http://127.0.0.1:8080\nDATABASE_URL='postgres:"));
+    }
+
+    #[test]
+    fn comments_blank_lines_and_lines_without_a_value_are_passed_over() {
+        let environment = Environment::parse("# API_KEY=old\n\nexport\nAPI_KEY='a=b'\r\n");
+        assert_eq!(environment, Environment::default().with("API_KEY", "a=b"));
+        assert_eq!(environment.get("API_URL"), None);
     }
 }

@@ -32,11 +32,8 @@ struct Sockets {
     short_host: TcpListener,
 }
 
-/// Runs the stack until Ctrl-C or SIGTERM.
-///
-/// # Errors
-/// One line that says which part could not be started, or has failed.
-pub async fn up(options: StackOptions) -> anyhow::Result<()> {
+/// Runs the stack until Ctrl-C or SIGTERM; an error is one line that says which part has failed.
+pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     let sockets = Sockets {
         api: listen(loopback(options.api_port))
             .await
@@ -194,12 +191,18 @@ Create a link (the same line again returns the same link and charges nothing):
 curl -i {api}/v1/links -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
 -H 'Idempotency-Key: {idempotency_key}' -d '{{\"destination_url\":\"https://example.com/\"}}'
 
+List your links from another shell:
+
+{program} links list{data_dir}
+
 ready",
         api = get("API_URL"),
         short = get("SHORT_URL"),
         key = get("API_KEY"),
         kafka = get("KAFKA_BROKERS"),
-        env = folder.path("env").display(),
+        env = Environment::path(folder).display(),
+        program = std::env::args().next().as_deref().unwrap_or("linkledger"),
+        data_dir = folder.option(),
         idempotency_key =
             linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&SystemClock)),
     )?;

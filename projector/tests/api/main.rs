@@ -5,8 +5,6 @@
 
 mod catch_up;
 mod delivery;
-mod effects;
-mod events;
 mod outage;
 mod poison;
 mod restart;

@@ -70,12 +70,21 @@ async fn an_import_that_is_run_again_creates_nothing() {
         text.contains(&format!("{LINKS} created, 0 created before, 2 refused")),
         "{text}"
     );
+    assert!(text.contains("line 3001: Only http"), "{text}");
     assert!(text.contains("1  url_scheme_not_allowed"), "{text}");
     assert!(text.contains("1  url_host_not_allowed"), "{text}");
     assert_each_exactly_once(&stack.http()).await;
 
-    let (code, text) = import(folder.path(), &[file, "--strict"]);
-    assert_eq!(code, Some(3), "{text}");
+    let refused = folder.path().join("refused.tsv");
+    let arguments = [file, "--strict", "--refused", refused.to_str().unwrap()];
+    let (code, text) = import(folder.path(), &arguments);
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(
+        fs::read_to_string(refused).unwrap(),
+        "3001\turl_scheme_not_allowed\tOnly http and https addresses are accepted.\t\
+         ftp://ftp.example.com/\n\
+         3002\turl_host_not_allowed\tThe host must be a valid name on the public internet.\thttps://localhost/\n"
+    );
     assert!(
         text.contains(&format!("0 created, {LINKS} created before, 2 refused")),
         "{text}"

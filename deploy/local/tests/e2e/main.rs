@@ -1,11 +1,17 @@
 //! The whole of linkledger as its users start it: real processes, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod client;
+mod client_lists;
+mod client_walkthrough;
+mod client_writes;
+mod command_line;
 mod complaints;
 mod http;
 mod import;
 mod openapi;
 mod process;
 mod restart;
+mod scripted_server;
 mod separate_processes;
 mod walkthrough;

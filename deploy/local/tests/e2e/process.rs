@@ -27,7 +27,7 @@ pub(crate) fn data_folder() -> TempDir {
 
 pub(crate) fn linkledger(data_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
-    command.arg("--data-dir").arg(data_dir).args(arguments);
+    command.args(arguments).arg("--data-dir").arg(data_dir);
     for name in ["LINKLEDGER_API_URL", "LINKLEDGER_API_KEY"] {
         command.env_remove(name);
     }

@@ -1,0 +1,229 @@
+//! When a call is tried again, and how long to wait before. Pure.
+
+use std::time::Duration;
+
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, RETRY_AFTER},
+};
+
+use super::{Answer, Refusal};
+
+/// First delay between two attempts, before chance is taken into account.
+const DELAY_MIN: Duration = Duration::from_millis(200);
+/// Longest delay between two attempts, unless the service asks for a longer one.
+const DELAY_MAX: Duration = Duration::from_secs(5);
+
+/// How long one call may go on, attempts and waits together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) attempts_max: u32,
+    pub(crate) time_max: Duration,
+}
+
+impl Patience {
+    /// For a person who waits.
+    pub(crate) const PERSON: Self = Self {
+        attempts_max: 5,
+        time_max: Duration::from_mins(1),
+    };
+
+    /// For work in bulk: a service that asks to slow down, or is restarted, must not use it up.
+    pub(crate) const BULK: Self = Self {
+        attempts_max: 200,
+        time_max: Duration::from_mins(5),
+    };
+
+    /// How long to wait after that many attempts; `None` when it is enough.
+    ///
+    /// Half of the delay is left to `chance`, so that callers who failed together don't come back
+    /// together. What the service asks for is never cut short.
+    pub(crate) fn wait(
+        self,
+        attempts: u32,
+        took: Duration,
+        after: Duration,
+        chance: u8,
+    ) -> Option<Duration> {
+        let delay = DELAY_MIN
+            .saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1)))
+            .min(DELAY_MAX);
+        let half = delay / 2;
+        let wait = after
+            .max(half)
+            .saturating_add(half * u32::from(chance) / 255);
+        let is_in_time = took.saturating_add(wait) < self.time_max;
+        (attempts < self.attempts_max && is_in_time).then_some(wait)
+    }
+}
+
+/// What an attempt comes to.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Done(Answer),
+    Refused(Refusal),
+    NotTheApi(StatusCode),
+    TryAgain(Trouble),
+}
+
+/// Why the attempt is made again.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) reason: String,
+    /// The shortest wait that the service asks for.
+    pub(super) after: Duration,
+    /// Whether the service may have done what was asked all the same.
+    pub(super) may_be_done: bool,
+    /// The answer, where there was one that says no.
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Judged by the status, since proxies on the way answer with bodies of their own.
+pub(super) fn judge(expected: StatusCode, answer: Answer) -> Verdict {
+    let status = answer.status;
+    if status == expected {
+        return Verdict::Done(answer);
+    }
+    let refusal = Refusal::parse(status, &answer.body);
+    let code = refusal
+        .as_ref()
+        .map(|refusal| refusal.problem.code.as_str());
+    let is_in_use = status == StatusCode::CONFLICT && code == Some("idempotency_key_in_use");
+    let is_too_many = status == StatusCode::TOO_MANY_REQUESTS;
+    if is_in_use || is_too_many || status.is_server_error() {
+        return Verdict::TryAgain(Trouble {
+            reason: reason(status, refusal.as_ref()),
+            after: retry_after(&answer.headers),
+            may_be_done: !is_too_many,
+            refusal: refusal.filter(|_| is_too_many),
+        });
+    }
+    match refusal {
+        Some(refusal) if status.is_client_error() => Verdict::Refused(refusal),
+        _ => Verdict::NotTheApi(status),
+    }
+}
+
+fn reason(status: StatusCode, refusal: Option<&Refusal>) -> String {
+    match refusal {
+        Some(refusal) => refusal.to_string(),
+        None => status.to_string(),
+    }
+}
+
+/// Zero when there is none, or one that gives a date.
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.trim().parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use reqwest::header::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(code: &str) -> String {
+        json!({ "code": code, "detail": "Do this.", "status": 0 }).to_string()
+    }
+
+    fn judged(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> String {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+            .collect();
+        let answer = Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: body.to_owned().into(),
+        };
+        match judge(StatusCode::CREATED, answer) {
+            Verdict::Done(_) => "done".to_owned(),
+            Verdict::Refused(refusal) => format!("refused: {}", refusal.problem.code),
+            Verdict::NotTheApi(_) => "not the api".to_owned(),
+            Verdict::TryAgain(Trouble { reason, after, .. }) => format!("in {after:?}: {reason}"),
+        }
+    }
+
+    #[test]
+    fn only_the_expected_status_is_success() {
+        assert_eq!(judged(201, &[], "{}"), "done");
+        for status in [200, 202, 204, 301, 308, 400, 404, 409, 422] {
+            assert_eq!(judged(status, &[], "<html>"), "not the api", "{status}");
+            assert_eq!(judged(status, &[], "{}"), "not the api", "{status}");
+        }
+        assert_eq!(judged(200, &[], &problem("x")), "not the api");
+    }
+
+    #[test]
+    fn what_the_service_says_no_to_is_not_tried_again() {
+        for status in [400, 401, 402, 403, 404, 405, 409, 412, 413, 422] {
+            assert_eq!(judged(status, &[], &problem("x")), "refused: x", "{status}");
+        }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_whoever_answered() {
+        for (status, code) in [
+            (409, "idempotency_key_in_use"),
+            (429, "rate_limited"),
+            (500, "internal_error"),
+            (503, "overloaded"),
+            (504, "deadline_exceeded"),
+        ] {
+            let expected = format!("in 0ns: {code}: Do this.");
+            assert_eq!(judged(status, &[], &problem(code)), expected);
+        }
+        for (status, expected) in [
+            (429, "in 0ns: 429 Too Many Requests"),
+            (502, "in 0ns: 502 Bad Gateway"),
+            (503, "in 0ns: 503 Service Unavailable"),
+        ] {
+            assert_eq!(judged(status, &[], "<html>"), expected);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_the_service_asks_for_is_read() {
+        let wait = [("retry-after", "7")];
+        assert_eq!(judged(429, &wait, &problem("x")), "in 7s: x: Do this.");
+        assert_eq!(judged(503, &wait, ""), "in 7s: 503 Service Unavailable");
+        let date = [("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")];
+        assert_eq!(judged(429, &date, &problem("x")), "in 0ns: x: Do this.");
+    }
+
+    #[test]
+    fn delays_grow_to_their_ceiling() {
+        let wait = |attempts, chance| {
+            Patience::BULK.wait(attempts, Duration::ZERO, Duration::ZERO, chance)
+        };
+        let milliseconds = |attempts| wait(attempts, u8::MAX).unwrap().as_millis();
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6].map(milliseconds),
+            [200, 400, 800, 1_600, 3_200, 5_000]
+        );
+        assert_eq!(wait(1, 0), Some(DELAY_MIN / 2));
+        assert_eq!(wait(199, 0), Some(DELAY_MAX / 2));
+        assert_eq!(wait(200, 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_call_ends_in_time_and_never_comes_back_before_it_is_asked_to(
+            took in 0..120_u64, after in any::<u64>(), attempts in 1..100_u32, chance in any::<u8>(),
+        ) {
+            let (took, after) = (Duration::from_secs(took), Duration::from_secs(after));
+            let patience = Patience::PERSON;
+            if let Some(wait) = patience.wait(attempts, took, after, chance) {
+                prop_assert!(attempts < patience.attempts_max);
+                prop_assert!(took + wait < patience.time_max);
+                prop_assert!(wait >= after && wait <= after + DELAY_MAX);
+            }
+        }
+    }
+}

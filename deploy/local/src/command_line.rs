@@ -1,0 +1,106 @@
+//! The command line of linkledger: the local stack, and what works against an API.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use linkledger_core::telemetry::{self, LogFormat};
+
+use crate::{
+    completions::{self, Completions},
+    credits::{self, Credits},
+    import::{self, Import},
+    links::{self, Links},
+    options::StackOptions,
+    output::{self, EXIT_CODES},
+    stack,
+};
+
+/// What librdkafka says to itself, the relay and the projector say once and in other words.
+const LOG_FILTER: &str = "warn,librdkafka=off";
+
+/// Said instead of "can't be used with", which would be wrong of `--data-dir`.
+const OPTION_BEFORE_COMMAND: &str =
+    "an option before a command is one of the stack; put it behind the command, if it knows it";
+
+/// A short-link service on this machine, and a client for it.
+///
+/// Without a command it starts the whole of linkledger: Postgres, a Kafka broker, the three
+/// services, an account with credits and a key. Ctrl-C ends it; the data stay.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+pub struct CommandLine {
+    #[command(flatten)]
+    stack: StackOptions,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the stack; the same as no command.
+    Up(StackOptions),
+    /// Create a link for each line of a file, once, however often it is run.
+    #[command(after_help = EXIT_CODES)]
+    Import(Import),
+    /// Create, list, read, change and delete links.
+    #[command(after_help = EXIT_CODES)]
+    Links(Links),
+    /// Show the account's credits, or what was granted and charged.
+    #[command(after_help = EXIT_CODES)]
+    Credits(Credits),
+    /// Print completions for a shell.
+    Completions(Completions),
+}
+
+impl CommandLine {
+    /// Reads the arguments of the process; ends it where they are wrong, or ask for help.
+    pub fn of_process() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            if error.kind() == ErrorKind::ArgumentConflict {
+                let mut command = Self::command();
+                command.error(error.kind(), OPTION_BEFORE_COMMAND).exit()
+            }
+            error.exit()
+        })
+    }
+}
+
+impl Command {
+    fn is_json(&self) -> bool {
+        match self {
+            Self::Links(links) => links.api.json,
+            Self::Credits(credits) => credits.api.json,
+            Self::Up(_) | Self::Import(_) | Self::Completions(_) => false,
+        }
+    }
+}
+
+/// Runs the command to its end.
+pub async fn run(CommandLine { stack, command }: CommandLine) -> ExitCode {
+    let command = command.unwrap_or(Command::Up(stack));
+    let is_json = command.is_json();
+    let outcome = match telemetry::init(LogFormat::Compact, LOG_FILTER) {
+        Ok(()) => match command {
+            Command::Up(options) => stack::up(options).await,
+            Command::Import(import) => import::run(import).await,
+            Command::Links(links) => links::run(links).await,
+            Command::Credits(credits) => credits::run(credits).await,
+            Command::Completions(completions) => completions::run(&completions),
+        },
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::fail(&error, is_json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_no_contradiction() {
+        CommandLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,104 @@
+use serde_json::{Value, json};
+
+use crate::{
+    client::{ID, link, run, text},
+    scripted_server::Reply,
+};
+
+#[test]
+fn a_list_passes_filters_on_and_says_how_to_go_on() {
+    let page = json!({ "items": [link()], "next_cursor": "c1", "has_more": true });
+    let arguments = [
+        "links",
+        "list",
+        "--slug",
+        "Spring",
+        "--destination-url",
+        "https://example.com/?a=b&c",
+        "--limit",
+        "1",
+        "--cursor",
+        "c0",
+    ];
+    let (output, server) = run(vec![Reply::json(200, &page)], &arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        text(&output.stdout),
+        "ID                              SHORT URL                     CREATED               \
+         DESTINATION\n\
+         lnk_01jd3k5x7zexrbfmv2pcg9h4ta  http://127.0.0.1:8081/Spring  2026-11-20T09:51:00Z  \
+         https://example.com/\n"
+    );
+    assert_eq!(
+        text(&output.stderr),
+        "There are more: --cursor c1, or --all\n"
+    );
+    assert_eq!(
+        server.request().line(),
+        "GET /v1/links?slug=Spring&destination_url=https%3A%2F%2Fexample.com%2F%3Fa%3Db%26c\
+         &limit=1&cursor=c0"
+    );
+    let (output, _server) = run(vec![Reply::json(200, &page)], &["links", "list", "--json"]);
+    assert_eq!(text(&output.stdout), format!("{page}\n"));
+}
+
+#[test]
+fn all_pages_are_one_table_or_one_item_on_each_line() {
+    let script = || {
+        let page = |next: Value| json!({ "items": [link()], "next_cursor": next });
+        vec![
+            Reply::json(200, &page("c1".into())),
+            Reply::json(200, &page(Value::Null)),
+        ]
+    };
+    let (output, server) = run(script(), &["links", "list", "--all", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stdout), format!("{0}\n{0}\n", link()));
+    assert_eq!(server.request().line(), "GET /v1/links?limit=100");
+    assert_eq!(server.request().line(), "GET /v1/links?limit=100&cursor=c1");
+    let (output, _server) = run(script(), &["links", "list", "--all"]);
+    let lines: Vec<_> = text(&output.stdout).lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines[1], lines[2]);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_cursor_that_leads_back_to_itself_ends_the_list() {
+    let page = json!({ "items": [], "next_cursor": "c1" });
+    let script = vec![Reply::json(200, &page), Reply::json(200, &page)];
+    let (output, _server) = run(script, &["links", "list", "--all"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("not as the API"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn credits_and_their_entries_are_shown() {
+    let (output, server) = run(
+        vec![Reply::json(200, &json!({ "balance": 41 }))],
+        &["credits"],
+    );
+    assert_eq!(text(&output.stdout), "Balance  41\n", "{output:?}");
+    assert_eq!(server.request().line(), "GET /v1/credits");
+    let at = "2026-11-20T09:51:00.123Z";
+    let charge = json!({
+        "id": "ent_1", "type": "charge", "amount": -1, "balance_after": 41, "link_id": ID,
+        "created_at": at,
+    });
+    let grant = json!({
+        "id": "ent_2", "type": "grant", "amount": 42, "balance_after": 42, "created_at": at,
+    });
+    let page = json!({ "items": [charge, grant], "next_cursor": null, "has_more": false });
+    let (output, server) = run(vec![Reply::json(200, &page)], &["credits", "entries"]);
+    assert_eq!(
+        text(&output.stdout),
+        "ID     CREATED               TYPE    AMOUNT  BALANCE  LINK\n\
+         ent_1  2026-11-20T09:51:00Z  charge      -1       41  lnk_01jd3k5x7zexrbfmv2pcg9h4ta\n\
+         ent_2  2026-11-20T09:51:00Z  grant       42       42\n",
+        "{output:?}"
+    );
+    assert_eq!(server.request().line(), "GET /v1/credits/entries");
+}

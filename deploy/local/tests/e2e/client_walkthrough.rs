@@ -1,0 +1,105 @@
+use std::process::{Command, Output};
+
+use linkledger_core::testing::eventually;
+use serde_json::Value;
+
+use crate::{
+    client::{command, text},
+    process::{Stack, data_folder, run},
+    scripted_server::{Reply, ScriptedServer},
+};
+
+fn json(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn the_commands_find_the_stack_by_its_data_folder() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &["--credits", "7"]);
+    let linkledger = |arguments: &[&str]| run(folder.path(), arguments);
+
+    let create = [
+        "links",
+        "create",
+        "https://example.com/",
+        "--slug",
+        "Spring",
+    ];
+    let created = json(&linkledger(&[&create[..], &["--json"]].concat()));
+    assert_eq!(created["credits_balance"], 6);
+    let id = created["id"].as_str().unwrap();
+
+    // The create has waited for the lists.
+    let list = linkledger(&["links", "list", "--json"]);
+    let page = stack.http().get("/v1/links").await;
+    assert_eq!(text(&list.stdout), format!("{}\n", text(&page.body)));
+    assert_eq!(json(&list)["items"][0]["id"], id);
+    let printed = stack
+        .welcome
+        .lines()
+        .find(|line| line.contains(" links list"));
+    let table = Command::new("sh")
+        .args(["-c", printed.unwrap()])
+        .output()
+        .unwrap();
+    assert!(text(&table.stdout).contains("/Spring"), "{table:?}");
+
+    let read = linkledger(&["links", "get", id, "--json"]);
+    let answer = stack.http().get(&format!("/v1/links/{id}")).await;
+    assert_eq!(text(&read.stdout), format!("{}\n", text(&answer.body)));
+
+    let taken = linkledger(&create);
+    assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+    let told = text(&taken.stderr);
+    assert!(told.starts_with("error: slug_taken: "), "{told}");
+    assert!(told.contains("request id: req_"), "{told}");
+    let unknown = linkledger(&["links", "get", "lnk_01jd3k5x7zexrbfmv2pcg9h4ta"]);
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    assert!(
+        text(&unknown.stderr).contains("link_not_found"),
+        "{unknown:?}"
+    );
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn a_create_whose_answer_is_lost_makes_one_link_and_one_charge() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &["--credits", "7"]);
+    let environment = stack.environment();
+    let address = environment["API_URL"].strip_prefix("http://").unwrap();
+    let script = vec![
+        Reply::Lose(address.to_owned()),
+        Reply::Forward(address.to_owned()),
+        // The wait for the lists.
+        Reply::Forward(address.to_owned()),
+    ];
+    let server = ScriptedServer::start(script);
+    let mut create = command(
+        &server.url,
+        &["links", "create", "https://example.com/", "--json"],
+    );
+    create.env("LINKLEDGER_API_KEY", &environment["API_KEY"]);
+    let output = create.output().unwrap();
+    assert_eq!(json(&output)["credits_balance"], 6);
+    assert!(
+        text(&output.stderr).contains("created before"),
+        "{output:?}"
+    );
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3, "{requests:?}");
+    assert_eq!(
+        requests[0].header("idempotency-key"),
+        requests[1].header("idempotency-key")
+    );
+
+    let links = eventually("the list shows the link", || async {
+        let links = stack.http().list_all().await;
+        (!links.is_empty()).then_some(links)
+    })
+    .await;
+    assert_eq!(links.len(), 1, "{links:?}");
+    assert_eq!(stack.interrupt(), Some(0));
+}

@@ -1,0 +1,232 @@
+use std::process::Stdio;
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::json;
+
+use crate::{
+    client::{ID, command, link, run, text},
+    scripted_server::{Reply, ScriptedServer},
+};
+
+fn created(headers: &'static str) -> Reply {
+    let mut body = link();
+    body["credits_charged"] = 1.into();
+    body["credits_balance"] = 41.into();
+    Reply::Answer {
+        status: 201,
+        headers,
+        body: body.to_string(),
+    }
+}
+
+#[test]
+fn a_create_sends_key_and_body_and_prints_the_link() {
+    let arguments = [
+        "links",
+        "create",
+        "https://example.com/",
+        "--slug",
+        "Spring",
+    ];
+    let (output, server) = run(vec![created("etag: \"1\"\r\n")], &arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        text(&output.stdout),
+        "ID           lnk_01jd3k5x7zexrbfmv2pcg9h4ta\n\
+         Short URL    http://127.0.0.1:8081/Spring\n\
+         Destination  https://example.com/\n\
+         Created      2026-11-20T09:51:00Z\n\
+         ETag         \"1\"\n\
+         Credits      1 charged, 41 left\n"
+    );
+    assert_eq!(text(&output.stderr), "");
+    let request = server.request();
+    assert_eq!(request.line(), "POST /v1/links");
+    assert_eq!(request.header("authorization"), Some("Bearer the-key"));
+    assert_eq!(request.header("content-type"), Some("application/json"));
+    assert_eq!(
+        request.json(),
+        json!({ "destination_url": "https://example.com/", "slug": "Spring" })
+    );
+}
+
+#[test]
+fn whatever_passes_is_tried_again_under_the_same_key() {
+    let script = vec![
+        Reply::problem(429, "retry-after: 0\r\n", "rate_limited"),
+        Reply::problem(409, "", "idempotency_key_in_use"),
+        Reply::problem(504, "", "deadline_exceeded"),
+        Reply::Nothing,
+        created("idempotent-replayed: true\r\n"),
+    ];
+    let (output, server) = run(script, &["links", "create", "https://example.com/"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("/v1/links again: idempotency_key_in_use"),
+        "{told}"
+    );
+    assert!(told.contains("created before under the same key"), "{told}");
+    let requests = server.requests();
+    let keys: Vec<_> = requests
+        .iter()
+        .map(|request| request.header("idempotency-key"))
+        .collect();
+    assert_eq!(keys.len(), 5);
+    assert!(
+        keys[0].is_some() && keys.iter().all(|key| *key == keys[0]),
+        "{keys:?}"
+    );
+}
+
+#[test]
+fn a_create_that_gives_up_tells_the_key_that_makes_a_repetition_safe() {
+    let key = "00000000-0000-4000-8000-000000000001";
+    let arguments = [
+        "links",
+        "create",
+        "https://example.com/",
+        "--idempotency-key",
+        key,
+    ];
+    let (output, server) = run(vec![Reply::Nothing], &arguments);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("error: gave up on http://127.0.0.1:"),
+        "{told}"
+    );
+    assert!(told.contains("can't connect"), "{told}");
+    assert!(told.contains(&format!("--idempotency-key {key}")), "{told}");
+    assert_eq!(server.request().header("idempotency-key"), Some(key));
+}
+
+#[test]
+fn an_interrupted_create_tells_its_key() {
+    let server = ScriptedServer::start(vec![Reply::Hold]);
+    let mut command = command(&server.url, &["links", "create", "https://example.com/"]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let request = server.request();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let key = request.header("idempotency-key").unwrap();
+    let told = text(&output.stderr);
+    assert!(told.contains("interrupted") && told.contains(key), "{told}");
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_not_begun() {
+    let script = vec![Reply::problem(429, "retry-after: 3600\r\n", "rate_limited")];
+    let (output, _server) = run(script, &["credits"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(text(&output.stderr), "error: rate_limited: Do this.\n");
+}
+
+#[test]
+fn a_refusal_is_a_code_a_detail_and_each_field_or_the_document_itself() {
+    let body = json!({
+        "code": "validation_failed",
+        "detail": "1 field is not valid.",
+        "errors": [{ "pointer": "#/slug", "code": "slug_too_short", "detail": "Too short." }],
+        "request_id": "req_1",
+    });
+    let arguments = ["links", "create", "https://example.com/", "--slug", "a"];
+    let (output, _server) = run(vec![Reply::json(422, &body)], &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(
+        text(&output.stderr),
+        "error: validation_failed: 1 field is not valid.\n  slug: Too short. (slug_too_short)\n  \
+         request id: req_1\n"
+    );
+    let arguments = [&arguments[..], &["--json"]].concat();
+    let (output, _server) = run(vec![Reply::json(422, &body)], &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(text(&output.stderr), format!("{body}\n"));
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn an_update_is_a_merge_patch_under_the_etag() {
+    let arguments = [
+        "links",
+        "update",
+        ID,
+        "--destination-url",
+        "https://example.org/",
+    ];
+    let answer = || Reply::Answer {
+        status: 200,
+        headers: "etag: \"4\"\r\n",
+        body: link().to_string(),
+    };
+    let (output, server) = run(
+        vec![answer()],
+        &[&arguments[..], &["--if-match", "3"]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        text(&output.stdout).contains("ETag         \"4\"\n"),
+        "{output:?}"
+    );
+    let request = server.request();
+    assert_eq!(request.line(), format!("PATCH /v1/links/{ID}"));
+    assert_eq!(request.header("if-match"), Some("\"3\""));
+    assert_eq!(
+        request.json(),
+        json!({ "destination_url": "https://example.org/" })
+    );
+
+    let (output, server) = run(vec![answer()], &[&arguments[..], &["--json"]].concat());
+    assert_eq!(text(&output.stdout), format!("{}\n", link()));
+    assert_eq!(server.request().header("if-match"), None);
+}
+
+#[test]
+fn an_update_whose_first_answer_was_lost_is_not_called_refused() {
+    let script = || vec![Reply::Nothing, Reply::problem(412, "", "etag_mismatch")];
+    let update = [
+        "links",
+        "update",
+        ID,
+        "--destination-url",
+        "https://example.org/",
+    ];
+    let (output, _server) = run(script(), &[&update[..], &["--if-match", "3"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("may be changed already"),
+        "{output:?}"
+    );
+    let (output, _server) = run(
+        script().split_off(1),
+        &[&update[..], &["--if-match", "3"]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn a_write_waits_until_the_lists_contain_it() {
+    let script = vec![
+        Reply::Answer {
+            status: 204,
+            headers: "consistency-token: AQAA\r\n",
+            body: String::new(),
+        },
+        Reply::problem(503, "", "read_model_behind"),
+    ];
+    let (output, server) = run(script, &["links", "delete", ID, "--if-match", "*"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    assert_eq!(text(&output.stderr), format!("deleted {ID}\n"));
+    let request = server.request();
+    assert_eq!(request.line(), format!("DELETE /v1/links/{ID}"));
+    assert_eq!(request.header("if-match"), Some("*"));
+    let request = server.request();
+    assert_eq!(request.line(), "GET /v1/links?limit=1");
+    assert_eq!(request.header("consistency-token"), Some("AQAA"));
+}

@@ -1,0 +1,73 @@
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::{
+    client::{command, link, run, text},
+    process::data_folder,
+    scripted_server::{Reply, ScriptedServer},
+};
+
+#[test]
+fn wrong_use_is_found_before_anything_is_sent() {
+    for (arguments, told) in [
+        (&["links", "get", "spring"][..], "links list --slug"),
+        (
+            &[
+                "links",
+                "create",
+                "https://x.example",
+                "--idempotency-key",
+                "1",
+            ],
+            "UUID",
+        ),
+        (&["links", "list", "--api-key", "x"], "--api-key"),
+        (
+            &["credits", "--api-url", "ftp://example.com"],
+            "http or https",
+        ),
+        (&["--api-port", "1", "links", "list"], "behind the command"),
+    ] {
+        let (output, server) = run(Vec::new(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains(told), "{output:?}");
+        assert!(server.requests().is_empty());
+    }
+}
+
+#[test]
+fn each_shell_has_its_completions() {
+    let folder = data_folder();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
+        let output = command.args(["completions", shell]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        for word in ["links", "idempotency-key", "entries"] {
+            assert!(text(&output.stdout).contains(word), "{shell} {word}");
+        }
+        if shell == "bash" {
+            let script = folder.path().join(shell);
+            std::fs::write(&script, &output.stdout).unwrap();
+            assert!(
+                Command::new("bash")
+                    .arg("-n")
+                    .arg(script)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_list_in_silence() {
+    let page = json!({ "items": [link()], "next_cursor": "c1" });
+    let server = ScriptedServer::start(vec![Reply::json(200, &page)]);
+    let mut command = command(&server.url, &["links", "list", "--all"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}

@@ -1,0 +1,171 @@
+//! A server that answers as a test wants it to, one request on each connection, and then is gone.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+use serde_json::Value;
+
+/// What the server does with a request.
+pub(crate) enum Reply {
+    Answer {
+        status: u16,
+        headers: &'static str,
+        body: String,
+    },
+    /// Closes the connection without an answer.
+    Nothing,
+    /// Hands the request on to `host:port`, and the answer back.
+    Forward(String),
+    /// Hands the request on to `host:port`, and loses the answer.
+    Lose(String),
+    /// Never answers.
+    Hold,
+}
+
+impl Reply {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        Self::Answer {
+            status,
+            headers: "",
+            body: body.to_string(),
+        }
+    }
+
+    pub(crate) fn problem(status: u16, headers: &'static str, code: &str) -> Self {
+        let problem = serde_json::json!({ "code": code, "detail": "Do this.", "status": status });
+        Self::Answer {
+            status,
+            headers,
+            body: problem.to_string(),
+        }
+    }
+}
+
+/// A request as it came.
+#[derive(Debug)]
+pub(crate) struct Request {
+    text: String,
+}
+
+impl Request {
+    /// Method and target.
+    pub(crate) fn line(&self) -> &str {
+        let line = self.text.lines().next().unwrap();
+        line.strip_suffix(" HTTP/1.1").unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let (head, _) = self.text.split_once("\r\n\r\n").unwrap();
+        head.lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(": "))
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(self.text.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Head and body, as long as the head says.
+    fn read(stream: &mut TcpStream) -> Self {
+        let mut text = String::new();
+        loop {
+            let mut bytes = [0; 4_096];
+            let count = stream.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "the request broke off: {text}");
+            text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+            let request = Self { text };
+            if let Some((_, body)) = request.text.split_once("\r\n\r\n") {
+                let length = request.header("content-length").unwrap_or("0");
+                if body.len() == length.parse::<usize>().unwrap() {
+                    return request;
+                }
+            }
+            text = request.text;
+        }
+    }
+
+    /// The whole answer of another server to this request.
+    fn forward(&self, address: &str) -> Vec<u8> {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let text = self.text.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
+    }
+}
+
+/// The server; it refuses connections when its script is at the end.
+pub(crate) struct ScriptedServer {
+    pub(crate) url: String,
+    requests: Receiver<Request>,
+}
+
+impl ScriptedServer {
+    pub(crate) fn start(script: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, requests) = channel();
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for reply in script {
+                let Ok((mut stream, _)) = listener.accept() else {
+                    return;
+                };
+                let request = Request::read(&mut stream);
+                let answer = answer(&reply, &request);
+                // The test may have seen enough.
+                sender.send(request).ok();
+                match answer {
+                    Some(bytes) => stream.write_all(&bytes).unwrap(),
+                    None if matches!(reply, Reply::Hold) => held.push(stream),
+                    None => stream.shutdown(Shutdown::Both).unwrap(),
+                }
+            }
+            drop(listener);
+            // As long as the client holds on.
+            for mut stream in held {
+                stream.read_to_end(&mut Vec::new()).ok();
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Waits for the next request.
+    pub(crate) fn request(&self) -> Request {
+        self.requests.recv().expect("the script has another reply")
+    }
+
+    /// The requests of a client that has ended.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.try_iter().collect()
+    }
+}
+
+fn answer(reply: &Reply, request: &Request) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Answer {
+            status,
+            headers,
+            body,
+        } => {
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n"
+            );
+            Some(format!("{head}{headers}\r\n{body}").into_bytes())
+        }
+        Reply::Forward(address) => Some(request.forward(address)),
+        Reply::Lose(address) => {
+            drop(request.forward(address));
+            None
+        }
+        Reply::Nothing | Reply::Hold => None,
+    }
+}
