@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::http::Uri;
 use linkledger_core::{
-    http::request::query_parameters,
+    http::request::{BadlyEncoded, query_parameters},
     problem::{Code, Problem},
 };
 use serde_json::{Value, json};
@@ -41,7 +41,14 @@ impl Parameters {
             errors: Vec::new(),
             members: Vec::new(),
         };
-        for (name, value) in query_parameters(uri) {
+        for parameter in query_parameters(uri) {
+            let (name, value) = match parameter {
+                Ok(decoded) => decoded,
+                Err(BadlyEncoded { name }) => {
+                    parameters.refuse(&name, BadlyEncoded::CODE, BadlyEncoded::DETAIL);
+                    continue;
+                }
+            };
             if !known.contains(&name.as_str()) {
                 let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
                 let detail = format!("There is no such parameter; use {}.", known.join(", "));
@@ -145,6 +152,10 @@ mod tests {
             ("?=", &[["", "unknown_parameter"]]),
             ("?a=5&a=5&a=5", &[["a", "repeated_parameter"]]),
             ("?a=&%61=", &[["a", "repeated_parameter"]]),
+            (
+                "?a=%ff&b=%",
+                &[["a", "invalid_encoding"], ["b", "invalid_encoding"]],
+            ),
             (
                 "?b=wrong&c=1&a=1&c=2&a=2",
                 &[

@@ -1,8 +1,12 @@
 //! What is known of a request from its head: its id, its trace, what it accepts and carries.
 
+mod accept;
+mod body;
+mod query;
+
 use axum::http::{
     HeaderMap, HeaderName, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST},
+    header::{AUTHORIZATION, HOST},
 };
 
 use crate::{
@@ -10,8 +14,16 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Largest request body, in bytes.
-pub const BODY_LENGTH_MAX: usize = 16 * 1024;
+pub use accept::{Preference, check_accept};
+pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
+pub use query::{BadlyEncoded, check_no_query, query_parameters};
+
+/// Longest path with its query, in bytes.
+const URI_LENGTH_MAX: usize = 8 * 1024;
+/// Most headers of a request.
+const HEADERS_MAX: usize = 64;
+/// Longest names and values of all headers together, in bytes.
+const HEADERS_LENGTH_MAX: usize = 16 * 1024;
 /// The header under which a trace comes in (W3C Trace Context).
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const HEX: &[u8] = b"0123456789abcdef";
@@ -66,181 +78,44 @@ fn is_traceparent(value: &str) -> bool {
     }
 }
 
-/// Exactly one `Host`, at most one `Authorization`: two readers must not choose differently.
+/// The head has a bounded length, exactly one `Host`, and at most one `Authorization`: two readers
+/// must not choose differently.
 ///
 /// # Errors
-/// `invalid_header`.
+/// `uri_too_long`, `headers_too_large` or `invalid_header`.
 pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    check_lengths(headers, uri)?;
     let count = |name| headers.get_all(name).iter().count();
-    match count(HOST) {
-        // HTTP/1.1 in absolute form or HTTP/2 carry the host in the target.
-        0 if uri.host().is_none() => Err(Problem::invalid_header(
-            "Host",
-            "The Host header is missing.",
-        )),
-        0 | 1 if count(AUTHORIZATION) > 1 => Err(Problem::invalid_header(
+    let (header, detail) = match (count(HOST), count(AUTHORIZATION)) {
+        (1, 0 | 1) => return Ok(()),
+        // Also when the target is an absolute address (RFC 9112, 3.2).
+        (0, _) => ("Host", "The Host header is missing."),
+        (1, _) => (
             "Authorization",
             "The Authorization header stands there more than once.",
-        )),
-        0 | 1 => Ok(()),
-        _ => Err(Problem::invalid_header(
-            "Host",
-            "The Host header stands there more than once.",
-        )),
+        ),
+        (_, _) => ("Host", "The Host header stands there more than once."),
+    };
+    Err(Problem::invalid_header(header, detail))
+}
+
+fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let uri_length = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if uri_length > URI_LENGTH_MAX {
+        let detail = format!("A path with its query has at most {URI_LENGTH_MAX} bytes.");
+        return Err(Problem::new(Code::UriTooLong, detail));
     }
-}
-
-/// No query parameters are known here.
-///
-/// # Errors
-/// `invalid_parameter` names the first one.
-pub fn check_no_query(uri: &Uri) -> Result<(), Problem> {
-    match query_parameters(uri).first() {
-        None => Ok(()),
-        Some((name, _)) => Err(unknown_parameter(name)),
-    }
-}
-
-/// The decoded query parameters, in order.
-pub fn query_parameters(uri: &Uri) -> Vec<(String, String)> {
-    url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
-        .into_owned()
-        .collect()
-}
-
-/// The problem of a parameter that is not known here.
-pub fn unknown_parameter(name: &str) -> Problem {
-    let shown: String = name.chars().take(64).collect();
-    Problem::invalid_parameter(
-        &shown,
-        "unknown_parameter",
-        "There is no such query parameter.",
-    )
-}
-
-/// Answers are JSON: something in `Accept` must allow that. A malformed header allows all.
-///
-/// # Errors
-/// `not_acceptable`.
-pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
-    let ranges: Vec<&str> = headers
-        .get_all(ACCEPT)
+    let lengths = headers
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|range| range.contains('/'))
-        .collect();
-    if ranges.is_empty() || ranges.iter().any(|range| allows_json(range)) {
-        return Ok(());
+        .map(|(name, value)| name.as_str().len() + value.len());
+    if headers.len() > HEADERS_MAX || lengths.sum::<usize>() > HEADERS_LENGTH_MAX {
+        let detail =
+            format!("A request has at most {HEADERS_MAX} headers of {HEADERS_LENGTH_MAX} bytes.");
+        return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
-    Err(Problem::new(
-        Code::NotAcceptable,
-        "Send Accept: application/json, or leave it out.",
-    ))
-}
-
-fn allows_json(range: &str) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
-    let is_refused = parts.any(|parameter| {
-        let weight = parameter
-            .strip_prefix("q=")
-            .or_else(|| parameter.strip_prefix("Q="));
-        weight
-            .and_then(|weight| weight.parse::<f32>().ok())
-            .is_some_and(|weight| weight <= 0.0)
-    });
-    let is_json = [
-        "*/*",
-        "application/*",
-        "application/json",
-        "application/problem+json",
-    ]
-    .contains(&media_type.as_str());
-    is_json && !is_refused
-}
-
-/// The media types of a body, and the header that names them to whoever sent another.
-struct AcceptedBody {
-    media_types: &'static [&'static str],
-    header: &'static str,
-}
-
-const JSON: AcceptedBody = AcceptedBody {
-    media_types: &["application/json"],
-    header: "accept-post",
-};
-/// RFC 7396; plain JSON is read in the same way.
-const MERGE_PATCH: AcceptedBody = AcceptedBody {
-    media_types: &["application/merge-patch+json", "application/json"],
-    header: "accept-patch",
-};
-
-/// The body must be plain JSON in UTF-8, and not announced as too large.
-///
-/// # Errors
-/// `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
-pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
-    JSON.check(headers)
-}
-
-/// As [`check_json_body`]; the media type of a merge patch is taken too.
-///
-/// # Errors
-/// As [`check_json_body`].
-pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
-    MERGE_PATCH.check(headers)
-}
-
-impl AcceptedBody {
-    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        if !single(headers, &CONTENT_TYPE).is_some_and(|given| self.accepts(given)) {
-            let detail = format!("Send Content-Type: {}.", self.media_types[0]);
-            return Err(Problem::new(Code::UnsupportedMediaType, detail)
-                .with_header(self.header, self.media_types.join(", ")));
-        }
-        let is_plain = headers
-            .get_all(CONTENT_ENCODING)
-            .iter()
-            .all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"));
-        if !is_plain {
-            let detail = "Send the body without Content-Encoding.";
-            return Err(Problem::new(Code::UnsupportedContentEncoding, detail)
-                .with_header("accept-encoding", "identity"));
-        }
-        let announced =
-            single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > BODY_LENGTH_MAX as u64) {
-            return Err(content_too_large());
-        }
-        Ok(())
-    }
-
-    /// JSON is UTF-8, and no other parameter has a meaning.
-    fn accepts(&self, content_type: &str) -> bool {
-        let mut parts = content_type.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
-        let is_known = self
-            .media_types
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(media_type));
-        is_known
-            && parts
-                .filter(|parameter| !parameter.is_empty())
-                .all(|parameter| {
-                    let parameter = parameter.to_ascii_lowercase();
-                    matches!(parameter.as_str(), "charset=utf-8" | "charset=\"utf-8\"")
-                })
-    }
-}
-
-/// The problem of a body over [`BODY_LENGTH_MAX`].
-pub fn content_too_large() -> Problem {
-    Problem::new(
-        Code::ContentTooLarge,
-        format!("A body has at most {BODY_LENGTH_MAX} bytes."),
-    )
+    Ok(())
 }
 
 #[cfg(test)]
@@ -249,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
+    pub(super) fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
         let value = |text: &str| HeaderValue::from_str(text).unwrap();
         entries
             .iter()
@@ -281,69 +156,6 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_json_bodies_are_taken() {
-        let code = |entries: &[(HeaderName, &str)]| {
-            check_json_body(&headers(entries))
-                .err()
-                .map(|problem| problem.code)
-        };
-        for accepted in [
-            "application/json",
-            "Application/JSON; charset=UTF-8",
-            "application/json;",
-        ] {
-            assert_eq!(code(&[(CONTENT_TYPE, accepted)]), None, "{accepted}");
-        }
-        for refused in [
-            "text/plain",
-            "application/json; charset=latin1",
-            "application/problem+json",
-            "application/x-www-form-urlencoded",
-        ] {
-            let expected = Some(Code::UnsupportedMediaType);
-            assert_eq!(code(&[(CONTENT_TYPE, refused)]), expected, "{refused}");
-        }
-        assert_eq!(code(&[]), Some(Code::UnsupportedMediaType));
-        let json = (CONTENT_TYPE, "application/json");
-        let encoded = code(&[json.clone(), (CONTENT_ENCODING, "gzip")]);
-        assert_eq!(encoded, Some(Code::UnsupportedContentEncoding));
-        assert_eq!(code(&[json.clone(), (CONTENT_ENCODING, "identity")]), None);
-        assert_eq!(code(&[json.clone(), (CONTENT_LENGTH, "16384")]), None);
-        assert_eq!(
-            code(&[json, (CONTENT_LENGTH, "16385")]),
-            Some(Code::ContentTooLarge)
-        );
-    }
-
-    #[test]
-    fn a_merge_patch_may_be_named_so_but_only_where_it_is_one() {
-        let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
-        assert!(check_merge_patch_body(&patch).is_ok());
-        assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());
-        assert!(check_json_body(&patch).is_err());
-        let problem = check_merge_patch_body(&HeaderMap::new()).unwrap_err();
-        assert_eq!(problem.code, Code::UnsupportedMediaType);
-        let accepted = "application/merge-patch+json, application/json";
-        assert_eq!(problem.headers, [("accept-patch", accepted.to_owned())]);
-    }
-
-    #[test]
-    fn accept_must_allow_json() {
-        for (accept, is_acceptable) in [
-            ("*/*", true),
-            ("application/json", true),
-            ("text/html, application/*;q=0.1", true),
-            (";;;", true),
-            ("text/html", false),
-            ("application/json;q=0", false),
-        ] {
-            let result = check_accept(&headers(&[(ACCEPT, accept)]));
-            assert_eq!(result.is_ok(), is_acceptable, "{accept}");
-        }
-        assert!(check_accept(&HeaderMap::new()).is_ok());
-    }
-
-    #[test]
     fn a_doubled_authorization_is_refused_even_if_both_are_equal() {
         let mut doubled = headers(&[(HOST, "h"), (AUTHORIZATION, "Bearer a")]);
         let uri = Uri::from_static("/v1/links");
@@ -351,6 +163,36 @@ mod tests {
         doubled.append(AUTHORIZATION, HeaderValue::from_static("Bearer a"));
         assert!(check_framing(&doubled, &uri).is_err());
         assert!(check_framing(&headers(&[]), &uri).is_err());
-        assert!(check_framing(&headers(&[]), &Uri::from_static("http://h/")).is_ok());
+        assert!(check_framing(&headers(&[]), &Uri::from_static("http://h/")).is_err());
+    }
+
+    #[test]
+    fn a_head_has_its_bounds() {
+        let check = |headers: &HeaderMap, path: &str| {
+            let checked = check_framing(headers, &path.parse().unwrap());
+            checked.map_err(|problem| problem.code)
+        };
+        let path = |length: usize| format!("/{}", "x".repeat(length - 1));
+        let plain = headers(&[(HOST, "h")]);
+        assert_eq!(check(&plain, &path(8_192)), Ok(()));
+        assert_eq!(check(&plain, &path(8_193)), Err(Code::UriTooLong));
+
+        let mut many = plain.clone();
+        for number in 0..63 {
+            let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+            many.insert(name, HeaderValue::from_static(""));
+        }
+        assert_eq!(check(&many, "/"), Ok(()));
+        many.append("x-0", HeaderValue::from_static(""));
+        assert_eq!(check(&many, "/"), Err(Code::HeadersTooLarge));
+
+        let long = |length: usize| {
+            let value = "x".repeat(length - "hosth".len() - "x-long".len());
+            let mut headers = plain.clone();
+            headers.insert("x-long", value.parse().unwrap());
+            headers
+        };
+        assert_eq!(check(&long(16_384), "/"), Ok(()));
+        assert_eq!(check(&long(16_385), "/"), Err(Code::HeadersTooLarge));
     }
 }

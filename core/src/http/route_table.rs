@@ -45,8 +45,12 @@ const TABLE: [(&str, &[Method]); 11] = [
     (PROBLEM, READ),
 ];
 
-/// The value of `Allow` for the path of a request; `None` when there is nothing at that path.
+/// The value of `Allow` for the path of a request; `None` when there is nothing at that path. The
+/// path `*` stands for the service as a whole.
 pub fn allowed_methods(path: &str) -> Option<String> {
+    if path == "*" {
+        return Some("GET, HEAD, POST, PATCH, DELETE, OPTIONS".to_owned());
+    }
     let (_, methods) = TABLE.iter().find(|(pattern, _)| matches(pattern, path))?;
     let names = methods.iter().map(Method::as_str).chain(["OPTIONS"]);
     Some(names.collect::<Vec<_>>().join(", "))

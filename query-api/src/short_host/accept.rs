@@ -1,75 +1,18 @@
 //! Whether a caller of the short host would rather read JSON than HTML.
 
-use axum::http::{HeaderMap, header::ACCEPT};
+use axum::http::HeaderMap;
+use linkledger_core::http::request::Preference;
 
 /// Whether JSON is accepted with a higher weight than HTML, or with the same but by name, where
 /// HTML is only included in a wildcard.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
-    let json = preference(headers, "application/json");
-    json.max(preference(headers, "application/problem+json")) > preference(headers, "text/html")
-}
-
-/// Weight in thousandths, then exactness, of the range in `Accept` that decides on a media type.
-fn preference(headers: &HeaderMap, media_type: &str) -> (u16, Exactness) {
-    let ranges = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    ranges
-        .filter_map(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let exactness = Exactness::of(parts.next().unwrap_or_default(), media_type)?;
-            Some((exactness, parts.find_map(weight).unwrap_or(1_000)))
-        })
-        .max()
-        .filter(|(_, weight)| *weight > 0)
-        .map_or((0, Exactness::All), |(exactness, weight)| {
-            (weight, exactness)
-        })
-}
-
-/// How exactly a media range names a type; the most exact range decides (RFC 9110, 12.5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Exactness {
-    All,
-    Family,
-    Type,
-}
-
-impl Exactness {
-    fn of(range: &str, media_type: &str) -> Option<Self> {
-        let family = media_type.split('/').next().unwrap_or_default();
-        if range.eq_ignore_ascii_case(media_type) {
-            Some(Self::Type)
-        } else if range
-            .strip_suffix("/*")
-            .is_some_and(|of| of.eq_ignore_ascii_case(family))
-        {
-            Some(Self::Family)
-        } else {
-            (range == "*/*").then_some(Self::All)
-        }
-    }
-}
-
-/// The value of `q`, in thousandths; malformed ones weigh nothing.
-fn weight(parameter: &str) -> Option<u16> {
-    let value = parameter
-        .strip_prefix("q=")
-        .or_else(|| parameter.strip_prefix("Q="))?;
-    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
-    let digits = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    match whole {
-        "1" if fraction.bytes().all(|byte| byte == b'0') => Some(1_000),
-        "0" if digits => format!("{fraction:0<3}").parse().ok(),
-        _ => Some(0),
-    }
+    let of = |media_type| Preference::of(headers, media_type);
+    of("application/json").max(of("application/problem+json")) > of("text/html")
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header::ACCEPT};
 
     use super::*;
 

@@ -1,0 +1,161 @@
+//! `Accept`: which media types a caller takes, and which it prefers (RFC 9110, 12.5.1).
+
+use axum::http::{HeaderMap, header::ACCEPT};
+
+use crate::problem::{Code, Problem};
+
+const ANSWER_TYPES: [&str; 2] = ["application/json", "application/problem+json"];
+
+/// How much a caller wants a media type; a greater one is preferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Preference {
+    /// In thousandths; 0 is a refusal.
+    weight: u16,
+    exactness: Exactness,
+}
+
+/// How exactly a media range names a type; the most exact range decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Exactness {
+    All,
+    Family,
+    Type,
+}
+
+impl Preference {
+    const REFUSAL: Self = Self {
+        weight: 0,
+        exactness: Exactness::All,
+    };
+
+    /// What `Accept` says of a media type; the parameters of the ranges are not looked at.
+    pub fn of(headers: &HeaderMap, media_type: &str) -> Self {
+        ranges(headers)
+            .filter_map(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                let exactness = Exactness::of(parts.next().unwrap_or_default(), media_type)?;
+                Some((exactness, parts.find_map(weight).unwrap_or(1_000)))
+            })
+            .max()
+            .filter(|(_, weight)| *weight > 0)
+            .map_or(Self::REFUSAL, |(exactness, weight)| Self {
+                weight,
+                exactness,
+            })
+    }
+}
+
+/// Answers are JSON: something in `Accept` must allow that. A header without any media range
+/// allows all.
+///
+/// # Errors
+/// `not_acceptable`.
+pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_accepted = |media_type: &&str| Preference::of(headers, media_type) > Preference::REFUSAL;
+    if ranges(headers).next().is_none() || ANSWER_TYPES.iter().any(is_accepted) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Code::NotAcceptable,
+        "Send Accept: application/json, or leave it out.",
+    ))
+}
+
+/// The media ranges, of all headers together.
+fn ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|range| range.contains('/'))
+}
+
+impl Exactness {
+    fn of(range: &str, media_type: &str) -> Option<Self> {
+        let family = media_type.split('/').next().unwrap_or_default();
+        if range.eq_ignore_ascii_case(media_type) {
+            Some(Self::Type)
+        } else if range
+            .strip_suffix("/*")
+            .is_some_and(|of| of.eq_ignore_ascii_case(family))
+        {
+            Some(Self::Family)
+        } else {
+            (range == "*/*").then_some(Self::All)
+        }
+    }
+}
+
+/// The value of `q`, in thousandths; malformed ones weigh nothing.
+fn weight(parameter: &str) -> Option<u16> {
+    let value = parameter
+        .strip_prefix("q=")
+        .or_else(|| parameter.strip_prefix("Q="))?;
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
+    let digits = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    match whole {
+        "1" if fraction.bytes().all(|byte| byte == b'0') => Some(1_000),
+        "0" if digits => format!("{fraction:0<3}").parse().ok(),
+        _ => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::{super::tests::headers, *};
+
+    #[test]
+    fn accept_must_allow_json() {
+        for (accept, is_acceptable) in [
+            ("*/*", true),
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("application/problem+json", true),
+            ("text/html, application/*;q=0.1", true),
+            ("text/html;q=0.9,\tapplication/json ; q=0.001", true),
+            (";;;", true),
+            ("", true),
+            ("text/html", false),
+            ("application/json;q=0", false),
+            (
+                "application/json;q=0.000, application/problem+json; q=0",
+                false,
+            ),
+            ("application/*;q=0, */*", false),
+            ("application/xml, text/*", false),
+            ("application/jsonp", false),
+        ] {
+            let result = check_accept(&headers(&[(ACCEPT, accept)]));
+            assert_eq!(result.is_ok(), is_acceptable, "{accept}");
+        }
+        assert!(check_accept(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn several_headers_are_one_list() {
+        let mut several = headers(&[(ACCEPT, "text/html")]);
+        several.append(ACCEPT, HeaderValue::from_static("application/json;q=0.1"));
+        assert!(check_accept(&several).is_ok());
+    }
+
+    #[test]
+    fn the_most_exact_range_decides_and_then_the_weight() {
+        let preference =
+            |accept: &str, media_type| Preference::of(&headers(&[(ACCEPT, accept)]), media_type);
+        let (json, html) = ("application/json", "text/html");
+        let accept = "application/json;q=0.2, application/*;q=0.9, */*";
+        assert!(preference(accept, json) < preference(accept, html));
+        let accept = "application/json, */*";
+        assert!(preference(accept, json) > preference(accept, html));
+        let accept = "text/html;q=0.5, application/json;q=0.501";
+        assert!(preference(accept, json) > preference(accept, html));
+        assert_eq!(
+            preference("application/json;q=2", json),
+            Preference::REFUSAL
+        );
+    }
+}

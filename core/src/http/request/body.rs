@@ -1,0 +1,156 @@
+//! What the head of a request says of its body.
+
+use axum::http::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING},
+};
+
+use super::single;
+use crate::problem::{Code, Problem};
+
+/// Largest request body, in bytes.
+pub const BODY_LENGTH_MAX: usize = 16 * 1024;
+
+/// The media types of a body, and the header that names them to whoever sent another.
+struct AcceptedBody {
+    media_types: &'static [&'static str],
+    header: &'static str,
+}
+
+const JSON: AcceptedBody = AcceptedBody {
+    media_types: &["application/json"],
+    header: "accept-post",
+};
+/// RFC 7396; plain JSON is read in the same way.
+const MERGE_PATCH: AcceptedBody = AcceptedBody {
+    media_types: &["application/merge-patch+json", "application/json"],
+    header: "accept-patch",
+};
+
+/// The body must be plain JSON in UTF-8, and not announced as too large.
+///
+/// # Errors
+/// `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
+pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
+    JSON.check(headers)
+}
+
+/// As [`check_json_body`]; the media type of a merge patch is taken too.
+///
+/// # Errors
+/// As [`check_json_body`].
+pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
+    MERGE_PATCH.check(headers)
+}
+
+impl AcceptedBody {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        if !single(headers, &CONTENT_TYPE).is_some_and(|given| self.accepts(given)) {
+            let detail = format!("Send Content-Type: {}.", self.media_types[0]);
+            return Err(Problem::new(Code::UnsupportedMediaType, detail)
+                .with_header(self.header, self.media_types.join(", ")));
+        }
+        if !is_plain(headers) {
+            let detail = "Send the body as it is, without Content-Encoding.";
+            return Err(Problem::new(Code::UnsupportedContentEncoding, detail)
+                .with_header("accept-encoding", "identity"));
+        }
+        let announced =
+            single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > BODY_LENGTH_MAX as u64) {
+            return Err(content_too_large());
+        }
+        Ok(())
+    }
+
+    /// JSON is UTF-8, and no other parameter has a meaning.
+    fn accepts(&self, content_type: &str) -> bool {
+        let mut parts = content_type.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let is_known = self
+            .media_types
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(media_type));
+        is_known
+            && parts
+                .filter(|parameter| !parameter.is_empty())
+                .all(|parameter| {
+                    let parameter = parameter.to_ascii_lowercase();
+                    matches!(parameter.as_str(), "charset=utf-8" | "charset=\"utf-8\"")
+                })
+    }
+}
+
+/// Not compressed, neither as content nor on its way.
+fn is_plain(headers: &HeaderMap) -> bool {
+    let all = |name, plain: &[u8]| {
+        let mut values = headers.get_all(name).iter();
+        values.all(|value| value.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    all(CONTENT_ENCODING, b"identity") && all(TRANSFER_ENCODING, b"chunked")
+}
+
+/// The problem of a body over [`BODY_LENGTH_MAX`].
+pub fn content_too_large() -> Problem {
+    Problem::new(
+        Code::ContentTooLarge,
+        format!("A body has at most {BODY_LENGTH_MAX} bytes."),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderName;
+
+    use super::{super::tests::headers, *};
+
+    #[test]
+    fn only_plain_json_bodies_are_taken() {
+        let code = |entries: &[(HeaderName, &str)]| {
+            check_json_body(&headers(entries))
+                .err()
+                .map(|problem| problem.code)
+        };
+        for accepted in [
+            "application/json",
+            "Application/JSON; charset=UTF-8",
+            "application/json;",
+        ] {
+            assert_eq!(code(&[(CONTENT_TYPE, accepted)]), None, "{accepted}");
+        }
+        for refused in [
+            "text/plain",
+            "application/json; charset=latin1",
+            "application/problem+json",
+            "application/x-www-form-urlencoded",
+        ] {
+            let expected = Some(Code::UnsupportedMediaType);
+            assert_eq!(code(&[(CONTENT_TYPE, refused)]), expected, "{refused}");
+        }
+        assert_eq!(code(&[]), Some(Code::UnsupportedMediaType));
+        let json = (CONTENT_TYPE, "application/json");
+        let encoded = code(&[json.clone(), (CONTENT_ENCODING, "gzip")]);
+        assert_eq!(encoded, Some(Code::UnsupportedContentEncoding));
+        let on_its_way = code(&[json.clone(), (TRANSFER_ENCODING, "gzip, chunked")]);
+        assert_eq!(on_its_way, Some(Code::UnsupportedContentEncoding));
+        assert_eq!(code(&[json.clone(), (TRANSFER_ENCODING, "chunked")]), None);
+        assert_eq!(code(&[json.clone(), (CONTENT_ENCODING, "identity")]), None);
+        assert_eq!(code(&[json.clone(), (CONTENT_LENGTH, "16384")]), None);
+        assert_eq!(
+            code(&[json, (CONTENT_LENGTH, "16385")]),
+            Some(Code::ContentTooLarge)
+        );
+    }
+
+    #[test]
+    fn a_merge_patch_may_be_named_so_but_only_where_it_is_one() {
+        let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
+        assert!(check_merge_patch_body(&patch).is_ok());
+        assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());
+        assert!(check_json_body(&patch).is_err());
+        let problem = check_merge_patch_body(&HeaderMap::new()).unwrap_err();
+        assert_eq!(problem.code, Code::UnsupportedMediaType);
+        let accepted = "application/merge-patch+json, application/json";
+        assert_eq!(problem.headers, [("accept-patch", accepted.to_owned())]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Query parameters, decoded strictly: what can't be decoded is refused, not repaired.
+
+use axum::http::Uri;
+
+use crate::problem::Problem;
+
+/// No query parameters are known here.
+///
+/// # Errors
+/// `invalid_parameter` names the first one.
+pub fn check_no_query(uri: &Uri) -> Result<(), Problem> {
+    let problem = match query_parameters(uri).next() {
+        None => return Ok(()),
+        Some(Ok((name, _))) => Problem::invalid_parameter(
+            &shown(&name),
+            "unknown_parameter",
+            "There is no such query parameter.",
+        ),
+        Some(Err(BadlyEncoded { name })) => {
+            Problem::invalid_parameter(&name, BadlyEncoded::CODE, BadlyEncoded::DETAIL)
+        }
+    };
+    Err(problem)
+}
+
+/// A parameter that is not UTF-8 in percent-encoding, or contains U+0000, which nothing can be
+/// found by.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadlyEncoded {
+    /// The start of its name, as it was sent.
+    pub name: String,
+}
+
+impl BadlyEncoded {
+    /// Its code among the `errors` of `invalid_parameter`.
+    pub const CODE: &str = "invalid_encoding";
+    /// What to do about it, for a person.
+    pub const DETAIL: &str = "Percent-encode the parameter as UTF-8, without U+0000.";
+}
+
+/// The decoded query parameters, in order.
+pub fn query_parameters(uri: &Uri) -> impl Iterator<Item = Result<(String, String), BadlyEncoded>> {
+    uri.query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|parameter| !parameter.is_empty())
+        .map(|parameter| {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let decoded = decode(name).zip(decode(value));
+            decoded.ok_or_else(|| BadlyEncoded { name: shown(name) })
+        })
+}
+
+/// As much of a name as its sender needs to find it.
+fn shown(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+fn decode(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => hex_digit(rest.next()?)? << 4 | hex_digit(rest.next()?)?,
+            plain => plain,
+        });
+    }
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    let digit = char::from(byte).to_digit(16)?;
+    u8::try_from(digit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Code;
+
+    fn parse(query: &str) -> Result<Vec<(String, String)>, BadlyEncoded> {
+        query_parameters(&format!("/v1/links?{query}").parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn parameters_are_decoded_in_order() {
+        let parameters = parse("a=1&b=x%20y+z&&c&=d&%C3%A4=%2B%3d&e=f=g").unwrap();
+        let expected = [
+            ("a", "1"),
+            ("b", "x y z"),
+            ("c", ""),
+            ("", "d"),
+            ("\u{e4}", "+="),
+            ("e", "f=g"),
+        ];
+        assert_eq!(
+            parameters,
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+    }
+
+    #[test]
+    fn where_none_is_known_the_first_is_named() {
+        let check = |uri: &'static str| {
+            let problem = check_no_query(&Uri::from_static(uri)).err()?;
+            assert_eq!(problem.code, Code::InvalidParameter);
+            let error = &problem.members["errors"][0];
+            Some(format!("{} {}", error["code"], error["parameter"]))
+        };
+        assert_eq!(check("/"), None);
+        assert_eq!(check("/?&"), None);
+        let unknown = Some("\"unknown_parameter\" \"\u{e4}\"".to_owned());
+        assert_eq!(check("/?%C3%A4=1&b"), unknown);
+        let bad = Some(r#""invalid_encoding" "%""#.to_owned());
+        assert_eq!(check("/?%=1&b"), bad);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_refused() {
+        for query in [
+            "limit=%",
+            "limit=%5",
+            "limit=%zz",
+            "limit=%+5",
+            "limit=%ff",
+            "limit=%C3",
+            "limit=%ED%A0%80",
+            "limit=a%00b",
+            "limi%ff=5",
+        ] {
+            let name = query.split('=').next().unwrap().to_owned();
+            assert_eq!(parse(query), Err(BadlyEncoded { name }), "{query}");
+        }
+    }
+}
