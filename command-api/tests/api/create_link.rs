@@ -217,7 +217,12 @@ async fn unknown_paths_and_methods_have_the_form_of_problems() {
         ("POST", "/nothing", 404, ""),
         ("PUT", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
         ("DELETE", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
-        ("POST", "/v1/links/lnk_1", 405, "GET, HEAD, OPTIONS"),
+        (
+            "POST",
+            "/v1/links/lnk_1",
+            405,
+            "GET, HEAD, PATCH, DELETE, OPTIONS",
+        ),
     ] {
         let request = Request::builder()
             .method(method)

@@ -28,7 +28,9 @@ pub const PROBLEM: &str = "/docs/problems/{code}";
 const READ: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Each path with the methods that clients may use on it.
-const TABLE: [(&str, &[Method]); 11] = [
+const TABLE: &[(&str, &[Method])] = &[
+    // The service as a whole.
+    ("*", &[]),
     (LINKS, &[Method::GET, Method::HEAD, Method::POST]),
     (
         LINK,
@@ -45,12 +47,8 @@ const TABLE: [(&str, &[Method]); 11] = [
     (PROBLEM, READ),
 ];
 
-/// The value of `Allow` for the path of a request; `None` when there is nothing at that path. The
-/// path `*` stands for the service as a whole.
+/// The value of `Allow` for the path of a request; `None` when there is nothing at that path.
 pub fn allowed_methods(path: &str) -> Option<String> {
-    if path == "*" {
-        return Some("GET, HEAD, POST, PATCH, DELETE, OPTIONS".to_owned());
-    }
     let (_, methods) = TABLE.iter().find(|(pattern, _)| matches(pattern, path))?;
     let names = methods.iter().map(Method::as_str).chain(["OPTIONS"]);
     Some(names.collect::<Vec<_>>().join(", "))
@@ -80,6 +78,7 @@ mod tests {
             allowed_methods("/v1/links").as_deref(),
             Some("GET, HEAD, POST, OPTIONS")
         );
+        assert_eq!(allowed_methods("*").as_deref(), Some("OPTIONS"));
         assert_eq!(
             allowed_methods("/v1/links/lnk_1").as_deref(),
             Some("GET, HEAD, PATCH, DELETE, OPTIONS")

@@ -90,8 +90,8 @@ async fn it_serves_three_sockets_until_the_shutdown() {
         for (address, bytes, status) in [
             (api, no_host, "HTTP/1.1 400 "),
             (short_host, no_host, "HTTP/1.1 400 "),
-            (api, options, "HTTP/1.1 404 "),
-            (short_host, options, "HTTP/1.1 404 "),
+            (api, options, "HTTP/1.1 204 "),
+            (short_host, options, "HTTP/1.1 204 "),
         ] {
             let answer = send_raw(address, bytes).await;
             assert!(answer.starts_with(status), "{bytes} {answer}");
