@@ -8,6 +8,7 @@ use crate::{
     event::{DecodeError, Event},
     id::{AccountId, EventId},
     json::Fingerprint,
+    link::LinkState,
     shard::{Position, Shard},
 };
 
@@ -26,12 +27,15 @@ pub struct Metadata {
     /// Which renderer wrote the answer to the command; a replay uses the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renderer: Option<u8>,
+    /// On each event of a link but the first: what the link is after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkState>,
 }
 
 /// The effect that a key stands for, and the body that came with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyMark {
-    /// `create:<uuid>` or `grant:<key>`; unique within an account.
+    /// `create:<uuid>`, `grant:<key>` or `adjust:<key>`; unique within an account.
     pub key: String,
     /// Of the request that had the effect.
     pub fingerprint: Fingerprint,

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::{
+    account::AccountEvent,
     credits::CreditsEvent,
     id::{AccountId, LinkId},
     link::LinkEvent,
@@ -16,6 +17,8 @@ use crate::{
 pub enum Event {
     /// In a link's stream.
     Link(LinkEvent),
+    /// In an account's stream.
+    Account(AccountEvent),
     /// In an account's stream.
     Credits(CreditsEvent),
 }
@@ -75,34 +78,47 @@ impl Event {
     pub const fn event_type(&self) -> &'static str {
         match self {
             Self::Link(LinkEvent::Created(_)) => "LinkCreated",
+            Self::Link(LinkEvent::DestinationChanged(_)) => "LinkDestinationChanged",
+            Self::Link(LinkEvent::Deleted(_)) => "LinkDeleted",
+            Self::Link(LinkEvent::Disabled(_)) => "LinkDisabled",
+            Self::Link(LinkEvent::Enabled(_)) => "LinkEnabled",
+            Self::Account(AccountEvent::Suspended(_)) => "AccountSuspended",
+            Self::Account(AccountEvent::Resumed(_)) => "AccountResumed",
             Self::Credits(CreditsEvent::Granted(_)) => "CreditsGranted",
+            Self::Credits(CreditsEvent::Adjusted(_)) => "CreditsAdjusted",
             Self::Credits(CreditsEvent::Charged(_)) => "CreditsCharged",
         }
     }
 
-    /// The version of the payload's schema that this release writes.
+    /// The version of the payload's schema that this release writes; all are in their first.
     pub const fn schema_version(&self) -> i16 {
         match self {
-            Self::Link(LinkEvent::Created(_))
-            | Self::Credits(CreditsEvent::Granted(_) | CreditsEvent::Charged(_)) => 1,
+            Self::Link(_) | Self::Account(_) | Self::Credits(_) => 1,
         }
     }
 
     /// The stream it belongs to.
     pub const fn subject(&self) -> Subject {
         match self {
-            Self::Link(LinkEvent::Created(created)) => Subject::Link(created.link_id),
-            Self::Credits(CreditsEvent::Granted(granted)) => Subject::Account(granted.account_id),
-            Self::Credits(CreditsEvent::Charged(charged)) => Subject::Account(charged.account_id),
+            Self::Link(event) => Subject::Link(event.link_id()),
+            Self::Account(event) => Subject::Account(event.account_id()),
+            Self::Credits(event) => Subject::Account(event.account_id()),
         }
     }
 
     /// The payload as JSON text; stored and sent as these bytes.
     pub fn to_payload(&self) -> String {
         match self {
-            Self::Link(LinkEvent::Created(created)) => serde_json::to_string(created),
-            Self::Credits(CreditsEvent::Granted(granted)) => serde_json::to_string(granted),
-            Self::Credits(CreditsEvent::Charged(charged)) => serde_json::to_string(charged),
+            Self::Link(LinkEvent::Created(payload)) => serde_json::to_string(payload),
+            Self::Link(LinkEvent::DestinationChanged(payload)) => serde_json::to_string(payload),
+            Self::Link(LinkEvent::Deleted(payload)) => serde_json::to_string(payload),
+            Self::Link(LinkEvent::Disabled(payload)) => serde_json::to_string(payload),
+            Self::Link(LinkEvent::Enabled(payload)) => serde_json::to_string(payload),
+            Self::Account(AccountEvent::Suspended(payload)) => serde_json::to_string(payload),
+            Self::Account(AccountEvent::Resumed(payload)) => serde_json::to_string(payload),
+            Self::Credits(CreditsEvent::Granted(payload)) => serde_json::to_string(payload),
+            Self::Credits(CreditsEvent::Adjusted(payload)) => serde_json::to_string(payload),
+            Self::Credits(CreditsEvent::Charged(payload)) => serde_json::to_string(payload),
         }
         .expect("payloads are plain structs with string keys")
     }
@@ -116,28 +132,38 @@ impl Event {
         schema_version: i16,
         payload: &str,
     ) -> Result<Self, DecodeError> {
-        fn read<T: DeserializeOwned>(event_type: &str, payload: &str) -> Result<T, DecodeError> {
-            serde_json::from_str(payload).map_err(|source| DecodeError::Payload {
-                event_type: event_type.to_owned(),
-                source,
-            })
-        }
+        let link = Self::Link;
+        let account = Self::Account;
+        let credits = Self::Credits;
         match (event_type, schema_version) {
-            ("LinkCreated", 1) => {
-                read(event_type, payload).map(|it| Self::Link(LinkEvent::Created(it)))
+            ("LinkCreated", 1) => read(payload).map(LinkEvent::Created).map(link),
+            ("LinkDestinationChanged", 1) => {
+                read(payload).map(LinkEvent::DestinationChanged).map(link)
             }
-            ("CreditsGranted", 1) => {
-                read(event_type, payload).map(|it| Self::Credits(CreditsEvent::Granted(it)))
+            ("LinkDeleted", 1) => read(payload).map(LinkEvent::Deleted).map(link),
+            ("LinkDisabled", 1) => read(payload).map(LinkEvent::Disabled).map(link),
+            ("LinkEnabled", 1) => read(payload).map(LinkEvent::Enabled).map(link),
+            ("AccountSuspended", 1) => read(payload).map(AccountEvent::Suspended).map(account),
+            ("AccountResumed", 1) => read(payload).map(AccountEvent::Resumed).map(account),
+            ("CreditsGranted", 1) => read(payload).map(CreditsEvent::Granted).map(credits),
+            ("CreditsAdjusted", 1) => read(payload).map(CreditsEvent::Adjusted).map(credits),
+            ("CreditsCharged", 1) => read(payload).map(CreditsEvent::Charged).map(credits),
+            _ => {
+                return Err(DecodeError::Unknown {
+                    event_type: event_type.to_owned(),
+                    schema_version,
+                });
             }
-            ("CreditsCharged", 1) => {
-                read(event_type, payload).map(|it| Self::Credits(CreditsEvent::Charged(it)))
-            }
-            _ => Err(DecodeError::Unknown {
-                event_type: event_type.to_owned(),
-                schema_version,
-            }),
         }
+        .map_err(|source| DecodeError::Payload {
+            event_type: event_type.to_owned(),
+            source,
+        })
     }
+}
+
+fn read<T: DeserializeOwned>(payload: &str) -> serde_json::Result<T> {
+    serde_json::from_str(payload)
 }
 
 #[cfg(test)]
@@ -145,16 +171,51 @@ mod tests {
     use super::*;
 
     /// One file for each version of each event ever written.
-    const GOLDEN: [(&str, i16, &str); 3] = [
+    const GOLDEN: [(&str, i16, &str); 10] = [
         (
             "LinkCreated",
             1,
             include_str!("../tests/events/LinkCreated.v1.json"),
         ),
         (
+            "LinkDestinationChanged",
+            1,
+            include_str!("../tests/events/LinkDestinationChanged.v1.json"),
+        ),
+        (
+            "LinkDeleted",
+            1,
+            include_str!("../tests/events/LinkDeleted.v1.json"),
+        ),
+        (
+            "LinkDisabled",
+            1,
+            include_str!("../tests/events/LinkDisabled.v1.json"),
+        ),
+        (
+            "LinkEnabled",
+            1,
+            include_str!("../tests/events/LinkEnabled.v1.json"),
+        ),
+        (
+            "AccountSuspended",
+            1,
+            include_str!("../tests/events/AccountSuspended.v1.json"),
+        ),
+        (
+            "AccountResumed",
+            1,
+            include_str!("../tests/events/AccountResumed.v1.json"),
+        ),
+        (
             "CreditsGranted",
             1,
             include_str!("../tests/events/CreditsGranted.v1.json"),
+        ),
+        (
+            "CreditsAdjusted",
+            1,
+            include_str!("../tests/events/CreditsAdjusted.v1.json"),
         ),
         (
             "CreditsCharged",

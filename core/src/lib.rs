@@ -7,7 +7,8 @@
 //!   ([`batch::KeyedCreate`], [`credits::GrantCredits`]).
 //! - **event**: a fact, past tense ([`event::Event`]); **envelope**: the event and its metadata
 //!   ([`envelope::NewEvent`] before the append, [`envelope::RecordedEvent`] after it).
-//! - **aggregate**: the boundary of consistency ([`link::Link`], [`credits::Credits`]); it
+//! - **aggregate**: the boundary of consistency ([`link::Link`], [`credits::Credits`],
+//!   [`account::AccountStatus`]); it
 //!   *decides* (command to events) and *applies* (state from events).
 //! - **stream**: all events of one aggregate; **version**: place of an event in its stream.
 //! - **shard**: one of the logs that together are *the* log, and one partition of the topic
@@ -23,6 +24,7 @@
 
 #![warn(missing_docs)]
 
+pub mod account;
 pub mod api_key;
 pub mod batch;
 pub mod clock;

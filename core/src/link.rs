@@ -4,28 +4,14 @@ pub mod command;
 pub mod destination;
 pub mod event;
 pub mod slug;
+pub mod state;
 
-pub use command::{CreateLink, CreateLinkError};
+pub use command::{
+    ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
+};
 pub use destination::{Destination, OwnHosts};
-pub use event::{LinkCreated, LinkEvent};
+pub use event::{
+    LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
+};
 pub use slug::Slug;
-
-/// A link, folded from its stream.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Link {
-    /// No event yet.
-    #[default]
-    Absent,
-    /// It can be followed, as it was created.
-    Active(LinkCreated),
-}
-
-impl Link {
-    /// The state after one more event. Total: an event is a fact and is never refused.
-    #[must_use]
-    pub fn apply(self, event: &LinkEvent) -> Self {
-        match event {
-            LinkEvent::Created(created) => Self::Active(created.clone()),
-        }
-    }
-}
+pub use state::{ExistingLink, Link, LinkState};

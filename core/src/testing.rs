@@ -3,6 +3,8 @@
 //! A test binary has one Postgres server, each test a database of its own, cloned from one that
 //! is migrated once.
 
+mod append_events;
+
 use std::{
     collections::HashMap,
     future::Future,
@@ -36,6 +38,8 @@ use crate::{
     postgres_server::temporary::TemporaryPostgres,
     shard::{SHARD_COUNT, Shard},
 };
+
+pub use self::append_events::append_events;
 
 /// How long a condition may take to come true before a test fails.
 const DEADLINE: Duration = Duration::from_secs(30);

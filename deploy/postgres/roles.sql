@@ -53,14 +53,19 @@ GRANT SELECT ON event_store.relay_cursors TO linkledger_command_api;
 GRANT UPDATE (position, owner, lease_epoch, lease_expires_at) ON event_store.relay_cursors
     TO linkledger_command_api;
 
--- projector reads the log and writes the read tables. It deletes nothing, and which generation is
--- read is not its to say.
+-- projector reads the log and writes the read tables. It deletes what the log has ended: links,
+-- suspensions, changes that no cache waits for. Which generation is read is not its to say.
 GRANT SELECT ON event_store.events TO linkledger_projector;
 GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
 GRANT UPDATE (position) ON read_model.checkpoints TO linkledger_projector;
 GRANT SELECT, INSERT, UPDATE ON
     read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
     TO linkledger_projector;
+GRANT DELETE ON read_model.links TO linkledger_projector;
+GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
+    TO linkledger_projector;
+GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
+GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
 
 -- query-api reads; of the event store only what tells a miss from a 404, and who calls. It writes
 -- one thing: when a key was used.

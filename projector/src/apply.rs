@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use crate::{
     checkpoint::{self, Advance},
     progress::Progress,
-    projections::{DecodedEvent, Projection, Rows},
+    projections::{DecodedEvent, Projection, Rows, redirects::FoldedSlugs},
 };
 
 /// Events of one shard that follow each other and the progress they start from.
@@ -70,8 +70,12 @@ pub async fn apply(pool: &PgPool, runs: &[Run]) -> sqlx::Result<Outcome> {
         .iter()
         .flat_map(|run| run.progress.advances(run.end()))
         .collect();
+    let redirect_news = runs
+        .iter()
+        .flat_map(|run| run.news_for(Projection::Redirects));
+    let slugs = FoldedSlugs::read(pool, redirect_news).await?;
     // Collected before the transaction begins: no lock is held while this process computes.
-    let rows = rows_of(runs);
+    let rows = rows_of(runs, &slugs);
     let mut tx = pool.begin().await?;
     let lost = checkpoint::lock_in_tx(&mut tx, &advances).await?;
     if !lost.is_empty() {
@@ -90,8 +94,8 @@ pub async fn apply(pool: &PgPool, runs: &[Run]) -> sqlx::Result<Outcome> {
     Ok(Outcome::Applied)
 }
 
-fn rows_of(runs: &[Run]) -> Rows<'_> {
-    let mut rows = Rows::default();
+fn rows_of<'a>(runs: &'a [Run], slugs: &'a FoldedSlugs) -> Rows<'a> {
+    let mut rows = Rows::new(slugs);
     for run in runs {
         for projection in Projection::ALL {
             let generation = run.progress.checkpoint(projection).generation;

@@ -11,7 +11,11 @@ use std::fmt;
 use linkledger_core::{envelope::RecordedEvent, event::Event};
 use sqlx::PgConnection;
 
-use self::{credits::CreditRows, links::LinkRows, redirects::RedirectRows};
+use self::{
+    credits::CreditRows,
+    links::LinkRows,
+    redirects::{FoldedSlugs, RedirectRows},
+};
 
 /// A kept read model; it has its own checkpoint in each shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,20 +71,31 @@ pub struct DecodedEvent {
 }
 
 /// The rows that a batch of events leads to, in all read models.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rows<'a> {
+    slugs: &'a FoldedSlugs,
     credits: CreditRows,
     links: LinkRows<'a>,
     redirects: RedirectRows<'a>,
 }
 
 impl<'a> Rows<'a> {
+    /// No rows yet; `slugs` are those that the events lack.
+    pub fn new(slugs: &'a FoldedSlugs) -> Self {
+        Self {
+            slugs,
+            credits: CreditRows::default(),
+            links: LinkRows::default(),
+            redirects: RedirectRows::default(),
+        }
+    }
+
     /// Adds what one event means to one projection.
     pub fn project(&mut self, projection: Projection, generation: i32, event: &'a DecodedEvent) {
         match projection {
             Projection::Credits => self.credits.project(generation, event),
             Projection::Links => self.links.project(generation, event),
-            Projection::Redirects => self.redirects.project(generation, event),
+            Projection::Redirects => self.redirects.project(generation, event, self.slugs),
         }
     }
 

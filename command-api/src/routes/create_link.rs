@@ -136,7 +136,7 @@ async fn parse(
             actor: Some(caller.key_id.to_string()),
             request_id: Some(context.request_id.clone()),
             traceparent: Some(context.traceparent.clone()),
-            renderer: None,
+            ..Metadata::default()
         },
     })
 }

@@ -35,6 +35,10 @@ const INSERT_KEY: &str = "INSERT INTO event_store.api_keys
     FROM event_store.accounts";
 const INSERT_LINK: &str = "INSERT INTO read_model.links
     VALUES (1, gen_random_uuid(), gen_random_uuid(), 'x', 'https://e.com/', 1, now())";
+const INSERT_STOPPED_ACCOUNT: &str =
+    "INSERT INTO read_model.stopped_accounts VALUES (1, gen_random_uuid())";
+const INSERT_REDIRECT_CHANGE: &str =
+    "INSERT INTO read_model.redirect_changes VALUES (1, 'x', NULL, now())";
 const INSERT_PROJECTION: &str = "INSERT INTO read_model.projections VALUES ('x', 1)";
 const INSERT_CHECKPOINT: &str =
     "INSERT INTO read_model.checkpoints VALUES ('links', 2, 0, 1, 0, 'live')";
@@ -77,7 +81,15 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (PROJECTOR, "UPDATE event_store.api_keys SET last_used_at = now()", DENIED),
     (PROJECTOR, INSERT_LINK, DONE),
     (PROJECTOR, "UPDATE read_model.links SET slug = slug", DONE),
-    (PROJECTOR, "DELETE FROM read_model.links", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.links", DONE),
+    (PROJECTOR, "TRUNCATE read_model.links", DENIED),
+    (PROJECTOR, INSERT_STOPPED_ACCOUNT, DONE),
+    (PROJECTOR, "DELETE FROM read_model.stopped_accounts", DONE),
+    (PROJECTOR, INSERT_REDIRECT_CHANGE, DONE),
+    (PROJECTOR, "UPDATE read_model.redirect_changes SET number = 2", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.redirect_changes", DONE),
+    (PROJECTOR, "UPDATE read_model.redirect_change_counter SET last_number = 1", DONE),
+    (PROJECTOR, "DELETE FROM read_model.redirect_change_counter", DENIED),
     (PROJECTOR, "DELETE FROM read_model.redirects", DENIED),
     (PROJECTOR, "DELETE FROM read_model.credit_balances", DENIED),
     (PROJECTOR, "DELETE FROM read_model.credit_entries", DENIED),
@@ -89,6 +101,8 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (PROJECTOR, INSERT_PROJECTION, DENIED),
     (PROJECTOR, "UPDATE read_model._sqlx_migrations SET success = true", DENIED),
     (QUERY_API, "SELECT FROM read_model.links", DONE),
+    (QUERY_API, "SELECT FROM read_model.stopped_accounts", DONE),
+    (QUERY_API, "SELECT FROM read_model.redirect_changes", DONE),
     (QUERY_API, INSERT_LINK, DENIED),
     (QUERY_API, "UPDATE read_model.links SET slug = slug", DENIED),
     (QUERY_API, "SELECT payload FROM event_store.events", DENIED),

@@ -1,6 +1,6 @@
 //! Requests to change the credits of an account, and the decision on them.
 
-use super::{ChargeReason, Credits, CreditsCharged, CreditsGranted};
+use super::{ChargeReason, Credits, CreditsAdjusted, CreditsCharged, CreditsGranted};
 use crate::id::{AccountId, LinkId};
 
 /// Add credits to an account.
@@ -9,6 +9,17 @@ pub struct GrantCredits {
     /// Whose credits.
     pub account_id: AccountId,
     /// How many; at least 1.
+    pub amount: i64,
+    /// Why, for the ledger.
+    pub reason: String,
+}
+
+/// Correct the balance of an account.
+#[derive(Debug, Clone)]
+pub struct AdjustCredits {
+    /// Whose credits.
+    pub account_id: AccountId,
+    /// How many to add, or to take if negative.
     pub amount: i64,
     /// Why, for the ledger.
     pub reason: String,
@@ -46,6 +57,20 @@ pub enum GrantError {
     BalanceTooLarge,
 }
 
+/// Why an adjustment is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AdjustError {
+    /// It would change nothing.
+    #[error("the amount must not be 0")]
+    AmountIsZero,
+    /// More is to be taken than there is.
+    #[error(transparent)]
+    Insufficient(InsufficientCredits),
+    /// The sum would leave the range of the type.
+    #[error("the balance would exceed {}", i64::MAX)]
+    BalanceTooLarge,
+}
+
 impl Credits {
     /// What a grant leads to.
     ///
@@ -65,6 +90,37 @@ impl Credits {
             .checked_add(amount)
             .ok_or(GrantError::BalanceTooLarge)?;
         Ok(CreditsGranted {
+            account_id,
+            amount,
+            balance_after,
+            reason,
+        })
+    }
+
+    /// What an adjustment leads to.
+    ///
+    /// # Errors
+    /// The rule of the domain that forbids it.
+    pub fn decide_adjust(&self, command: AdjustCredits) -> Result<CreditsAdjusted, AdjustError> {
+        let AdjustCredits {
+            account_id,
+            amount,
+            reason,
+        } = command;
+        if amount == 0 {
+            return Err(AdjustError::AmountIsZero);
+        }
+        let balance_after = self
+            .balance
+            .checked_add(amount)
+            .ok_or(AdjustError::BalanceTooLarge)?;
+        if balance_after < 0 {
+            return Err(AdjustError::Insufficient(InsufficientCredits {
+                balance: self.balance,
+                required: amount.saturating_neg(),
+            }));
+        }
+        Ok(CreditsAdjusted {
             account_id,
             amount,
             balance_after,
@@ -119,6 +175,16 @@ mod tests {
             reason,
         };
         credits.decide_grant(command).map(CreditsEvent::Granted)
+    }
+
+    fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, AdjustError> {
+        let reason = "billed twice".to_owned();
+        let command = AdjustCredits {
+            account_id: ACCOUNT,
+            amount,
+            reason,
+        };
+        credits.decide_adjust(command).map(CreditsEvent::Adjusted)
     }
 
     fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
@@ -189,24 +255,69 @@ mod tests {
         assert_eq!(grant(given(1), i64::MAX), Err(GrantError::BalanceTooLarge));
     }
 
+    #[test]
+    fn given_a_balance_when_adjusted_then_it_rises_or_falls_down_to_zero() {
+        for (amount, balance) in [(3, 8), (-3, 2), (-5, 0)] {
+            let event = adjust(given(5), amount).unwrap();
+            assert_eq!(
+                given(5).apply(&event),
+                Credits {
+                    balance,
+                    version: 4
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn adjustments_of_nothing_below_zero_and_beyond_the_range_are_rejected() {
+        assert_eq!(adjust(given(5), 0), Err(AdjustError::AmountIsZero));
+        assert_eq!(
+            adjust(given(1), i64::MAX),
+            Err(AdjustError::BalanceTooLarge)
+        );
+        for (amount, required) in [(-6, 6), (i64::MIN, i64::MAX)] {
+            let expected = InsufficientCredits {
+                balance: 5,
+                required,
+            };
+            assert_eq!(
+                adjust(given(5), amount),
+                Err(AdjustError::Insufficient(expected))
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_of_the_stream_that_is_not_about_credits_leaves_the_balance() {
+        let expected = Credits {
+            balance: 5,
+            version: 4,
+        };
+        assert_eq!(given(5).pass(), expected);
+    }
+
     proptest! {
         #[test]
         fn no_sequence_of_commands_makes_the_balance_negative_or_loses_a_credit(
-            amounts in prop::collection::vec((any::<bool>(), 0_i64..100), 0..60)
+            commands in prop::collection::vec((0..3, 0_i64..100), 0..60)
         ) {
             let mut credits = Credits::default();
-            let (mut granted, mut charged, mut events) = (0, 0, 0);
-            for (is_grant, amount) in amounts {
-                let event =
-                    if is_grant { grant(credits, amount).ok() } else { charge(credits, amount).ok() };
+            let (mut sum, mut events) = (0, 0);
+            for (kind, amount) in commands {
+                let (event, change) = match kind {
+                    0 => (grant(credits, amount).ok(), amount),
+                    1 => (adjust(credits, 50 - amount).ok(), 50 - amount),
+                    _ => (charge(credits, amount).ok(), -amount),
+                };
                 if let Some(event) = event {
                     credits = credits.apply(&event);
                     events += 1;
-                    *(if is_grant { &mut granted } else { &mut charged }) += amount;
+                    sum += change;
                 }
                 prop_assert!(credits.balance >= 0);
             }
-            prop_assert_eq!(credits, Credits { balance: granted - charged, version: events });
+            prop_assert_eq!(credits, Credits { balance: sum, version: events });
         }
     }
 }

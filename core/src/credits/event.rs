@@ -9,6 +9,8 @@ use crate::id::{AccountId, LinkId};
 pub enum CreditsEvent {
     /// An operator added credits.
     Granted(CreditsGranted),
+    /// An operator corrected the balance.
+    Adjusted(CreditsAdjusted),
     /// A call cost credits.
     Charged(CreditsCharged),
 }
@@ -19,6 +21,19 @@ pub struct CreditsGranted {
     /// Whose credits.
     pub account_id: AccountId,
     /// How many were added; at least 1.
+    pub amount: i64,
+    /// The balance right after.
+    pub balance_after: i64,
+    /// Why, in the operator's words.
+    pub reason: String,
+}
+
+/// Payload of `CreditsAdjusted`, version 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreditsAdjusted {
+    /// Whose credits.
+    pub account_id: AccountId,
+    /// How many were added, or taken if negative; never 0.
     pub amount: i64,
     /// The balance right after.
     pub balance_after: i64,
@@ -47,4 +62,24 @@ pub struct CreditsCharged {
 pub enum ChargeReason {
     /// A link was created.
     LinkCreated,
+}
+
+impl CreditsEvent {
+    /// Whose credits it concerns.
+    pub const fn account_id(&self) -> AccountId {
+        match self {
+            Self::Granted(event) => event.account_id,
+            Self::Adjusted(event) => event.account_id,
+            Self::Charged(event) => event.account_id,
+        }
+    }
+
+    /// The balance right after it.
+    pub const fn balance_after(&self) -> i64 {
+        match self {
+            Self::Granted(event) => event.balance_after,
+            Self::Adjusted(event) => event.balance_after,
+            Self::Charged(event) => event.balance_after,
+        }
+    }
 }

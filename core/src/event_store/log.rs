@@ -133,6 +133,41 @@ pub async fn link_extent(
     }))
 }
 
+/// What the streams of these links begin with; links that there are not are left out.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn link_beginnings(
+    pool: &PgPool,
+    links: &[(Shard, LinkId)],
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let shards: Vec<i16> = links.iter().map(|(shard, _)| shard.number()).collect();
+    let link_ids: Vec<Uuid> = links.iter().map(|(_, link_id)| link_id.uuid()).collect();
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.recorded_at AS "recorded_at!"
+        FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
+        -- Not a plain join: planned while there are no events, it would read all beginnings.
+        CROSS JOIN LATERAL (
+            SELECT * FROM event_store.events
+            WHERE shard = link.shard AND stream_id = link.link_id
+            ORDER BY version
+            LIMIT 1
+        ) AS e
+        "#,
+        &shards,
+        &link_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
 struct EventRow {
     shard: i16,
     position: i64,

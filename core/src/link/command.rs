@@ -1,6 +1,9 @@
-//! Requests to change a link, and the decision on them.
+//! Requests to change a link, and the decisions on them.
 
-use super::{Destination, Link, LinkCreated, Slug};
+use super::{
+    Destination, ExistingLink, Link, LinkCreated, LinkDeleted, LinkDestinationChanged,
+    LinkDisabled, LinkEnabled, Slug,
+};
 use crate::id::{AccountId, LinkId};
 
 /// Create a link under a slug.
@@ -31,6 +34,51 @@ pub enum CreateLinkError {
     AlreadyExists,
 }
 
+/// Let a link point elsewhere.
+#[derive(Debug, Clone)]
+pub struct ChangeDestination {
+    /// Where it shall point to; `None` leaves it as it is.
+    pub destination: Option<Destination>,
+    /// The version that the change was made for.
+    pub expected_version: ExpectedVersion,
+}
+
+/// Which version of a link a change was made for: `If-Match` (RFC 9110, 13.1.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// Whatever it is.
+    Any,
+    /// One of these; none at all when what was sent names no version.
+    OneOf(Vec<i64>),
+}
+
+/// Why a change of a link is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeLinkError {
+    /// There is no such link, or none any more.
+    #[error("there is no such link")]
+    NotFound,
+    /// Somebody else has changed it.
+    #[error("the link has version {actual}")]
+    VersionConflict {
+        /// The version that it has.
+        actual: i64,
+    },
+}
+
+impl ExpectedVersion {
+    fn check(&self, link: &ExistingLink) -> Result<(), ChangeLinkError> {
+        match self {
+            Self::OneOf(versions) if !versions.contains(&link.version) => {
+                Err(ChangeLinkError::VersionConflict {
+                    actual: link.version,
+                })
+            }
+            Self::Any | Self::OneOf(_) => Ok(()),
+        }
+    }
+}
+
 impl Link {
     /// What a creation leads to.
     ///
@@ -38,7 +86,7 @@ impl Link {
     /// The rule of the domain that forbids it.
     pub fn decide_create(&self, command: CreateLink) -> Result<LinkCreated, CreateLinkError> {
         match self {
-            Self::Active(_) => Err(CreateLinkError::AlreadyExists),
+            Self::Existing(_) => Err(CreateLinkError::AlreadyExists),
             Self::Absent if !command.slug_is_free => Err(CreateLinkError::SlugTaken),
             Self::Absent => Ok(LinkCreated {
                 link_id: command.link_id,
@@ -51,48 +99,82 @@ impl Link {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
+/// `Ok(None)`: it is so already, and nothing happens.
+impl ExistingLink {
+    /// What a change of the destination leads to.
+    ///
+    /// # Errors
+    /// When the link is deleted, or has another version than expected.
+    pub fn decide_change_destination(
+        &self,
+        command: &ChangeDestination,
+    ) -> Result<Option<LinkDestinationChanged>, ChangeLinkError> {
+        self.require_not_deleted()?;
+        command.expected_version.check(self)?;
+        let current = &self.state.destination_url;
+        let changed = command.destination.as_ref().map(Destination::as_str);
+        Ok(changed
+            .filter(|destination| destination != current)
+            .map(|destination| LinkDestinationChanged {
+                link_id: self.created.link_id,
+                account_id: self.created.account_id,
+                destination_url: destination.to_owned(),
+                previous_destination_url: current.clone(),
+            }))
+    }
 
-    use super::*;
-    use crate::link::{LinkEvent, OwnHosts};
-
-    fn create(slug_is_free: bool) -> CreateLink {
-        CreateLink {
-            link_id: LinkId::from_uuid(Uuid::from_u128(1)),
-            account_id: AccountId::from_uuid(Uuid::from_u128(2)),
-            slug: Slug::parse("Spring").unwrap(),
-            slug_is_free,
-            short_url: "https://sho.rt/Spring".to_owned(),
-            destination: Destination::parse("https://example.com", &OwnHosts::default()).unwrap(),
+    /// What a deletion leads to. A deleted link stays deleted, whatever version is expected.
+    ///
+    /// # Errors
+    /// When the link has another version than expected.
+    pub fn decide_delete(
+        &self,
+        expected_version: &ExpectedVersion,
+    ) -> Result<Option<LinkDeleted>, ChangeLinkError> {
+        if self.state.deleted {
+            return Ok(None);
         }
+        expected_version.check(self)?;
+        Ok(Some(LinkDeleted {
+            link_id: self.created.link_id,
+            account_id: self.created.account_id,
+            slug: self.created.slug.clone(),
+        }))
     }
 
-    #[test]
-    fn given_nothing_when_created_with_a_free_slug_then_the_link_is_active() {
-        let created = Link::Absent.decide_create(create(true)).unwrap();
-        assert_eq!(created.slug, "Spring");
-        assert_eq!(created.destination_url, "https://example.com/");
-        let link = Link::Absent.apply(&LinkEvent::Created(created.clone()));
-        assert_eq!(link, Link::Active(created));
+    /// What an operator's word to take it out of service leads to.
+    ///
+    /// # Errors
+    /// When the link is deleted.
+    pub fn decide_disable(&self, reason: &str) -> Result<Option<LinkDisabled>, ChangeLinkError> {
+        self.require_not_deleted()?;
+        Ok((!self.state.disabled).then(|| LinkDisabled {
+            link_id: self.created.link_id,
+            account_id: self.created.account_id,
+            reason: reason.to_owned(),
+        }))
     }
 
-    #[test]
-    fn given_nothing_when_created_with_a_taken_slug_then_it_is_rejected() {
-        assert_eq!(
-            Link::Absent.decide_create(create(false)),
-            Err(CreateLinkError::SlugTaken)
-        );
+    /// What an operator's word to put it back into service leads to.
+    ///
+    /// # Errors
+    /// When the link is deleted.
+    pub fn decide_enable(&self, reason: &str) -> Result<Option<LinkEnabled>, ChangeLinkError> {
+        self.require_not_deleted()?;
+        Ok(self.state.disabled.then(|| LinkEnabled {
+            link_id: self.created.link_id,
+            account_id: self.created.account_id,
+            reason: reason.to_owned(),
+        }))
     }
 
-    #[test]
-    fn given_a_link_when_created_again_then_it_is_rejected() {
-        let created = Link::Absent.decide_create(create(true)).unwrap();
-        let link = Link::Absent.apply(&LinkEvent::Created(created));
-        assert_eq!(
-            link.decide_create(create(true)),
-            Err(CreateLinkError::AlreadyExists)
-        );
+    fn require_not_deleted(&self) -> Result<(), ChangeLinkError> {
+        if self.state.deleted {
+            return Err(ChangeLinkError::NotFound);
+        }
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

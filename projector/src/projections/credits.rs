@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{credits::CreditsEvent, event::Event, id::AccountId, link::LinkEvent};
+use linkledger_core::{
+    account::AccountEvent, credits::CreditsEvent, event::Event, id::AccountId, link::LinkEvent,
+};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -49,6 +51,10 @@ impl CreditRows {
                 granted.account_id,
                 entry("grant", granted.amount, granted.balance_after, None),
             ),
+            Event::Credits(CreditsEvent::Adjusted(adjusted)) => (
+                adjusted.account_id,
+                entry("adjustment", adjusted.amount, adjusted.balance_after, None),
+            ),
             Event::Credits(CreditsEvent::Charged(charged)) => {
                 let link_id = Some(charged.link_id.uuid());
                 (
@@ -56,8 +62,16 @@ impl CreditRows {
                     entry("charge", -charged.amount, charged.balance_after, link_id),
                 )
             }
-            // What a link costs is an event of its own.
-            Event::Link(LinkEvent::Created(_)) => return,
+            // What a link costs is an event of its own. Those of the account's status take a
+            // version of its stream, which the ledger then leaves out.
+            Event::Link(
+                LinkEvent::Created(_)
+                | LinkEvent::DestinationChanged(_)
+                | LinkEvent::Deleted(_)
+                | LinkEvent::Disabled(_)
+                | LinkEvent::Enabled(_),
+            )
+            | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => return,
         };
         self.insert(generation, account_id, event.recorded.version, entry);
     }

@@ -5,6 +5,8 @@
 
 mod catch_up;
 mod delivery;
+mod effects;
+mod events;
 mod outage;
 mod poison;
 mod restart;

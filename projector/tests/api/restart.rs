@@ -77,6 +77,7 @@ async fn what_a_crash_of_postgres_took_back_is_applied_again() {
     for statement in [
         "DELETE FROM read_model.links",
         "DELETE FROM read_model.redirects",
+        "DELETE FROM read_model.stopped_accounts",
         "DELETE FROM read_model.credit_balances",
         "DELETE FROM read_model.credit_entries",
         "UPDATE read_model.checkpoints SET position = 0",

@@ -5,17 +5,17 @@ use std::time::Duration;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::{PublishedEvent, TOPIC},
-    credits::{CreditsEvent, GrantCredits},
-    envelope::{Metadata, NewEvent},
+    credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::{
-        self, SessionKind, accounts, append,
+        self, SessionKind, accounts,
         log::{self, ReadFrom},
     },
-    id::{AccountId, EventId},
+    id::AccountId,
     lifecycle::Tasks,
+    link::LinkCreated,
     shard::Shard,
-    testing::{TestBroker, TestDatabase, append_links, eventually},
+    testing::{TestBroker, TestDatabase, append_events, append_links, eventually},
 };
 use linkledger_projector::{Config, consumer::GroupProtocol, engine::Engine, start};
 use rdkafka::{
@@ -60,40 +60,35 @@ impl Stage {
     }
 
     /// Appends the creation of links whose slugs start with `name`.
-    pub(crate) async fn append_links(&self, account_id: AccountId, name: &str, links: usize) {
+    pub(crate) async fn append_links(
+        &self,
+        account_id: AccountId,
+        name: &str,
+        links: usize,
+    ) -> Vec<LinkCreated> {
         let slugs: Vec<String> = (0..links).map(|index| format!("{name}-{index}X")).collect();
         let links: Vec<_> = slugs
             .iter()
             .map(|slug| (slug.as_str(), "https://example.com/"))
             .collect();
-        append_links(self.database.pool(), account_id, &links).await;
+        let settled = append_links(self.database.pool(), account_id, &links).await;
+        settled.into_iter().map(|it| it.link).collect()
+    }
+
+    /// Appends any events of the account.
+    pub(crate) async fn append(&self, account_id: AccountId, events: &[Event]) {
+        append_events(self.database.pool(), account_id, events).await;
     }
 
     async fn grant(&self, account_id: AccountId) {
-        let mut tx = self.database.pool().begin().await.unwrap();
-        let mut credits = accounts::lock_in_tx(&mut tx, &[account_id]).await.unwrap();
-        let grant = GrantCredits {
+        let granted = CreditsGranted {
             account_id,
             amount: 1_000_000,
+            balance_after: 1_000_000,
             reason: "test".to_owned(),
         };
-        let granted = CreditsEvent::Granted(credits[&account_id].decide_grant(grant).unwrap());
-        let after = credits[&account_id].apply(&granted);
-        let now = SystemClock.now();
-        let event = NewEvent {
-            event_id: EventId::from_uuid(new_uuid(now)),
-            account_id,
-            version: after.version,
-            recorded_at: now,
-            event: Event::Credits(granted),
-            metadata: Metadata::default(),
-            idempotency: None,
-        };
-        credits.insert(account_id, after);
-        append::append_in_tx(&mut tx, &[event], &credits)
-            .await
-            .unwrap();
-        tx.commit().await.unwrap();
+        let granted = Event::Credits(CreditsEvent::Granted(granted));
+        append_events(self.database.pool(), account_id, &[granted]).await;
     }
 
     /// The whole log, as it would be published.

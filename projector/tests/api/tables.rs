@@ -1,10 +1,10 @@
 //! The contents of all read tables: as they are, and as the log wants them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::{
-    cloud_event::PublishedEvent, credits::CreditsEvent, event::Event, link::LinkEvent,
-    shard::Position,
+    account::AccountEvent, cloud_event::PublishedEvent, credits::CreditsEvent,
+    envelope::RecordedEvent, event::Event, link::LinkEvent, shard::Position,
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -13,11 +13,15 @@ use uuid::Uuid;
 /// Slug, destination, version, creation.
 type LinkRow = (String, String, i64, OffsetDateTime);
 
+/// Link, account, destination, state.
+type RedirectRow = (Uuid, Uuid, String, String);
+
 /// Rows by their keys; generation 1 throughout.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     links: BTreeMap<(Uuid, Uuid), LinkRow>,
-    redirects: BTreeMap<String, (Uuid, Uuid, String)>,
+    redirects: BTreeMap<String, RedirectRow>,
+    stopped_accounts: BTreeSet<Uuid>,
     balances: BTreeMap<Uuid, (i64, i64)>,
     entries: BTreeMap<(Uuid, i64), Entry>,
     /// By projection and shard; those at 0 left out.
@@ -43,42 +47,68 @@ impl Tables {
                 let key = (projection.to_owned(), event.shard.number());
                 tables.checkpoints.insert(key, event.position);
             }
-            let account = event.account_id.uuid();
-            let (kind, amount, balance_after, link_id) = match event.decode().unwrap() {
-                Event::Link(LinkEvent::Created(created)) => {
-                    let (link, url) = (created.link_id.uuid(), created.destination_url);
-                    let folded = created.slug.to_lowercase();
-                    tables
-                        .redirects
-                        .insert(folded, (link, account, url.clone()));
-                    let row = (created.slug, url, event.version, event.recorded_at);
-                    tables.links.insert((account, link), row);
-                    continue;
+            match event.decode().unwrap() {
+                Event::Link(happened) => tables.apply_link(event, happened),
+                Event::Credits(happened) => tables.apply_credits(event, &happened),
+                Event::Account(AccountEvent::Suspended(it)) if it.stop_redirects => {
+                    tables.stopped_accounts.insert(it.account_id.uuid());
                 }
-                Event::Credits(CreditsEvent::Granted(it)) => {
-                    ("grant", it.amount, it.balance_after, None)
+                Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => {
+                    tables.stopped_accounts.remove(&event.account_id.uuid());
                 }
-                Event::Credits(CreditsEvent::Charged(it)) => (
-                    "charge",
-                    -it.amount,
-                    it.balance_after,
-                    Some(it.link_id.uuid()),
-                ),
-            };
-            tables
-                .balances
-                .insert(account, (balance_after, event.version));
-            let entry = Entry {
-                event_id: event.event_id.uuid(),
-                kind: kind.to_owned(),
-                amount,
-                balance_after,
-                link_id,
-                created_at: event.recorded_at,
-            };
-            tables.entries.insert((account, event.version), entry);
+            }
         }
         tables
+    }
+
+    fn apply_link(&mut self, recorded: &RecordedEvent, event: LinkEvent) {
+        let (link, account) = (recorded.stream_id, recorded.account_id.uuid());
+        if let LinkEvent::Created(created) = event {
+            let url = created.destination_url;
+            let redirect = (link, account, url.clone(), "active".to_owned());
+            self.redirects.insert(created.slug.to_lowercase(), redirect);
+            let row = (created.slug, url, recorded.version, recorded.recorded_at);
+            self.links.insert((account, link), row);
+            return;
+        }
+        let mut redirects = self.redirects.values_mut();
+        let redirect = redirects.find(|redirect| redirect.0 == link).unwrap();
+        let row = self.links.get_mut(&(account, link)).unwrap();
+        row.2 = recorded.version;
+        match event {
+            LinkEvent::Created(_) => {}
+            LinkEvent::DestinationChanged(changed) => {
+                row.1.clone_from(&changed.destination_url);
+                redirect.2 = changed.destination_url;
+            }
+            LinkEvent::Disabled(_) => "disabled".clone_into(&mut redirect.3),
+            LinkEvent::Enabled(_) => "active".clone_into(&mut redirect.3),
+            LinkEvent::Deleted(_) => {
+                "deleted".clone_into(&mut redirect.3);
+                self.links.remove(&(account, link));
+            }
+        }
+    }
+
+    fn apply_credits(&mut self, recorded: &RecordedEvent, event: &CreditsEvent) {
+        let account = recorded.account_id.uuid();
+        let balance_after = event.balance_after();
+        let (kind, amount, link_id) = match event {
+            CreditsEvent::Granted(it) => ("grant", it.amount, None),
+            CreditsEvent::Adjusted(it) => ("adjustment", it.amount, None),
+            CreditsEvent::Charged(it) => ("charge", -it.amount, Some(it.link_id.uuid())),
+        };
+        self.balances
+            .insert(account, (balance_after, recorded.version));
+        let entry = Entry {
+            event_id: recorded.event_id.uuid(),
+            kind: kind.to_owned(),
+            amount,
+            balance_after,
+            link_id,
+            created_at: recorded.recorded_at,
+        };
+        self.entries.insert((account, recorded.version), entry);
     }
 
     /// What is there.
@@ -86,6 +116,7 @@ impl Tables {
         Self {
             links: read_links(pool).await,
             redirects: read_redirects(pool).await,
+            stopped_accounts: read_stopped_accounts(pool).await,
             balances: read_balances(pool).await,
             entries: read_entries(pool).await,
             checkpoints: read_checkpoints(pool).await,
@@ -112,10 +143,10 @@ async fn read_links(pool: &PgPool) -> BTreeMap<(Uuid, Uuid), LinkRow> {
         .collect()
 }
 
-async fn read_redirects(pool: &PgPool) -> BTreeMap<String, (Uuid, Uuid, String)> {
+async fn read_redirects(pool: &PgPool) -> BTreeMap<String, RedirectRow> {
     let rows = sqlx::query!(
         "
-        SELECT slug_folded, link_id, account_id, destination_url
+        SELECT slug_folded, link_id, account_id, destination_url, state
         FROM read_model.redirects WHERE generation = 1
         "
     );
@@ -124,10 +155,17 @@ async fn read_redirects(pool: &PgPool) -> BTreeMap<String, (Uuid, Uuid, String)>
         .map(|it| {
             (
                 it.slug_folded,
-                (it.link_id, it.account_id, it.destination_url),
+                (it.link_id, it.account_id, it.destination_url, it.state),
             )
         })
         .collect()
+}
+
+async fn read_stopped_accounts(pool: &PgPool) -> BTreeSet<Uuid> {
+    let rows = sqlx::query_scalar!(
+        "SELECT account_id FROM read_model.stopped_accounts WHERE generation = 1"
+    );
+    rows.fetch_all(pool).await.unwrap().into_iter().collect()
 }
 
 async fn read_balances(pool: &PgPool) -> BTreeMap<Uuid, (i64, i64)> {

@@ -1,0 +1,111 @@
+//! Events in the log as if somebody had decided them.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    envelope::{Metadata, NewEvent},
+    event::Event,
+    event_store::{accounts, append},
+    id::{AccountId, EventId, LinkId},
+    link::{Link, LinkState},
+    shard::{Position, Shard},
+};
+
+/// Appends events of one account, each at the end of its stream, and returns their positions.
+///
+/// Of the account's row only balance and version follow.
+pub async fn append_events(
+    pool: &PgPool,
+    account_id: AccountId,
+    events: &[Event],
+) -> Vec<Position> {
+    let mut tx = pool.begin().await.expect("a transaction begins");
+    let mut accounts = accounts::lock_in_tx(&mut tx, &[account_id])
+        .await
+        .expect("it is locked");
+    let credits = accounts.get_mut(&account_id).expect("there is the account");
+    let mut links = HashMap::new();
+    let mut new_events = Vec::with_capacity(events.len());
+    for event in events {
+        let (version, link) = match event {
+            Event::Link(link_event) => {
+                let link = match links.entry(link_event.link_id()) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
+                    }
+                };
+                *link = std::mem::take(link).apply(link_event);
+                version_and_state(link)
+            }
+            Event::Account(_) => {
+                *credits = credits.pass();
+                (credits.version, None)
+            }
+            Event::Credits(credits_event) => {
+                *credits = credits.apply(credits_event);
+                (credits.version, None)
+            }
+        };
+        new_events.push(new_event(account_id, version, event, link));
+    }
+    let positions = append::append_in_tx(&mut tx, &new_events, &accounts)
+        .await
+        .expect("events are appended");
+    tx.commit().await.expect("it is committed");
+    positions
+}
+
+/// The state is told on each event of a link but the first.
+fn version_and_state(link: &Link) -> (i64, Option<LinkState>) {
+    match link {
+        Link::Absent => panic!("the first event of a link creates it"),
+        Link::Existing(link) => {
+            let state = (link.version > 1).then(|| link.state.clone());
+            (link.version, state)
+        }
+    }
+}
+
+fn new_event(
+    account_id: AccountId,
+    version: i64,
+    event: &Event,
+    link: Option<LinkState>,
+) -> NewEvent {
+    let now = SystemClock.now();
+    NewEvent {
+        event_id: EventId::from_uuid(new_uuid(now)),
+        account_id,
+        version,
+        recorded_at: now,
+        event: event.clone(),
+        metadata: Metadata {
+            link,
+            ..Metadata::default()
+        },
+        idempotency: None,
+    }
+}
+
+async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId) -> Link {
+    let rows: Vec<(String, i16, String)> = sqlx::query_as(
+        "SELECT type, schema_version, payload::text FROM event_store.events
+         WHERE shard = $1 AND stream_id = $2 ORDER BY version",
+    )
+    .bind(Shard::of(account_id).number())
+    .bind(link_id.uuid())
+    .fetch_all(tx)
+    .await
+    .expect("the stream is read");
+    let events = rows.iter().map(|(event_type, schema_version, payload)| {
+        Event::from_stored(event_type, *schema_version, payload).expect("it is one of ours")
+    });
+    events.fold(Link::Absent, |link, event| match event {
+        Event::Link(event) => link.apply(&event),
+        Event::Account(_) | Event::Credits(_) => panic!("a link's stream has events of links only"),
+    })
+}

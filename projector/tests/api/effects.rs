@@ -1,0 +1,185 @@
+//! What each kind of event makes of the rows, whether it comes alone or with others in a batch.
+
+use linkledger_core::link::LinkCreated;
+use linkledger_projector::engine::Engine;
+
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    stage::Stage,
+    tables::Tables,
+};
+
+const ELSEWHERE: &str = "https://elsewhere.example/";
+
+/// A link that is projected, and the engine that did it.
+async fn projected_link(stage: &Stage) -> (LinkCreated, Engine) {
+    let account_id = stage.account_with_links("other", 1).await;
+    let link = stage.append_links(account_id, "Link", 1).await.remove(0);
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    (link, engine)
+}
+
+/// Destination and version, unless the list omits it.
+async fn listed(stage: &Stage, link: &LinkCreated) -> Option<(String, i64)> {
+    sqlx::query_as("SELECT destination_url, version FROM read_model.links WHERE link_id = $1")
+        .bind(link.link_id.uuid())
+        .fetch_optional(stage.database.pool())
+        .await
+        .unwrap()
+}
+
+/// Destination and state on the short host.
+async fn followed(stage: &Stage) -> (String, String) {
+    sqlx::query_as(
+        "SELECT destination_url, state FROM read_model.redirects WHERE slug_folded = 'link-0x'",
+    )
+    .fetch_one(stage.database.pool())
+    .await
+    .unwrap()
+}
+
+async fn is_stopped(stage: &Stage, link: &LinkCreated) -> bool {
+    let rows = sqlx::query("SELECT FROM read_model.stopped_accounts WHERE account_id = $1")
+        .bind(link.account_id.uuid())
+        .fetch_all(stage.database.pool());
+    !rows.await.unwrap().is_empty()
+}
+
+#[tokio::test]
+async fn a_link_is_changed_disabled_enabled_and_deleted_in_both_tables() {
+    let stage = Stage::set().await;
+    let (link, mut engine) = projected_link(&stage).await;
+    let begun = "https://example.com/";
+    let steps = [
+        (None, Some((begun, 1)), (begun, "active")),
+        (Some(disabled(&link)), Some((begun, 2)), (begun, "disabled")),
+        (
+            Some(destination_changed(&link, ELSEWHERE)),
+            Some((ELSEWHERE, 3)),
+            (ELSEWHERE, "disabled"),
+        ),
+        (
+            Some(enabled(&link)),
+            Some((ELSEWHERE, 4)),
+            (ELSEWHERE, "active"),
+        ),
+        (Some(deleted(&link)), None, (ELSEWHERE, "deleted")),
+    ];
+    for (event, in_list, (url, state)) in steps {
+        if let Some(event) = event {
+            stage.append(link.account_id, &[event]).await;
+        }
+        let log = stage.log().await;
+        engine.cycle(log.clone()).await.unwrap();
+        let in_list = in_list.map(|(url, version)| (url.to_owned(), version));
+        assert_eq!(listed(&stage, &link).await, in_list);
+        assert_eq!(followed(&stage).await, (url.to_owned(), state.to_owned()));
+        assert_eq!(
+            Tables::read(stage.database.pool()).await,
+            Tables::of_log(&log)
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_a_link_in_one_batch_come_to_their_result() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("batch", 4).await;
+    let links = stage.append_links(account_id, "more", 4).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let later = stage.append_links(account_id, "later", 4).await;
+    for link in links.iter().chain(&later) {
+        stage
+            .append(
+                account_id,
+                &[
+                    destination_changed(link, "https://between.example/"),
+                    disabled(link),
+                    destination_changed(link, ELSEWHERE),
+                    enabled(link),
+                ],
+            )
+            .await;
+    }
+    for link in [&links[0], &later[0]] {
+        stage.append(account_id, &[deleted(link)]).await;
+    }
+    for link in [&links[1], &later[1]] {
+        stage.append(account_id, &[disabled(link)]).await;
+    }
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
+async fn an_account_that_is_suspended_with_its_redirects_is_stopped_until_it_is_not() {
+    let stage = Stage::set().await;
+    let (link, mut engine) = projected_link(&stage).await;
+    let account_id = link.account_id;
+    for (event, then) in [
+        (suspended(account_id, false), false),
+        (suspended(account_id, true), true),
+        (suspended(account_id, true), true),
+        (suspended(account_id, false), false),
+        (suspended(account_id, true), true),
+        (resumed(account_id), false),
+    ] {
+        stage.append(account_id, &[event]).await;
+        engine.cycle(stage.log().await).await.unwrap();
+        assert_eq!(is_stopped(&stage, &link).await, then);
+    }
+    stage
+        .append(
+            account_id,
+            &[resumed(account_id), suspended(account_id, true)],
+        )
+        .await;
+    engine.cycle(stage.log().await).await.unwrap();
+    assert!(is_stopped(&stage, &link).await, "the last one counts");
+}
+
+#[tokio::test]
+async fn an_adjustment_is_an_entry_and_a_suspension_only_takes_a_version() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("ledger", 1).await;
+    stage
+        .append(
+            account_id,
+            &[
+                adjusted(account_id, -7, 999_992),
+                suspended(account_id, true),
+                adjusted(account_id, 8, 1_000_000),
+                resumed(account_id),
+            ],
+        )
+        .await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let entries: Vec<(i64, String, i64, i64)> = sqlx::query_as(
+        "SELECT version, type, amount, balance_after FROM read_model.credit_entries
+         ORDER BY version",
+    )
+    .fetch_all(stage.database.pool())
+    .await
+    .unwrap();
+    let entry = |version, kind: &str, amount, after| (version, kind.to_owned(), amount, after);
+    assert_eq!(
+        entries,
+        [
+            entry(1, "grant", 1_000_000, 1_000_000),
+            entry(2, "charge", -1, 999_999),
+            entry(3, "adjustment", -7, 999_992),
+            entry(5, "adjustment", 8, 1_000_000),
+        ]
+    );
+    let balance: (i64, i64) =
+        sqlx::query_as("SELECT balance, version FROM read_model.credit_balances")
+            .fetch_one(stage.database.pool())
+            .await
+            .unwrap();
+    assert_eq!(balance, (1_000_000, 5));
+}
