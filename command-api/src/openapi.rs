@@ -25,7 +25,6 @@ const PROBLEMS: [(&str, &[Code]); 1] = [(
         Code::UnsupportedContentEncoding,
         Code::ValidationFailed,
         Code::IdempotencyKeyReused,
-        Code::Overloaded,
         Code::DeadlineExceeded,
     ],
 )];

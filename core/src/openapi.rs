@@ -22,7 +22,7 @@ const EXAMPLE_BASE_URL: &str = "https://api.example.com";
 const API_KEY: &str = "api_key";
 
 /// Problems that every operation may answer with.
-const COMMON_PROBLEMS: [Code; 12] = [
+const COMMON_PROBLEMS: [Code; 15] = [
     Code::InvalidHeader,
     Code::InvalidParameter,
     Code::AuthenticationRequired,
@@ -32,8 +32,11 @@ const COMMON_PROBLEMS: [Code; 12] = [
     Code::InsufficientScope,
     Code::AccountSuspended,
     Code::NotAcceptable,
+    Code::UriTooLong,
+    Code::HeadersTooLarge,
     Code::RateLimited,
     Code::InternalError,
+    Code::Overloaded,
     Code::StorageUnavailable,
 ];
 

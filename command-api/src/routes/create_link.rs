@@ -53,10 +53,13 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
     summary = "Create a link",
     description = "Creates a short link and charges its price in one step: both happen, or neither. \
                    Sent again with the same key and body, it gets the same answer and costs nothing.",
-    params(("Idempotency-Key" = inline(KeyHeader), Header)),
+    params((
+        "Idempotency-Key" = inline(KeyHeader), Header,
+        description = "A UUID: a new one for each new link, the same one for each repetition of a request.",
+    )),
     request_body(content = NewLink, examples(
         ("drawn slug" = (value = json!({ "destination_url": "https://example.com/" }))),
-        ("chosen slug" = (value = json!({
+        ("own slug" = (value = json!({
             "destination_url": "https://example.com/offers?season=spring", "slug": "Spring-26",
         }))),
     )),
