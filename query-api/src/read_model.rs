@@ -37,6 +37,16 @@ pub(crate) struct Seen<T> {
     pub(crate) checkpoint: Place,
 }
 
+impl<T> Seen<T> {
+    /// Something made of it, in the same snapshot.
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Seen<U> {
+        Seen {
+            value: make(self.value),
+            checkpoint: self.checkpoint,
+        }
+    }
+}
+
 /// Checkpoints of the active generations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Checkpoints {

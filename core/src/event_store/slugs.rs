@@ -104,6 +104,8 @@ pub async fn settle_in_tx(
 /// The link that has a slug, by its place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlugHolder {
+    /// The link.
+    pub link_id: LinkId,
     /// The shard of the link.
     pub shard: Shard,
     /// Where the link was created.
@@ -117,7 +119,7 @@ pub struct SlugHolder {
 pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
     let row = sqlx::query!(
         r#"
-        SELECT shard, (
+        SELECT link_id, shard, (
             -- Not a join: planned on empty tables, that would walk all links of the shard.
             SELECT position FROM event_store.events
             WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
@@ -133,6 +135,7 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
         let shard = Shard::new(row.shard.into())
             .ok_or_else(|| sqlx::Error::Decode(format!("no shard {}", row.shard).into()))?;
         Ok(SlugHolder {
+            link_id: LinkId::from_uuid(row.link_id),
             shard,
             created_at: row.position,
         })

@@ -29,6 +29,13 @@ pub(crate) struct LinkRange {
     pub(crate) count_max: i64,
 }
 
+impl LinkRange {
+    fn before_or_end(&self) -> Uuid {
+        // No UUIDv7 is the highest UUID.
+        self.before.unwrap_or(Uuid::max())
+    }
+}
+
 /// Links of an account.
 pub(crate) async fn list(pool: &PgPool, range: LinkRange) -> sqlx::Result<Seen<Vec<Link>>> {
     // The outer join keeps the checkpoint when there are no links.
@@ -58,17 +65,58 @@ pub(crate) async fn list(pool: &PgPool, range: LinkRange) -> sqlx::Result<Seen<V
         "#,
         Shard::of(range.account_id).number(),
         range.account_id.uuid(),
-        // No UUIDv7 is the highest UUID.
-        range.before.unwrap_or(Uuid::max()),
+        range.before_or_end(),
         range.count_max
     )
     .fetch_all(pool)
     .await?;
-    let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
-    Ok(Seen {
-        value: rows.into_iter().filter_map(LinkRow::into_link).collect(),
-        checkpoint,
-    })
+    LinkRow::into_seen(rows)
+}
+
+/// Links of an account that lead to that address.
+pub(crate) async fn list_by_destination(
+    pool: &PgPool,
+    range: LinkRange,
+    destination_url: &str,
+) -> sqlx::Result<Seen<Vec<Link>>> {
+    let rows = sqlx::query_as!(
+        LinkRow,
+        r#"
+        SELECT c.epoch, c.position,
+               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+               l.version AS "version?", l.created_at AS "created_at?"
+        FROM read_model.checkpoints AS c
+        LEFT JOIN LATERAL (
+            SELECT link_id, slug, destination_url, version, created_at
+            FROM read_model.links
+            WHERE generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'links'
+                  )
+              AND hashtextextended(account_id::text || destination_url, 0)
+                  = hashtextextended($2::uuid::text || $5, 0)
+              AND link_id < $3
+              -- Hashes may collide. Not `account_id = $2`: the primary key could serve that, and
+              -- would walk all links of the account.
+              AND account_id IS NOT DISTINCT FROM $2 AND destination_url = $5
+            ORDER BY link_id DESC
+            LIMIT $4
+        ) AS l ON true
+        WHERE c.projection = 'links' AND c.shard = $1
+          AND c.generation = (
+              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+          )
+        ORDER BY l.link_id DESC
+        "#,
+        Shard::of(range.account_id).number(),
+        range.account_id.uuid(),
+        range.before_or_end(),
+        range.count_max,
+        destination_url
+    )
+    .fetch_all(pool)
+    .await?;
+    LinkRow::into_seen(rows)
 }
 
 /// One link of an account.
@@ -115,6 +163,14 @@ struct LinkRow {
 }
 
 impl LinkRow {
+    fn into_seen(rows: Vec<Self>) -> sqlx::Result<Seen<Vec<Link>>> {
+        let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
+        Ok(Seen {
+            value: rows.into_iter().filter_map(Self::into_link).collect(),
+            checkpoint,
+        })
+    }
+
     fn checkpoint(&self) -> Place {
         Place {
             epoch: self.epoch,

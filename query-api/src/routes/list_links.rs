@@ -1,5 +1,7 @@
 //! `GET /v1/links`: a page of the account's links, newest first.
 
+mod filters;
+
 use std::sync::Arc;
 
 use axum::{
@@ -16,6 +18,7 @@ use linkledger_core::{
 };
 use uuid::Uuid;
 
+use self::filters::{DESTINATION_URL, LinkFilters, SLUG};
 use super::Api;
 use crate::{
     checkpoint_watcher::Projection,
@@ -24,7 +27,7 @@ use crate::{
     link_body::LinkBody,
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
-    read_model::links::{self, Link, LinkRange},
+    read_model::links::{Link, LinkRange},
 };
 
 /// Lists links.
@@ -36,9 +39,10 @@ use crate::{
     path = route_table::LINKS,
     tag = "links",
     summary = "List links",
-    description = "A page of the account's links, newest first. While `has_more` is true, pass \
-                   `next_cursor` as `cursor`: a link that exists through the whole scan appears exactly once.",
-    params(PageRequest, TokenHeader),
+    description = "A page of the account's links, newest first, or of those that the filters let \
+                   through: what they ask for together. While `has_more` is true, pass `next_cursor` as \
+                   `cursor`, with the same filters: a link that exists through the whole scan appears exactly once.",
+    params(PageRequest, LinkFilters, TokenHeader),
     responses(
         (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
          links(
@@ -57,25 +61,26 @@ pub(super) async fn list_links(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
-    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
+    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR, SLUG, DESTINATION_URL]);
     let page = PageRequest::take(&mut parameters);
+    let filters = LinkFilters::take(&mut parameters);
     parameters.check()?;
     let list = api.list(CursorScope {
-        list: route_table::LINKS.to_owned(),
+        list: filters.list(),
         account_id,
     });
-    let before = list.place_of(&page)?;
+    let range = LinkRange {
+        account_id,
+        before: list.place_of(&page)?.map(Uuid::from_u128),
+        count_max: page.count_max(),
+    };
     check_accept(&headers)?;
     let place = place_of_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let range = LinkRange {
-        account_id,
-        before: before.map(Uuid::from_u128),
-        count_max: page.count_max(),
-    };
+    let filter = filters.look_up(&api.pool).await?;
     let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let seen = wait
-        .read_containing(place, || links::list(&api.pool, range))
+        .read_containing(place, || filter.read(&api.pool, range))
         .await?;
     let body_of = |link| LinkBody::of(link, &api.short_base_url);
     Ok(list.answer(&page, seen.value, place_of_link, body_of))

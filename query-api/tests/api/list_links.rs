@@ -212,8 +212,12 @@ async fn wrong_parameters_are_named() {
         ("limit=", "limit"),
         ("limit=1&limit=1", "limit"),
         ("cursor=a&cursor=a", "cursor"),
-        ("slug=abc", "slug"),
-        ("destination_url=x", "destination_url"),
+        ("slug=a", "slug"),
+        ("slug=a%2Fb", "slug"),
+        ("slug=abc&slug=abc", "slug"),
+        ("destination_url=", "destination_url"),
+        ("destination_url=example.com", "destination_url"),
+        ("destination_url=https://127.0.0.1/", "destination_url"),
         ("offset=1", "offset"),
     ] {
         let answer = service.get(&caller, &format!("/v1/links?{query}")).await;
@@ -229,6 +233,28 @@ async fn wrong_parameters_are_named() {
         (&problem["minimum"], &problem["maximum"]),
         (&json!(1), &json!(100))
     );
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_told_at_once() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let query = "limit=0&slug=a%20b&destination_url=ftp://e.com/&page=2&cursor=x";
+    let answer = service.get(&caller, &format!("/v1/links?{query}")).await;
+    answer.assert_problem(400, "invalid_parameter");
+    let problem = answer.json();
+    let errors = problem["errors"].as_array().unwrap().iter();
+    let told: Vec<_> = errors
+        .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ["page", "unknown_parameter"],
+        ["limit", "out_of_range"],
+        ["slug", "slug_invalid_character"],
+        ["destination_url", "url_scheme_not_allowed"],
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(problem["maximum"], 100);
 }
 
 #[tokio::test]

@@ -45,15 +45,28 @@ async fn statements_read_no_more_than_they_answer_with() {
             .status,
         200
     );
-    for list in ["/v1/links", "/v1/credits/entries"] {
-        assert_eq!(count_by_pages(&service, &caller, list).await, LINKS);
+    for (list, count) in [
+        ("/v1/links?limit=100", LINKS),
+        (
+            "/v1/links?limit=100&destination_url=https://example.com/",
+            LINKS,
+        ),
+        (
+            "/v1/links?limit=100&destination_url=https://example.org/",
+            0,
+        ),
+        ("/v1/links?limit=100&slug=slug-4711", 1),
+        ("/v1/credits/entries?limit=100", LINKS),
+    ] {
+        let counted = count_by_pages(&service, &caller, list).await;
+        assert_eq!(counted, count, "{list}");
     }
 
     let database = service.stop();
     let (sequential_scans, index_entries) = reads_of_ended_sessions(database.pool()).await;
     assert_eq!(sequential_scans, 0);
     assert!(
-        index_entries < 2 * LINKS + OTHER_ENTRIES_MAX,
+        index_entries < 3 * LINKS + OTHER_ENTRIES_MAX,
         "{index_entries}"
     );
 }
@@ -62,6 +75,8 @@ async fn statements_read_no_more_than_they_answer_with() {
 async fn use_every_statement(service: &TestService, caller: &TestCaller, invisible: LinkId) {
     for path in [
         "/v1/links?limit=1",
+        "/v1/links?limit=1&slug=invisible",
+        "/v1/links?limit=1&destination_url=https://example.com/",
         "/v1/credits",
         "/v1/credits/entries?limit=1",
     ] {
@@ -79,12 +94,12 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
 
 async fn count_by_pages(service: &TestService, caller: &TestCaller, list: &str) -> i64 {
     let mut count = 0;
-    let mut path = format!("{list}?limit=100");
+    let mut path = list.to_owned();
     loop {
         let page = service.get(caller, &path).await.json();
         count += i64::try_from(page["items"].as_array().unwrap().len()).unwrap();
         match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("{list}?limit=100&cursor={cursor}"),
+            Some(cursor) => path = format!("{list}&cursor={cursor}"),
             None => return count,
         }
     }
