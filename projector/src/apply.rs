@@ -1,5 +1,5 @@
 //! The one transaction by which events become rows: checkpoints locked, rows written set by set,
-//! checkpoints moved on, all or nothing.
+//! checkpoints moved on, redirect caches told, all or nothing.
 
 use std::collections::BTreeSet;
 
@@ -90,6 +90,8 @@ pub async fn apply(pool: &PgPool, runs: &[Run]) -> sqlx::Result<Outcome> {
             runs.iter().map(|run| run.progress.shard()).collect(),
         ));
     }
+    // Of live checkpoints only, as all that is locked above: nobody reads what others write.
+    rows.redirect_changes().append_in_tx(&mut tx).await?;
     tx.commit().await?;
     Ok(Outcome::Applied)
 }

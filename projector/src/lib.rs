@@ -4,7 +4,7 @@
 //! are next in line, [`engine`] applies them in one transaction per cycle ([`apply`]) to all
 //! [`projections`], and reads from the event store what the topic lacks. A [`checkpoint`] moves in
 //! the same transaction as the rows, so that a crash, a duplicate or a second projector has no
-//! effect.
+//! effect. Redirect caches follow [`redirect_changes`].
 
 pub mod apply;
 pub mod checkpoint;
@@ -14,6 +14,7 @@ pub mod engine;
 pub mod poison;
 pub mod progress;
 pub mod projections;
+pub mod redirect_changes;
 pub mod retry;
 pub mod run;
 
@@ -59,6 +60,10 @@ pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projecto
         config.group_protocol,
     )?;
     let readiness = Readiness::default();
+    tasks.spawn(
+        "pruning of redirect changes",
+        redirect_changes::keep_pruned(pool.clone(), tasks.shutdown()),
+    );
     let (engine, shutdown) = (Engine::new(pool), tasks.shutdown());
     tasks.spawn(
         "projector",

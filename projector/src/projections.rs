@@ -16,6 +16,7 @@ use self::{
     links::LinkRows,
     redirects::{FoldedSlugs, RedirectRows},
 };
+use crate::redirect_changes::RedirectChanges;
 
 /// A kept read model; it has its own checkpoint in each shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +108,11 @@ impl<'a> Rows<'a> {
         self.credits.write_in_tx(tx).await?;
         self.links.write_in_tx(tx).await?;
         self.redirects.write_in_tx(tx).await
+    }
+
+    /// What redirect caches must hear of.
+    pub fn redirect_changes(&self) -> &RedirectChanges {
+        self.redirects.changes()
     }
 }
 

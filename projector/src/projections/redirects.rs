@@ -19,6 +19,7 @@ use uuid::Uuid;
 pub use self::folded_slugs::FoldedSlugs;
 use self::{folded_slugs::fold, stopped_accounts::StoppedAccounts};
 use super::DecodedEvent;
+use crate::redirect_changes::RedirectChanges;
 
 /// Generation, folded slug.
 type Key = (i32, String);
@@ -29,6 +30,8 @@ pub struct RedirectRows<'a> {
     /// By the key of the table; the events of one link come to one change.
     redirects: BTreeMap<Key, Change<'a>>,
     stopped_accounts: StoppedAccounts,
+    /// Of events that happened to links, whatever comes of them together.
+    changes: RedirectChanges,
 }
 
 #[derive(Debug)]
@@ -137,12 +140,10 @@ impl<'a> RedirectRows<'a> {
             }
             Event::Account(AccountEvent::Suspended(suspended)) => {
                 let account_id = suspended.account_id.uuid();
-                self.stopped_accounts
-                    .set(generation, account_id, suspended.stop_redirects);
+                self.stop((generation, account_id), suspended.stop_redirects);
             }
             Event::Account(AccountEvent::Resumed(resumed)) => {
-                let account_id = resumed.account_id.uuid();
-                self.stopped_accounts.set(generation, account_id, false);
+                self.stop((generation, resumed.account_id.uuid()), false);
             }
             // Who follows a link is not told what it cost.
             Event::Credits(
@@ -151,13 +152,23 @@ impl<'a> RedirectRows<'a> {
         }
     }
 
+    fn stop(&mut self, key: (i32, Uuid), is_stopped: bool) {
+        self.changes.add_account(key.1);
+        self.stopped_accounts.set(key, is_stopped);
+    }
+
     fn update(&mut self, key: Key, update: Update<'a>) {
+        self.changes.add_slug(&key.1);
         match self.redirects.entry(key) {
             Entry::Occupied(mut earlier) => earlier.get_mut().then_update(&update),
             Entry::Vacant(place) => {
                 place.insert(Change::Update(update));
             }
         }
+    }
+
+    pub(super) fn changes(&self) -> &RedirectChanges {
+        &self.changes
     }
 
     pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {

@@ -9,6 +9,8 @@ mod effects;
 mod events;
 mod outage;
 mod poison;
+mod pruning;
+mod redirect_changes;
 mod restart;
 mod stage;
 mod tables;

@@ -10,8 +10,8 @@ use uuid::Uuid;
 pub(super) struct StoppedAccounts(BTreeMap<(i32, Uuid), bool>);
 
 impl StoppedAccounts {
-    pub(super) fn set(&mut self, generation: i32, account_id: Uuid, is_stopped: bool) {
-        self.0.insert((generation, account_id), is_stopped);
+    pub(super) fn set(&mut self, key: (i32, Uuid), is_stopped: bool) {
+        self.0.insert(key, is_stopped);
     }
 
     pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {

@@ -1,0 +1,56 @@
+//! Changes that nobody follows any more are removed, in small steps.
+
+use linkledger_core::testing::eventually;
+use linkledger_projector::redirect_changes::{PRUNED_MAX, prune};
+use sqlx::PgPool;
+
+use crate::{redirect_changes::numbers, stage::Stage};
+
+/// Changes that are numbered on; `age` is what SQL calls an interval.
+async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
+    sqlx::query(
+        "INSERT INTO read_model.redirect_changes (number, slug_folded, changed_at)
+         SELECT (SELECT coalesce(max(number), 0) FROM read_model.redirect_changes) + n, 'slug',
+                now() - $2::interval
+         FROM generate_series(1, $1) AS n",
+    )
+    .bind(i32::from(count))
+    .bind(age)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn old_changes_are_removed_from_the_lowest_on_in_bounded_steps() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    assert_eq!(prune(pool).await.unwrap(), 0);
+    insert_changes(pool, PRUNED_MAX + 5, "11 minutes").await;
+    insert_changes(pool, 2, "9 minutes").await;
+    // A clock that was set back: nothing above what is kept goes.
+    insert_changes(pool, 2, "11 minutes").await;
+    assert_eq!(prune(pool).await.unwrap(), u64::from(PRUNED_MAX));
+    assert_eq!(prune(pool).await.unwrap(), 5);
+    assert_eq!(prune(pool).await.unwrap(), 0);
+    let first_kept = i64::from(PRUNED_MAX) + 6;
+    assert_eq!(
+        numbers(pool).await,
+        (first_kept..first_kept + 4).collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test]
+async fn a_projector_prunes_by_itself_and_the_newest_change_stays_however_old() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    insert_changes(pool, 2 * PRUNED_MAX + 1, "1 day").await;
+    let projector = stage.projector("group").await;
+    let newest = 2 * i64::from(PRUNED_MAX) + 1;
+    eventually("only the newest change is left", async || {
+        (numbers(pool).await == [newest]).then_some(())
+    })
+    .await;
+    projector.stop().await;
+    assert_eq!(prune(pool).await.unwrap(), 0);
+}

@@ -1,0 +1,302 @@
+//! What redirect caches are told: each change, no creation, under numbers without gaps.
+
+use std::collections::{BTreeSet, HashMap};
+
+use linkledger_core::{
+    account::AccountEvent,
+    cloud_event::PublishedEvent,
+    event::Event,
+    event_store::{self, SessionKind},
+    link::{LinkCreated, LinkEvent},
+    shard::Shard,
+    testing::{eventually, in_background},
+};
+use linkledger_projector::{engine::Engine, redirect_changes::RedirectChanges};
+use sqlx::{PgPool, raw_sql};
+use uuid::Uuid;
+
+use crate::{
+    events::{deleted, destination_changed, disabled, enabled, resumed, suspended},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// Number, and slug or account.
+type Row = (i64, Option<String>, Option<Uuid>);
+
+pub(crate) async fn changes(pool: &PgPool) -> Vec<Row> {
+    sqlx::query_as(
+        "SELECT number, slug_folded, account_id FROM read_model.redirect_changes ORDER BY number",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap()
+}
+
+pub(crate) async fn numbers(pool: &PgPool) -> Vec<i64> {
+    changes(pool).await.into_iter().map(|row| row.0).collect()
+}
+
+/// The slugs and accounts that the log wants caches to forget.
+pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String>, Option<Uuid>)> {
+    let mut slugs = HashMap::new();
+    let mut subjects = BTreeSet::new();
+    for PublishedEvent { event, .. } in log {
+        match event.decode().unwrap() {
+            Event::Link(LinkEvent::Created(created)) => {
+                slugs.insert(created.link_id, created.slug.to_lowercase());
+            }
+            Event::Link(changed) => {
+                subjects.insert((Some(slugs[&changed.link_id()].clone()), None));
+            }
+            Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => {
+                subjects.insert((None, Some(event.account_id.uuid())));
+            }
+            Event::Credits(_) => {}
+        }
+    }
+    subjects
+}
+
+/// Links that are projected, and the engine that did it.
+async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Engine) {
+    let account_id = stage.account_with_links("other", 1).await;
+    let links = stage.append_links(account_id, "Link", 3).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    (links, engine)
+}
+
+#[tokio::test]
+async fn each_change_is_told_and_no_creation() {
+    let stage = Stage::set().await;
+    let (links, mut engine) = projected_links(&stage).await;
+    let (link, account_id) = (&links[0], links[0].account_id);
+    assert_eq!(changes(stage.database.pool()).await, []);
+    let events = [
+        destination_changed(link, "https://elsewhere.example/"),
+        disabled(link),
+        enabled(link),
+        deleted(link),
+        suspended(account_id, true),
+        suspended(account_id, false),
+        resumed(account_id),
+    ];
+    for event in events {
+        stage.append(account_id, &[event]).await;
+        engine.cycle(stage.log().await).await.unwrap();
+    }
+    let slug = |number| (number, Some("link-0x".to_owned()), None);
+    let account = |number| (number, None, Some(account_id.uuid()));
+    assert_eq!(
+        changes(stage.database.pool()).await,
+        [
+            slug(1),
+            slug(2),
+            slug(3),
+            slug(4),
+            account(5),
+            account(6),
+            account(7)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn changes_of_one_batch_are_told_once_for_each_slug_and_account() {
+    let stage = Stage::set().await;
+    let (links, mut engine) = projected_links(&stage).await;
+    let account_id = links[0].account_id;
+    let events = [
+        disabled(&links[2]),
+        disabled(&links[1]),
+        suspended(account_id, true),
+        enabled(&links[2]),
+        resumed(account_id),
+        deleted(&links[1]),
+    ];
+    stage.append(account_id, &events).await;
+    engine.cycle(stage.log().await).await.unwrap();
+    assert_eq!(
+        changes(stage.database.pool()).await,
+        [
+            (1, Some("link-1x".to_owned()), None),
+            (2, Some("link-2x".to_owned()), None),
+            (3, None, Some(account_id.uuid())),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_was_told_is_not_told_again_by_a_duplicate_or_a_zombie() {
+    let stage = Stage::set().await;
+    let (links, mut engine) = projected_links(&stage).await;
+    let mut zombie = stage.engine();
+    zombie.cycle(stage.log().await).await.unwrap();
+    stage
+        .append(links[0].account_id, &[deleted(&links[0])])
+        .await;
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    let told = changes(stage.database.pool()).await;
+    assert_eq!(told.len(), 1);
+
+    zombie.cycle(log.clone()).await.unwrap();
+    engine.cycle(log.clone()).await.unwrap();
+    stage.engine().cycle(log).await.unwrap();
+    assert_eq!(changes(stage.database.pool()).await, told);
+}
+
+#[tokio::test]
+async fn numbers_of_two_projectors_at_once_have_no_gaps() {
+    let stage = Stage::set().await;
+    let first = stage.projector("first").await;
+    let second = stage.projector("second").await;
+    for name in ["one", "two", "three", "four"] {
+        let account_id = stage.account_with_links(name, 1).await;
+        let links = stage
+            .append_links(account_id, &format!("more-{name}"), 10)
+            .await;
+        for link in links {
+            stage
+                .append(account_id, &[disabled(&link), deleted(&link)])
+                .await;
+        }
+        stage.publish(&stage.log().await).await;
+    }
+    stage.eventually_complete().await;
+    first.stop().await;
+    second.stop().await;
+    let told = changes(stage.database.pool()).await;
+    let last: i64 =
+        sqlx::query_scalar("SELECT last_number FROM read_model.redirect_change_counter")
+            .fetch_one(stage.database.pool())
+            .await
+            .unwrap();
+    let numbers = numbers(stage.database.pool()).await;
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
+    assert_eq!(subjects, subjects_of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn a_number_becomes_visible_after_all_lower_ones() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let told = |slug: &str| {
+        let mut changes = RedirectChanges::default();
+        changes.add_slug(slug);
+        changes
+    };
+    let mut first = pool.begin().await.unwrap();
+    told("first").append_in_tx(&mut first).await.unwrap();
+    let mut second = pool.begin().await.unwrap();
+    let second = in_background(async move {
+        told("second").append_in_tx(&mut second).await.unwrap();
+        second.commit().await.unwrap();
+    });
+    eventually("the second one waits", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        (waiting == 1).then_some(())
+    })
+    .await;
+    assert_eq!(changes(pool).await, []);
+    first.commit().await.unwrap();
+    second.await.unwrap();
+    let row = |number, slug: &str| (number, Some(slug.to_owned()), None);
+    assert_eq!(changes(pool).await, [row(1, "first"), row(2, "second")]);
+}
+
+#[tokio::test]
+async fn a_number_that_was_rolled_back_is_given_out_again() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    for commits in [false, true] {
+        let mut told = RedirectChanges::default();
+        told.add_account(Uuid::nil());
+        let mut tx = pool.begin().await.unwrap();
+        told.append_in_tx(&mut tx).await.unwrap();
+        if commits {
+            tx.commit().await.unwrap();
+        } else {
+            tx.rollback().await.unwrap();
+        }
+    }
+    assert_eq!(changes(pool).await, [(1, None, Some(Uuid::nil()))]);
+}
+
+#[tokio::test]
+async fn what_is_told_waits_for_the_disk_and_what_is_not_does_not() {
+    let stage = Stage::set().await;
+    let (links, _) = projected_links(&stage).await;
+    // The triggers are deferred: what they see is the setting that the COMMIT obeys.
+    raw_sql(
+        "CREATE TABLE settings (told text, value text);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO settings
+             VALUES (TG_ARGV[0], current_setting('synchronous_commit'));
+             RETURN NULL;
+         END $$;
+         CREATE CONSTRAINT TRIGGER note_link AFTER INSERT ON read_model.links
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note('creation');
+         CREATE CONSTRAINT TRIGGER note_change AFTER INSERT ON read_model.redirect_changes
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note('change');",
+    )
+    .execute(stage.database.pool())
+    .await
+    .unwrap();
+    let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
+    let mut engine = Engine::new(pool);
+    engine.assign(&Shard::all().collect::<Vec<_>>());
+    let account_id = links[0].account_id;
+    for (step, link) in links.iter().enumerate() {
+        stage
+            .append_links(account_id, &format!("new-{step}"), 1)
+            .await;
+        engine.cycle(stage.log().await).await.unwrap();
+        stage.append(account_id, &[deleted(link)]).await;
+        engine.cycle(stage.log().await).await.unwrap();
+    }
+    let settings: Vec<(String, String, i64)> =
+        sqlx::query_as("SELECT told, value, count(*) FROM settings GROUP BY 1, 2 ORDER BY 1, 2")
+            .fetch_all(stage.database.pool())
+            .await
+            .unwrap();
+    let noted = |told: &str, value: &str| (told.to_owned(), value.to_owned(), 3);
+    assert_eq!(settings, [noted("change", "on"), noted("creation", "off")]);
+}
+
+#[tokio::test]
+async fn a_replay_of_everything_leads_to_the_same_rows_and_tells_the_changes_again() {
+    let stage = Stage::set().await;
+    let (links, mut engine) = projected_links(&stage).await;
+    let account_id = links[0].account_id;
+    stage
+        .append(
+            account_id,
+            &[
+                deleted(&links[0]),
+                disabled(&links[1]),
+                suspended(account_id, true),
+            ],
+        )
+        .await;
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    sqlx::query("UPDATE read_model.checkpoints SET position = 0")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    stage.engine().cycle(log.clone()).await.unwrap();
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+    assert_eq!(numbers(stage.database.pool()).await, [1, 2, 3, 4, 5, 6]);
+}
