@@ -1,21 +1,17 @@
 //! One batch, one transaction: lock, look up, reserve, decide, append, commit, answer.
 
+mod decided;
 mod failure;
+mod reservation;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use linkledger_core::{
-    batch::{
-        AcceptedCreate, Batch, IdempotencyKey, KeyedCreate, Outcome, SettledCreate, Stamp, Terms,
-    },
+    batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
     clock::{Clock, new_uuid},
-    event_store::{
-        accounts, append, idempotency,
-        slugs::{self, Reservation},
-    },
+    event_store::{accounts, append, idempotency, links, log, slugs},
     id::{AccountId, EventId, LinkId},
     link::Slug,
-    shard::Shard,
 };
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::Notify;
@@ -24,6 +20,7 @@ use crate::{
     command_queue::{GivenBack, Queued, Refusal, Reply},
     renderer,
 };
+use decided::{Decided, Verdict};
 use failure::{BatchFailure, is_lock_timeout};
 
 /// How long an unknown outcome is looked into before its callers are told so, in seconds.
@@ -41,15 +38,6 @@ pub struct CommandHandler {
     pub clock: Arc<dyn Clock>,
     /// Told after each commit.
     pub appended: Arc<Notify>,
-}
-
-/// What an attempt came to, for one of its commands.
-enum Verdict {
-    Answer(Reply),
-    /// Its account is held by another process.
-    Held,
-    /// It needs another slug.
-    Again,
 }
 
 impl CommandHandler {
@@ -131,7 +119,7 @@ impl CommandHandler {
             .decide(&mut tx, batch)
             .await
             .map_err(BatchFailure::before_commit)?;
-        if decided.accepted.is_empty() {
+        if decided.first_event().is_none() {
             // Nothing depends on a commit: the refusals were right while the accounts were locked.
             tx.rollback().await.map_err(BatchFailure::before_commit)?;
             return Ok(decided.verdicts());
@@ -153,63 +141,46 @@ impl CommandHandler {
     }
 
     async fn decide(&self, tx: &mut PgConnection, batch: &[Queued]) -> sqlx::Result<Decided> {
-        let creates: Vec<&KeyedCreate> = batch.iter().map(|command| &command.create).collect();
-        let mut account_ids: Vec<AccountId> = creates.iter().map(|it| it.account_id).collect();
+        let commands: Vec<&Command> = batch.iter().map(|queued| &queued.command).collect();
+        let mut account_ids: Vec<AccountId> = commands.iter().map(|it| it.account_id()).collect();
         account_ids.sort_unstable();
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
-        let ours: Vec<&KeyedCreate> = creates
-            .iter()
-            .copied()
-            .filter(|it| credits.contains_key(&it.account_id))
-            .collect();
-        let keys: Vec<_> = ours
-            .iter()
-            .map(|create| (create.account_id, create.key))
-            .collect();
-        let stored = idempotency::find_creates_in_tx(tx, &keys).await?;
+        let is_ours = |command: &Command| credits.contains_key(&command.account_id());
+        let is_held: Vec<bool> = commands.iter().map(|it| !is_ours(it)).collect();
+        let ours: Vec<&Command> = commands.into_iter().filter(|it| is_ours(it)).collect();
 
+        let stored = idempotency::find_creates_in_tx(tx, &keys(&ours)).await?;
+        let links = links::load_in_tx(tx, &link_ids(&ours)).await?;
         let stamps: Vec<Stamp> = ours.iter().map(|_| self.stamp()).collect();
-        let wanted: Vec<Reservation> = ours
-            .iter()
-            .zip(&stamps)
-            .filter(|(create, _)| !stored.contains_key(&(create.account_id, create.key)))
-            .filter_map(|(create, stamp)| reservation(create, stamp))
-            .collect();
-        let free = slugs::reserve_in_tx(tx, &wanted).await?;
+        let wanted = reservation::wanted(&ours, &stamps, &stored);
+        let free_slugs = slugs::reserve_in_tx(tx, &wanted).await?;
 
-        let mut decisions = Batch::new(&self.terms, renderer::CURRENT, credits, stored, free);
+        let known = Known {
+            credits,
+            stored,
+            free_slugs,
+            links,
+        };
+        let mut decisions = Batch::new(&self.terms, renderer::CURRENT, known);
         let outcomes: Vec<Outcome> = ours
             .iter()
             .zip(&stamps)
-            .map(|(create, stamp)| decisions.decide(create, stamp))
+            .map(|(command, stamp)| decisions.decide(command, stamp))
             .collect();
-        let decided = decisions.finish();
-        let mut accepted = decided.accepted;
-        if !accepted.is_empty() {
-            let taken_over = taken_over(&wanted, &accepted);
-            slugs::settle_in_tx(tx, &taken_over, &decided.unused_slugs).await?;
-            let events: Vec<_> = accepted.iter().flat_map(|it| it.events.clone()).collect();
-            let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
-            for (create, position) in accepted.iter_mut().zip(positions.chunks_exact(2)) {
-                create.settled.position = position[1];
-            }
-        }
-        let mut outcomes = outcomes.into_iter();
-        let is_ours = |create: &KeyedCreate| decided.credits.contains_key(&create.account_id);
-        let outcomes = creates
+        let mut decided = decisions.finish();
+        let events: Vec<_> = decided
+            .accepted
             .iter()
-            .map(|it| if is_ours(it) { outcomes.next() } else { None })
+            .flat_map(|it| it.events.iter().cloned())
             .collect();
-        Ok(Decided {
-            accepted: accepted
-                .into_iter()
-                .map(|it| Arc::new(it.settled))
-                .collect(),
-            outcomes,
-            account_ids: decided.credits.into_keys().collect(),
-            keys,
-        })
+        if !events.is_empty() {
+            let taken_over = reservation::taken_over(&wanted, &decided.accepted);
+            slugs::settle_in_tx(tx, &taken_over, &decided.unused_slugs).await?;
+            let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
+            decided.set_positions(&positions);
+        }
+        Ok(Decided::new(decided, outcomes, &is_held))
     }
 
     /// Looks on a fresh session whether the batch's transaction was committed.
@@ -232,14 +203,13 @@ impl CommandHandler {
     async fn look_for(&self, decided: &Decided) -> sqlx::Result<bool> {
         let mut tx = self.pool.begin().await?;
         // Waits for the end of the transaction in question, should it still be running.
-        accounts::lock_in_tx(&mut tx, &decided.account_ids).await?;
-        let stored = idempotency::find_creates_in_tx(&mut tx, &decided.keys).await?;
+        accounts::lock_in_tx(&mut tx, decided.account_ids()).await?;
+        let is_committed = match decided.first_event() {
+            Some(event) => log::contains_in_tx(&mut tx, event).await?,
+            None => true,
+        };
         tx.rollback().await?;
-        let link_ids: HashSet<LinkId> = stored.values().map(|it| it.link.link_id).collect();
-        Ok(decided
-            .accepted
-            .iter()
-            .any(|it| link_ids.contains(&it.link.link_id)))
+        Ok(is_committed)
     }
 
     fn stamp(&self) -> Stamp {
@@ -253,65 +223,23 @@ impl CommandHandler {
     }
 }
 
-/// A batch that is decided and appended, but perhaps not committed.
-struct Decided {
-    accepted: Vec<Arc<SettledCreate>>,
-    /// `None`: the account is held by another process.
-    outcomes: Vec<Option<Outcome>>,
-    /// Those that are locked.
-    account_ids: Vec<AccountId>,
-    keys: Vec<(AccountId, IdempotencyKey)>,
+fn keys(commands: &[&Command]) -> Vec<(AccountId, IdempotencyKey)> {
+    let key = |command: &&Command| match command {
+        Command::Create(create) => Some((create.account_id, create.key)),
+        Command::Change(_) => None,
+    };
+    commands.iter().filter_map(key).collect()
 }
 
-impl Decided {
-    fn verdicts(self) -> Vec<Verdict> {
-        let accepted = self.accepted;
-        let refused = |refusal| Verdict::Answer(Reply::Refused(refusal));
-        let verdict = |outcome| match outcome {
-            Outcome::Accepted(index) => {
-                Verdict::Answer(Reply::Created(Arc::clone(&accepted[index])))
-            }
-            Outcome::ReplayOfAccepted(index) => {
-                Verdict::Answer(Reply::Replayed(Arc::clone(&accepted[index])))
-            }
-            Outcome::Replay(settled) => Verdict::Answer(Reply::Replayed(Arc::new(*settled))),
-            Outcome::KeyReused => refused(Refusal::KeyReused),
-            Outcome::Invalid(errors) => refused(Refusal::Invalid(errors)),
-            Outcome::SlugTaken => refused(Refusal::SlugTaken),
-            Outcome::InsufficientCredits { balance, required } => {
-                refused(Refusal::InsufficientCredits { balance, required })
-            }
-            Outcome::SlugCollision => Verdict::Again,
-        };
-        let outcomes = self.outcomes.into_iter();
-        outcomes
-            .map(|outcome| outcome.map_or(Verdict::Held, verdict))
-            .collect()
-    }
-}
-
-fn reservation(create: &KeyedCreate, stamp: &Stamp) -> Option<Reservation> {
-    let draft = create.body.as_ref().ok()?;
-    Some(Reservation {
-        slug: draft.slug.as_ref().unwrap_or(&stamp.generated_slug).clone(),
-        shard: Shard::of(create.account_id),
-        link_id: stamp.link_id,
-    })
-}
-
-/// The reservations whose slug was accepted for a later command than the one that is noted with
-/// it, because the earlier one was refused.
-fn taken_over(wanted: &[Reservation], accepted: &[AcceptedCreate]) -> Vec<Reservation> {
-    let is_accepted: HashSet<LinkId> = accepted.iter().map(|it| it.settled.link.link_id).collect();
-    let mut noted: HashSet<String> = HashSet::new();
-    wanted
-        .iter()
-        .filter(|reservation| {
-            let is_first = noted.insert(reservation.slug.folded());
-            !is_first && is_accepted.contains(&reservation.link_id)
-        })
-        .cloned()
-        .collect()
+fn link_ids(commands: &[&Command]) -> Vec<(AccountId, LinkId)> {
+    let link_id = |command: &&Command| match command {
+        Command::Create(_) => None,
+        Command::Change(change) => Some((change.account_id, change.link_id?)),
+    };
+    let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();
+    link_ids.sort_unstable();
+    link_ids.dedup();
+    link_ids
 }
 
 fn refuse_all(batch: Vec<Queued>, refusal: &Refusal) {

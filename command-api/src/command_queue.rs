@@ -13,8 +13,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{KeyedCreate, SettledCreate},
-    field::FieldError,
+    batch::{Command, KeyedCreate, LinkChange, Rejection, SettledCreate, SettledLink},
     lifecycle::Tasks,
 };
 use tokio::sync::mpsc;
@@ -31,33 +30,24 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long a duplicate waits for the first one, in seconds (contract §4).
 const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What becomes of a create, as far as its caller is concerned.
+/// What becomes of a command, as far as its caller is concerned.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// It had its effect.
+    /// The create had its effect.
     Created(Arc<SettledCreate>),
-    /// It had its effect before.
+    /// The create had its effect before.
     Replayed(Arc<SettledCreate>),
-    /// It has none, or perhaps none.
+    /// The link is as it was asked for.
+    Changed(Arc<SettledLink>),
+    /// The command has no effect, or perhaps none.
     Refused(Refusal),
 }
 
-/// Why a create has no effect.
+/// Why a command has no effect.
 #[derive(Debug, Clone)]
 pub enum Refusal {
-    /// The key had another effect.
-    KeyReused,
-    /// The body breaks these rules.
-    Invalid(Vec<FieldError>),
-    /// The chosen slug is taken.
-    SlugTaken,
-    /// The balance does not cover the price.
-    InsufficientCredits {
-        /// What is there.
-        balance: i64,
-        /// What is needed.
-        required: i64,
-    },
+    /// It was decided so.
+    Rejected(Rejection),
     /// It has not run: too many others, or its account was held elsewhere for too long.
     Overloaded,
     /// It has not run: the database does not answer.
@@ -73,7 +63,7 @@ pub enum Refusal {
 /// A command that waits for its batch.
 #[derive(Debug)]
 pub struct Queued {
-    pub(crate) create: KeyedCreate,
+    pub(crate) command: Command,
     pub(crate) deadline: Instant,
     pending: Pending,
 }
@@ -118,31 +108,25 @@ impl CommandQueue {
         }
     }
 
-    /// Queues the command and waits for what becomes of it.
-    pub async fn submit(&self, create: KeyedCreate) -> Reply {
+    /// Queues the create, or joins the one with its key that is there already, and waits for what
+    /// becomes of it.
+    pub async fn submit_create(&self, create: KeyedCreate) -> Reply {
         let join_until = tokio::time::Instant::now() + JOIN_TIME_MAX;
         loop {
             let joined = match self.in_flight.enter(&create) {
                 Ticket::First(pending) => {
-                    let waiting = pending.subscribe();
-                    return match self.enqueue(create, pending) {
-                        Ok(()) => waiting
-                            .reply(tokio::time::Instant::now() + ANSWER_TIME_MAX)
-                            .await
-                            .unwrap_or(Reply::Refused(Refusal::OutcomeUnknown)),
-                        Err(reply) => reply,
-                    };
+                    return self.submit(Command::Create(create), pending).await;
                 }
                 Ticket::Joined(joined) => joined,
             };
-            let is_same_request = joined.fingerprint() == create.fingerprint;
-            let Some(reply) = joined.reply(join_until).await else {
+            let is_same_request = joined.fingerprint == create.fingerprint;
+            let Some(reply) = joined.answer.reply(join_until).await else {
                 return Reply::Refused(Refusal::KeyInUse);
             };
             match (reply, is_same_request) {
                 (Reply::Created(settled), true) => return Reply::Replayed(settled),
                 (Reply::Created(_) | Reply::Replayed(_), false) => {
-                    return Reply::Refused(Refusal::KeyReused);
+                    return Reply::Refused(Refusal::Rejected(Rejection::KeyReused));
                 }
                 // One decision serves both: it was taken while both were waiting.
                 (reply, true) => return reply,
@@ -152,28 +136,39 @@ impl CommandQueue {
         }
     }
 
-    fn enqueue(&self, create: KeyedCreate, pending: Pending) -> Result<(), Reply> {
+    /// Queues the change and waits for what becomes of it.
+    pub async fn submit_change(&self, change: LinkChange) -> Reply {
+        self.submit(Command::Change(change), Pending::unkeyed())
+            .await
+    }
+
+    async fn submit(&self, command: Command, pending: Pending) -> Reply {
+        let answer = pending.subscribe();
+        if let Err(refusal) = self.enqueue(command, pending) {
+            return Reply::Refused(refusal);
+        }
+        let until = tokio::time::Instant::now() + ANSWER_TIME_MAX;
+        let reply = answer.reply(until).await;
+        reply.unwrap_or(Reply::Refused(Refusal::OutcomeUnknown))
+    }
+
+    fn enqueue(&self, command: Command, pending: Pending) -> Result<(), Refusal> {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        let hash = usize::try_from(hasher.hash_one(create.account_id) >> 32).expect("32 bits fit");
+        let hash = hasher.hash_one(command.account_id()) >> 32;
+        let hash = usize::try_from(hash).expect("32 bits fit");
         let writer = &self.writers[hash % self.writers.len()];
-        let deadline = Instant::now() + WAITING_TIME_MAX;
-        writer
-            .try_send(Queued {
-                create,
-                deadline,
-                pending,
-            })
-            .map_err(|refused| {
-                let (reply, queued) = match refused {
-                    mpsc::error::TrySendError::Full(queued) => {
-                        (Reply::Refused(Refusal::Overloaded), queued)
-                    }
-                    mpsc::error::TrySendError::Closed(queued) => {
-                        (Reply::Refused(Refusal::StorageUnavailable), queued)
-                    }
-                };
-                queued.answer(reply.clone());
-                reply
-            })
+        let queued = Queued {
+            command,
+            deadline: Instant::now() + WAITING_TIME_MAX,
+            pending,
+        };
+        writer.try_send(queued).map_err(|refused| {
+            let (refusal, queued) = match refused {
+                mpsc::error::TrySendError::Full(queued) => (Refusal::Overloaded, queued),
+                mpsc::error::TrySendError::Closed(queued) => (Refusal::StorageUnavailable, queued),
+            };
+            queued.answer(Reply::Refused(refusal.clone()));
+            refusal
+        })
     }
 }

@@ -101,6 +101,7 @@ pub async fn start(
         queue,
         own_hosts: Arc::new(own_hosts),
         log_epoch,
+        short_base_url: config.short_base_url.as_str().into(),
     };
     let authenticator = Arc::new(Authenticator::new(readers, clock));
     let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());

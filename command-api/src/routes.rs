@@ -1,10 +1,18 @@
 //! The routes of command-api; which methods a path knows at all is in core's route table.
 
+mod answer;
+mod body;
+pub mod change_destination;
 pub mod create_link;
+pub mod delete_link;
+mod refusal;
 
 use std::sync::Arc;
 
-use axum::{Router, middleware, routing::post};
+use axum::{
+    Router, middleware,
+    routing::{patch, post},
+};
 use linkledger_core::{
     api_key::Scope,
     http::{
@@ -28,6 +36,8 @@ pub struct AppState {
     pub own_hosts: Arc<OwnHosts>,
     /// The epoch of the log, for consistency tokens.
     pub log_epoch: i32,
+    /// Start of every short address, without a slash at its end.
+    pub short_base_url: Arc<str>,
 }
 
 /// What every route is guarded by.
@@ -52,7 +62,13 @@ pub fn router(state: AppState, guards: Guards) -> Router {
     let routes = Router::new()
         .route(
             route_table::LINKS,
-            post(create_link::create_link).route_layer(guarded),
+            post(create_link::create_link).route_layer(guarded.clone()),
+        )
+        .route(
+            route_table::LINK,
+            patch(change_destination::change_destination)
+                .delete(delete_link::delete_link)
+                .route_layer(guarded),
         )
         .with_state(state);
     with_problem_details(

@@ -1,23 +1,28 @@
-//! The decisions on one batch of creates (group commit), taken in arrival order.
+//! The decisions on one batch of commands (group commit), taken in arrival order.
 //!
 //! Pure: the batch is given what the database knows, and gives back what is to be appended.
 //! What must stay true: the outcomes equal those of the same commands run one after the other.
 
+pub mod accepted;
+pub mod keyed_create;
+pub mod link_change;
+
 use std::collections::{HashMap, HashSet};
 
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use crate::{
-    credits::{ChargeForLink, Credits, CreditsCharged, CreditsEvent, InsufficientCredits},
-    envelope::{IdempotencyMark, Metadata, NewEvent},
-    event::Event,
+    credits::{ChargeForLink, Credits, CreditsEvent, InsufficientCredits},
     field::FieldError,
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, Destination, Link, LinkCreated, LinkEvent, Slug},
+    link::{ChangeLinkError, CreateLink, ExistingLink, Link, LinkEvent, Slug},
     shard::Position,
 };
+
+pub use accepted::{Accepted, Settled};
+pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
+pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 
 /// What a create costs and where its link is served.
 #[derive(Debug, Clone)]
@@ -28,98 +33,84 @@ pub struct Terms {
     pub short_base_url: String,
 }
 
-/// The caller's key of one create; scope: the account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct IdempotencyKey(pub Uuid);
+/// What a client may ask for.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// A new link.
+    Create(KeyedCreate),
+    /// A change of a link.
+    Change(LinkChange),
+}
 
-impl IdempotencyKey {
-    /// The form in which the key stands on the event.
-    pub fn stored(self) -> String {
-        format!("create:{}", self.0.hyphenated())
+impl Command {
+    /// The account under whose lock it is decided.
+    pub const fn account_id(&self) -> AccountId {
+        match self {
+            Self::Create(create) => create.account_id,
+            Self::Change(change) => change.account_id,
+        }
     }
 }
 
-/// A create as it waits for its batch.
-#[derive(Debug, Clone)]
-pub struct KeyedCreate {
-    /// Who pays.
-    pub account_id: AccountId,
-    /// The caller's key.
-    pub key: IdempotencyKey,
-    /// Of the request's body.
-    pub fingerprint: Fingerprint,
-    /// The link that is asked for, or what is wrong with the body: a used key is answered all
-    /// the same.
-    pub body: Result<LinkDraft, Vec<FieldError>>,
-    /// Circumstances of the request.
-    pub metadata: Metadata,
-}
-
-/// The link that a valid body asks for.
-#[derive(Debug, Clone)]
-pub struct LinkDraft {
-    /// The slug that the caller chose.
-    pub slug: Option<Slug>,
-    /// Where the link shall point to.
-    pub destination: Destination,
-}
-
-/// What a create is stamped with right before it is decided: one clock reading, fresh ids.
+/// What a command is stamped with right before it is decided: one clock reading, fresh ids.
 #[derive(Debug, Clone)]
 pub struct Stamp {
-    /// Becomes `created_at`, `recorded_at` and `ce_time`.
+    /// Becomes `recorded_at` and `ce_time`, and of a new link `created_at`.
     pub now: OffsetDateTime,
-    /// Becomes the id of the link.
+    /// Becomes the id of a new link.
     pub link_id: LinkId,
-    /// Ids of `LinkCreated` and `CreditsCharged`.
+    /// Ids of the events: at most two.
     pub event_ids: [EventId; 2],
-    /// The slug to use if the caller chose none.
+    /// The slug of a new link if the caller chose none.
     pub generated_slug: Slug,
 }
 
-/// A create that had its effect: all that its answer, now or on replay, is rendered from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettledCreate {
-    /// Of the body that had the effect.
-    pub fingerprint: Fingerprint,
-    /// The fact about the link.
-    pub link: LinkCreated,
-    /// The fact about the credits.
-    pub charge: CreditsCharged,
-    /// When both were decided.
-    pub created_at: OffsetDateTime,
-    /// Which renderer wrote the first answer.
-    pub renderer: u8,
-    /// Where `CreditsCharged`, the later of the two, stands.
-    pub position: Position,
-}
-
-/// A create that this batch accepts; effective once the batch is committed.
-#[derive(Debug, Clone)]
-pub struct AcceptedCreate {
-    /// `LinkCreated` and `CreditsCharged`, to stand side by side in the log.
-    pub events: [NewEvent; 2],
-    /// The same for the answer; its position is known after the append.
-    pub settled: SettledCreate,
+/// What the database knows of a batch's subjects, under the lock of their accounts.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Each account of the batch.
+    pub credits: HashMap<AccountId, Credits>,
+    /// The keys that are used.
+    pub stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
+    /// The folded slugs that are free: reserved for this batch.
+    pub free_slugs: HashSet<String>,
+    /// The links that are to be changed; those that are missing do not exist in their account.
+    pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
 
 /// What becomes of one command of the batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It has its effect: the number of the [`AcceptedCreate`].
+    /// It has its effect: the number of the [`Accepted`].
     Accepted(usize),
     /// An earlier command of this batch had the effect.
-    ReplayOfAccepted(usize),
-    /// The effect is in the log already.
+    AcceptedBefore(usize),
+    /// The effect of the key is in the log already.
     Replay(Box<SettledCreate>),
+    /// The link is so already.
+    Unchanged(Box<SettledLink>),
+    /// It has no effect.
+    Rejected(Rejection),
+    /// Our slug is taken: draw another one.
+    SlugCollision,
+}
+
+/// Why a command has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
     /// The key had another effect.
     KeyReused,
     /// The body breaks these rules.
     Invalid(Vec<FieldError>),
+    /// The account has no such link.
+    LinkNotFound,
+    /// The link has not the version that was expected.
+    VersionConflict {
+        /// The version that it has.
+        actual: i64,
+    },
     /// The chosen slug is taken.
     SlugTaken,
-    /// Our slug is taken: draw another one.
-    SlugCollision,
     /// The balance does not cover the price.
     InsufficientCredits {
         /// What is there.
@@ -129,108 +120,118 @@ pub enum Outcome {
     },
 }
 
+impl From<ChangeLinkError> for Rejection {
+    fn from(error: ChangeLinkError) -> Self {
+        match error {
+            ChangeLinkError::NotFound => Self::LinkNotFound,
+            ChangeLinkError::VersionConflict { actual } => Self::VersionConflict { actual },
+        }
+    }
+}
+
 /// A batch while it is decided.
 #[derive(Debug)]
 pub struct Batch<'a> {
     terms: &'a Terms,
     renderer: u8,
-    credits: HashMap<AccountId, Credits>,
-    stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    free_slugs: HashSet<String>,
-    accepted: Vec<AcceptedCreate>,
-    accepted_by_key: HashMap<(AccountId, IdempotencyKey), usize>,
+    known: Known,
+    accepted: Vec<Accepted>,
+    accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
+    /// The latest change of each link that this batch has changed.
+    accepted_by_link: HashMap<LinkId, usize>,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch over what the database knows: the locked accounts, the keys that are used, and
-    /// which folded slugs are free (reserved for this batch).
-    pub fn new(
-        terms: &'a Terms,
-        renderer: u8,
-        credits: HashMap<AccountId, Credits>,
-        stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-        free_slugs: HashSet<String>,
-    ) -> Self {
+    /// A batch over what the database knows; its creates will be rendered by `renderer`.
+    pub fn new(terms: &'a Terms, renderer: u8, known: Known) -> Self {
         Self {
             terms,
             renderer,
-            credits,
-            stored,
-            free_slugs,
+            known,
             accepted: Vec::new(),
             accepted_by_key: HashMap::new(),
+            accepted_by_link: HashMap::new(),
         }
     }
 
-    /// Decides the next command in the order of contract §9: replay, validation, slug, credits.
+    /// Decides the next command in the order of contract §9: replay, validation, existence,
+    /// precondition, slug, credits.
     ///
     /// # Panics
-    /// When the command's account is not among those that the batch was given.
-    pub fn decide(&mut self, create: &KeyedCreate, stamp: &Stamp) -> Outcome {
-        if let Some(outcome) = self.answer_for_used_key(create) {
-            return outcome;
+    /// When a create's account is not among those that the batch was given.
+    pub fn decide(&mut self, command: &Command, stamp: &Stamp) -> Outcome {
+        let decided = match command {
+            Command::Create(create) => self.decide_create(create, stamp),
+            Command::Change(change) => self.decide_change(change, stamp),
+        };
+        decided.unwrap_or_else(Outcome::Rejected)
+    }
+
+    fn decide_create(&mut self, create: &KeyedCreate, stamp: &Stamp) -> Result<Outcome, Rejection> {
+        if let Some(outcome) = self.answer_for_used_key(create)? {
+            return Ok(outcome);
         }
         match &create.body {
             Ok(draft) => self.create_link(create, draft, stamp),
-            Err(errors) => Outcome::Invalid(errors.clone()),
+            Err(errors) => Err(Rejection::Invalid(errors.clone())),
         }
     }
 
-    fn answer_for_used_key(&self, create: &KeyedCreate) -> Option<Outcome> {
+    fn answer_for_used_key(&self, create: &KeyedCreate) -> Result<Option<Outcome>, Rejection> {
         let scoped_key = (create.account_id, create.key);
-        let (settled, replay) = if let Some(settled) = self.stored.get(&scoped_key) {
-            (settled, Outcome::Replay(Box::new(settled.clone())))
+        let (fingerprint, replay) = if let Some(settled) = self.known.stored.get(&scoped_key) {
+            let replay = Outcome::Replay(Box::new(settled.clone()));
+            (settled.fingerprint, replay)
+        } else if let Some((fingerprint, accepted)) = self.accepted_by_key.get(&scoped_key) {
+            (*fingerprint, Outcome::AcceptedBefore(*accepted))
         } else {
-            let accepted = *self.accepted_by_key.get(&scoped_key)?;
-            (
-                &self.accepted[accepted].settled,
-                Outcome::ReplayOfAccepted(accepted),
-            )
+            return Ok(None);
         };
-        let is_same_request = settled.fingerprint == create.fingerprint;
-        Some(if is_same_request {
-            replay
+        if fingerprint == create.fingerprint {
+            Ok(Some(replay))
         } else {
-            Outcome::KeyReused
-        })
+            Err(Rejection::KeyReused)
+        }
     }
 
-    fn create_link(&mut self, create: &KeyedCreate, draft: &LinkDraft, stamp: &Stamp) -> Outcome {
+    fn create_link(
+        &mut self,
+        create: &KeyedCreate,
+        draft: &LinkDraft,
+        stamp: &Stamp,
+    ) -> Result<Outcome, Rejection> {
         let slug = draft.slug.as_ref().unwrap_or(&stamp.generated_slug);
         let folded_slug = slug.folded();
         let created = Link::Absent.decide_create(CreateLink {
             link_id: stamp.link_id,
             account_id: create.account_id,
             slug: slug.clone(),
-            slug_is_free: self.free_slugs.contains(&folded_slug),
+            slug_is_free: self.known.free_slugs.contains(&folded_slug),
             short_url: format!("{}/{slug}", self.terms.short_base_url),
             destination: draft.destination.clone(),
         });
         let link = match created {
             Ok(link) => link,
-            Err(_) if draft.slug.is_none() => return Outcome::SlugCollision,
-            Err(_) => return Outcome::SlugTaken,
+            Err(_) if draft.slug.is_none() => return Ok(Outcome::SlugCollision),
+            Err(_) => return Err(Rejection::SlugTaken),
         };
-        let credits = self
-            .credits
-            .get_mut(&create.account_id)
-            .expect("the account is locked");
-        let charge = match credits.decide_charge(ChargeForLink {
+        let credits = self.known.credits.get_mut(&create.account_id);
+        let credits = credits.expect("the account is locked");
+        let charge = credits.decide_charge(ChargeForLink {
             account_id: create.account_id,
             price: self.terms.link_price,
             link_id: stamp.link_id,
-        }) {
-            Ok(charge) => charge,
-            Err(InsufficientCredits { balance, required }) => {
-                return Outcome::InsufficientCredits { balance, required };
-            }
-        };
+        });
+        let charge = charge.map_err(|InsufficientCredits { balance, required }| {
+            Rejection::InsufficientCredits { balance, required }
+        })?;
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
-        self.free_slugs.remove(&folded_slug);
+        self.known.free_slugs.remove(&folded_slug);
         let accepted = self.accepted.len();
+        let scoped_key = (create.account_id, create.key);
         self.accepted_by_key
-            .insert((create.account_id, create.key), accepted);
+            .insert(scoped_key, (create.fingerprint, accepted));
         let settled = SettledCreate {
             fingerprint: create.fingerprint,
             link,
@@ -240,16 +241,39 @@ impl<'a> Batch<'a> {
             position: 0,
         };
         self.accepted
-            .push(AcceptedCreate::new(create, stamp, settled, account_version));
-        Outcome::Accepted(accepted)
+            .push(Accepted::create(create, stamp, settled, account_version));
+        Ok(Outcome::Accepted(accepted))
+    }
+
+    fn decide_change(&mut self, change: &LinkChange, stamp: &Stamp) -> Result<Outcome, Rejection> {
+        if let ChangeRequest::Destination(Err(errors)) = &change.request {
+            return Err(Rejection::Invalid(errors.clone()));
+        }
+        let link_id = change.link_id.ok_or(Rejection::LinkNotFound)?;
+        let known = self.known.links.get_mut(&(change.account_id, link_id));
+        let known = known.ok_or(Rejection::LinkNotFound)?;
+        let Some(event) = change.request.decide(&known.link)? else {
+            let before = self.accepted_by_link.get(&link_id);
+            return Ok(before.map_or_else(
+                || Outcome::Unchanged(Box::new(known.clone())),
+                |accepted| Outcome::AcceptedBefore(*accepted),
+            ));
+        };
+        known.link = known.link.clone().apply(&event);
+        let settled = known.clone();
+        let accepted = self.accepted.len();
+        self.accepted_by_link.insert(link_id, accepted);
+        self.accepted
+            .push(Accepted::change(change, stamp, event, settled));
+        Ok(Outcome::Accepted(accepted))
     }
 
     /// What is to be appended, the accounts as they are then, and the slugs that nobody took.
     pub fn finish(self) -> DecidedBatch {
         DecidedBatch {
             accepted: self.accepted,
-            credits: self.credits,
-            unused_slugs: self.free_slugs.into_iter().collect(),
+            credits: self.known.credits,
+            unused_slugs: self.known.free_slugs.into_iter().collect(),
         }
     }
 }
@@ -258,48 +282,37 @@ impl<'a> Batch<'a> {
 #[derive(Debug)]
 pub struct DecidedBatch {
     /// To be appended, in this order.
-    pub accepted: Vec<AcceptedCreate>,
+    pub accepted: Vec<Accepted>,
     /// Each account of the batch after it.
     pub credits: HashMap<AccountId, Credits>,
     /// Reserved for the batch, but taken by none of its commands.
     pub unused_slugs: Vec<String>,
 }
 
-impl AcceptedCreate {
-    fn new(
-        create: &KeyedCreate,
-        stamp: &Stamp,
-        settled: SettledCreate,
-        account_version: i64,
-    ) -> Self {
-        let [link_event_id, charge_event_id] = stamp.event_ids;
-        let link_created = NewEvent {
-            event_id: link_event_id,
-            account_id: create.account_id,
-            version: 1,
-            recorded_at: stamp.now,
-            event: Event::Link(LinkEvent::Created(settled.link.clone())),
-            metadata: Metadata {
-                renderer: Some(settled.renderer),
-                ..create.metadata.clone()
-            },
-            idempotency: Some(IdempotencyMark {
-                key: create.key.stored(),
-                fingerprint: create.fingerprint,
-            }),
-        };
-        let credits_charged = NewEvent {
-            event_id: charge_event_id,
-            account_id: create.account_id,
-            version: account_version,
-            recorded_at: stamp.now,
-            event: Event::Credits(CreditsEvent::Charged(settled.charge.clone())),
-            metadata: create.metadata.clone(),
-            idempotency: None,
-        };
-        Self {
-            events: [link_created, credits_charged],
-            settled,
+impl DecidedBatch {
+    /// Notes where the events have come to stand; `positions` has one for each, in their order.
+    pub fn set_positions(&mut self, positions: &[Position]) {
+        let mut rest = positions;
+        for accepted in &mut self.accepted {
+            let (own, later) = rest.split_at(accepted.events.len());
+            if let Some(last) = own.last() {
+                accepted.settled.set_position(*last);
+            }
+            rest = later;
+        }
+    }
+}
+
+impl ChangeRequest {
+    /// The event that it leads to, if any. A body with errors is decided before.
+    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, Rejection> {
+        match self {
+            Self::Destination(Ok(change)) => {
+                let changed = link.decide_change_destination(change)?;
+                Ok(changed.map(LinkEvent::DestinationChanged))
+            }
+            Self::Destination(Err(errors)) => Err(Rejection::Invalid(errors.clone())),
+            Self::Delete(expected) => Ok(link.decide_delete(expected)?.map(LinkEvent::Deleted)),
         }
     }
 }

@@ -5,6 +5,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{id::AccountId, shard::Position};
 
+/// Name of the header that carries a token, in answers to writes and in reads.
+pub const HEADER: &str = "consistency-token";
 /// Form of the bytes below; another form gets another number.
 const VERSION: u8 = 1;
 const TOKEN_LENGTH: usize = 1 + 4 + 8 + TAG_LENGTH;

@@ -8,7 +8,7 @@ use crate::{
     event::{DecodeError, Event},
     id::{AccountId, EventId},
     json::Fingerprint,
-    link::LinkState,
+    link::{ExistingLink, LinkEvent, LinkState},
     shard::{Position, Shard},
 };
 
@@ -58,6 +58,31 @@ pub struct NewEvent {
     pub metadata: Metadata,
     /// Present on the one event of an effect that carries its key.
     pub idempotency: Option<IdempotencyMark>,
+}
+
+impl NewEvent {
+    /// An event of a link's stream that is not its first: `after` is the link after it, which its
+    /// metadata keeps.
+    pub fn of_link(
+        event_id: EventId,
+        recorded_at: OffsetDateTime,
+        event: LinkEvent,
+        after: &ExistingLink,
+        metadata: Metadata,
+    ) -> Self {
+        Self {
+            event_id,
+            account_id: after.created.account_id,
+            version: after.version,
+            recorded_at,
+            event: Event::Link(event),
+            metadata: Metadata {
+                link: Some(after.state.clone()),
+                ..metadata
+            },
+            idempotency: None,
+        }
+    }
 }
 
 /// An event of the log, as stored; its payload is decoded on demand.

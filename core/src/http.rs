@@ -3,8 +3,10 @@
 pub mod answer;
 pub mod authentication;
 mod bearer;
+pub mod entity_tag;
 pub mod gate;
 pub mod key_usage;
+pub mod link_body;
 pub mod rate_limit;
 pub mod request;
 pub mod route_table;

@@ -71,6 +71,12 @@ impl Problem {
         .retry_after(1)
     }
 
+    /// The same for a malformed, an unknown and another account's id, whatever the method.
+    pub fn link_not_found() -> Self {
+        let detail = "Check the id; this account has no such link.";
+        Self::new(Code::LinkNotFound, detail)
+    }
+
     /// Fields of the body are wrong: all of them at once.
     pub fn validation_failed(errors: &[FieldError]) -> Self {
         let detail = match errors.len() {

@@ -6,7 +6,6 @@
 mod append_events;
 
 use std::{
-    collections::HashMap,
     future::Future,
     sync::{
         Mutex, PoisonError,
@@ -22,7 +21,10 @@ use tokio::sync::OnceCell;
 
 use crate::{
     api_key::{ApiKey, Scope},
-    batch::{Batch, IdempotencyKey, KeyedCreate, LinkDraft, Outcome, SettledCreate, Stamp, Terms},
+    batch::{
+        Batch, Command, IdempotencyKey, KeyedCreate, Known, LinkDraft, Outcome, Settled,
+        SettledCreate, Stamp, Terms,
+    },
     clock::{Clock, SystemClock, new_uuid},
     cloud_event::TOPIC,
     envelope::Metadata,
@@ -226,21 +228,16 @@ pub async fn append_links(
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("it is locked");
-    let creates: Vec<KeyedCreate> = links
+    let creates: Vec<Command> = links
         .iter()
         .map(|(slug, destination)| create(account_id, slug, destination))
         .collect();
     let stamps: Vec<Stamp> = links.iter().map(|_| stamp()).collect();
-    let reservations: Vec<Reservation> = creates
+    let reservations: Vec<Reservation> = links
         .iter()
         .zip(&stamps)
-        .map(|(create, stamp)| Reservation {
-            slug: create
-                .body
-                .clone()
-                .ok()
-                .and_then(|it| it.slug)
-                .expect("a slug is given"),
+        .map(|((slug, _), stamp)| Reservation {
+            slug: Slug::parse(slug).expect("a valid slug"),
             shard: Shard::of(account_id),
             link_id: stamp.link_id,
         })
@@ -252,7 +249,12 @@ pub async fn append_links(
         link_price: 1,
         short_base_url: "http://127.0.0.1:8081".to_owned(),
     };
-    let mut batch = Batch::new(&terms, 1, credits, HashMap::new(), free);
+    let known = Known {
+        credits,
+        free_slugs: free,
+        ..Known::default()
+    };
+    let mut batch = Batch::new(&terms, 1, known);
     for (create, stamp) in creates.iter().zip(&stamps) {
         let outcome = batch.decide(create, stamp);
         assert!(matches!(outcome, Outcome::Accepted(_)), "{outcome:?}");
@@ -265,22 +267,19 @@ pub async fn append_links(
         .collect();
     let positions = append::append_in_tx(&mut tx, &events, &decided.credits).await;
     tx.commit().await.expect("it is committed");
-    for (accepted, positions) in decided
-        .accepted
-        .iter_mut()
-        .zip(positions.expect("events are appended").chunks_exact(2))
-    {
-        accepted.settled.position = positions[1];
-    }
+    decided.set_positions(&positions.expect("events are appended"));
     decided
         .accepted
         .into_iter()
-        .map(|accepted| accepted.settled)
+        .map(|accepted| match accepted.settled {
+            Settled::Create(settled) => settled,
+            Settled::Change(settled) => panic!("nothing was to be changed: {settled:?}"),
+        })
         .collect()
 }
 
-fn create(account_id: AccountId, slug: &str, destination: &str) -> KeyedCreate {
-    KeyedCreate {
+fn create(account_id: AccountId, slug: &str, destination: &str) -> Command {
+    Command::Create(KeyedCreate {
         account_id,
         key: IdempotencyKey(new_uuid(SystemClock.now())),
         fingerprint: [0; 32],
@@ -290,7 +289,7 @@ fn create(account_id: AccountId, slug: &str, destination: &str) -> KeyedCreate {
                 .expect("a valid destination"),
         }),
         metadata: Metadata::default(),
-    }
+    })
 }
 
 fn stamp() -> Stamp {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName};
 use linkledger_core::{
-    consistency::ConsistencyToken,
+    consistency::{self, ConsistencyToken},
     http::request::single,
     id::AccountId,
     problem::{Code, Problem},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Longest time that a request waits for the read tables.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static("consistency-token");
+const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static(consistency::HEADER);
 
 /// The header as it is documented.
 #[derive(IntoParams)]

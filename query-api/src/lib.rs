@@ -8,8 +8,6 @@ pub mod config;
 mod consistency;
 mod cursor;
 mod docs;
-mod entity_tag;
-mod link_body;
 pub mod openapi;
 mod paging;
 mod parameters;

@@ -15,13 +15,12 @@ use tokio::{sync::watch, time::Instant};
 use super::{Refusal, Reply};
 
 type ScopedKey = (AccountId, IdempotencyKey);
-type Running = HashMap<ScopedKey, Joined>;
 
 /// All keys in flight. No larger than the queues together: each entry is a queued command.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<Running>>);
+pub(super) struct InFlight(Arc<Mutex<HashMap<ScopedKey, Joined>>>);
 
-/// Whether a command is the first of its key.
+/// Whether a create is the first of its key.
 pub(super) enum Ticket {
     /// It is: this is answered when it is done.
     First(Pending),
@@ -29,51 +28,60 @@ pub(super) enum Ticket {
     Joined(Joined),
 }
 
+/// The first create of a key, as those see it who come later.
+#[derive(Debug, Clone)]
+pub(super) struct Joined {
+    /// Of its body.
+    pub(super) fingerprint: Fingerprint,
+    /// What becomes of it.
+    pub(super) answer: Answer,
+}
+
 impl InFlight {
-    /// Enters the command's key, unless it is there already.
+    /// Enters the create's key, unless it is there already.
     pub(super) fn enter(&self, create: &KeyedCreate) -> Ticket {
         let key = (create.account_id, create.key);
         match self.running().entry(key) {
             Entry::Occupied(entry) => Ticket::Joined(entry.get().clone()),
             Entry::Vacant(entry) => {
-                let (sender, receiver) = watch::channel(None);
+                let mut pending = Pending::unkeyed();
                 entry.insert(Joined {
                     fingerprint: create.fingerprint,
-                    receiver,
+                    answer: pending.subscribe(),
                 });
-                Ticket::First(Pending {
-                    fingerprint: create.fingerprint,
+                pending.key = Some(KeyInFlight {
                     key,
-                    sender,
                     in_flight: self.clone(),
-                })
+                });
+                Ticket::First(pending)
             }
         }
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<ScopedKey, Joined>> {
         // No code panics while it holds the lock, and each change is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The first command of a key: owes an answer to all who wait. Dropped without one, its key is
-/// free again and the waiting are told that the outcome is unknown.
+/// A command that owes an answer to all who wait. Dropped without one, its key is free again and
+/// the waiting are told that the outcome is unknown.
 #[derive(Debug)]
 pub(super) struct Pending {
-    fingerprint: Fingerprint,
-    key: ScopedKey,
     sender: watch::Sender<Option<Reply>>,
-    in_flight: InFlight,
+    key: Option<KeyInFlight>,
 }
 
 impl Pending {
-    /// Someone who waits for the answer.
-    pub(super) fn subscribe(&self) -> Joined {
-        Joined {
-            fingerprint: self.fingerprint,
-            receiver: self.sender.subscribe(),
-        }
+    /// Of a command that nobody can join.
+    pub(super) fn unkeyed() -> Self {
+        let (sender, _) = watch::channel(None);
+        Self { sender, key: None }
+    }
+
+    /// For someone who waits for the answer.
+    pub(super) fn subscribe(&self) -> Answer {
+        Answer(self.sender.subscribe())
     }
 
     pub(super) fn answer(self, reply: Reply) {
@@ -81,28 +89,27 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+/// An entry of [`InFlight`], there as long as this lives.
+#[derive(Debug)]
+struct KeyInFlight {
+    key: ScopedKey,
+    in_flight: InFlight,
+}
+
+impl Drop for KeyInFlight {
     fn drop(&mut self) {
         self.in_flight.running().remove(&self.key);
     }
 }
 
-/// Someone who waits for the answer to the first command of a key.
+/// What becomes of a command.
 #[derive(Debug, Clone)]
-pub(super) struct Joined {
-    fingerprint: Fingerprint,
-    receiver: watch::Receiver<Option<Reply>>,
-}
+pub(super) struct Answer(watch::Receiver<Option<Reply>>);
 
-impl Joined {
-    /// Of the first command's body.
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
-    }
-
-    /// What becomes of the first; `None` when that is not known in time.
+impl Answer {
+    /// Waits for it; `None` when it is not known in time.
     pub(super) async fn reply(mut self, until: Instant) -> Option<Reply> {
-        let answered = tokio::time::timeout_at(until, self.receiver.wait_for(Option::is_some));
+        let answered = tokio::time::timeout_at(until, self.0.wait_for(Option::is_some));
         match answered.await {
             Ok(Ok(reply)) => reply.clone(),
             Ok(Err(_dropped)) => Some(Reply::Refused(Refusal::OutcomeUnknown)),

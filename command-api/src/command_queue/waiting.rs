@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::id::AccountId;
+use linkledger_core::{
+    batch::{ChangeRequest, Command},
+    id::AccountId,
+};
 use metrics::counter;
 
 use super::{GivenBack, Queued, Refusal, Reply};
@@ -51,7 +54,7 @@ impl Waiting {
     /// Whether a batch could be taken.
     pub(super) fn has_ready(&self, now: Instant) -> bool {
         let is_ready = |command: &Queued| {
-            let probe = self.held.get(&command.create.account_id);
+            let probe = self.held.get(&command.command.account_id());
             probe.is_none_or(|probe| probe.at <= now) || command.deadline <= now
         };
         self.commands.iter().any(is_ready)
@@ -77,7 +80,7 @@ impl Waiting {
             let Some(command) = self.commands.pop_front() else {
                 break;
             };
-            let account_id = command.create.account_id;
+            let account_id = command.command.account_id();
             if command.deadline <= now {
                 counter!("commands_expired_total").increment(1);
                 command.answer(Reply::Refused(Refusal::Overloaded));
@@ -88,14 +91,13 @@ impl Waiting {
                 aside.push_back(command);
                 continue;
             }
-            let draft = command.create.body.as_ref();
-            bytes += draft.map_or(0, |draft| draft.destination.as_str().len());
+            bytes += bytes_of(&command.command);
             batch.push(command);
         }
         aside.append(&mut self.commands);
         self.commands = aside;
         self.held.retain(|account_id, _| {
-            let is_theirs = |command: &Queued| command.create.account_id == *account_id;
+            let is_theirs = |command: &Queued| command.command.account_id() == *account_id;
             probed.contains(account_id) || self.commands.iter().any(is_theirs)
         });
         batch
@@ -112,7 +114,7 @@ impl Waiting {
         let held: HashSet<AccountId> = given_back
             .iter()
             .filter(|it| it.is_held)
-            .map(|it| it.command.create.account_id)
+            .map(|it| it.command.command.account_id())
             .collect();
         for account_id in accounts {
             if held.contains(&account_id) {
@@ -133,6 +135,18 @@ impl Waiting {
             self.commands.push_front(command);
         }
     }
+}
+
+/// What it brings into the batch beyond its fixed size.
+fn bytes_of(command: &Command) -> usize {
+    let destination = match command {
+        Command::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
+        Command::Change(change) => match &change.request {
+            ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
+            ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
+        },
+    };
+    destination.map_or(0, |destination| destination.as_str().len())
 }
 
 #[cfg(test)]
@@ -158,7 +172,7 @@ mod tests {
             panic!("nobody else has entered");
         };
         Queued {
-            create,
+            command: Command::Create(create),
             deadline,
             pending,
         }
@@ -167,20 +181,23 @@ mod tests {
     fn keys(batch: &[Queued]) -> Vec<u128> {
         batch
             .iter()
-            .map(|command| command.create.key.0.as_u128())
+            .map(|queued| match &queued.command {
+                Command::Create(create) => create.key.0.as_u128(),
+                Command::Change(_) => panic!("only creates are queued here"),
+            })
             .collect()
     }
 
     fn accounts(batch: &[Queued]) -> HashSet<AccountId> {
         batch
             .iter()
-            .map(|command| command.create.account_id)
+            .map(|queued| queued.command.account_id())
             .collect()
     }
 
     /// Gives those of account 1 back as held.
     fn held(batch: Vec<Queued>) -> Vec<GivenBack> {
-        let is_first = |command: &Queued| command.create.account_id.uuid().as_u128() == 1;
+        let is_first = |command: &Queued| command.command.account_id().uuid().as_u128() == 1;
         let of_first = batch.into_iter().filter(is_first);
         of_first
             .map(|command| GivenBack {

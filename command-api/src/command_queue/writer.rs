@@ -44,7 +44,7 @@ pub(super) async fn run(
         histogram!("append_batch_size").record(count(batch.len()));
         let accounts = batch
             .iter()
-            .map(|command| command.create.account_id)
+            .map(|queued| queued.command.account_id())
             .collect();
         let given_back = handler.run(batch).await;
         waiting.take_back(accounts, given_back, Instant::now());

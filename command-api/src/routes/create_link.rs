@@ -1,45 +1,34 @@
 //! `POST /v1/links`: creates a link, once per key, for credits.
 
-mod body;
 mod idempotency_key;
+mod members;
 
 use axum::{
     Extension,
-    body::Body,
     extract::{Request, State},
     http::{
-        HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION},
+        HeaderName, HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, ETAG, LOCATION},
     },
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::{KeyedCreate, SettledCreate},
-    consistency::ConsistencyToken,
-    envelope::Metadata,
+    batch::KeyedCreate,
     http::{
         authentication::Caller,
-        request::{
-            BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query,
-            content_too_large,
-        },
+        request::{RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
-    json::{JsonError, JsonObject},
     link::OwnHosts,
-    problem::{Code, Problem},
+    problem::Problem,
 };
 
-use super::AppState;
-use crate::{
-    command_queue::{Refusal, Reply},
-    renderer::{self, CreatedLinkV1},
-};
-use body::NewLink;
+use super::{AppState, answer, body};
+use crate::renderer::{self, CreatedLinkV1};
 use idempotency_key::KeyHeader;
+use members::NewLink;
 
-const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static("consistency-token");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Creates a link.
@@ -85,18 +74,26 @@ pub async fn create_link(
     request: Request,
 ) -> Result<Response, Problem> {
     let create = parse(&state.own_hosts, &context, &caller, request).await?;
-    let reply = state.queue.submit(create).await;
-    let (settled, is_replayed) = match reply {
-        Reply::Created(settled) => (settled, false),
-        Reply::Replayed(settled) => (settled, true),
-        Reply::Refused(refusal) => return Err(problem(&refusal)),
-    };
-    let token = ConsistencyToken {
-        epoch: state.log_epoch,
-        account_id: caller.account_id,
-        position: settled.position,
-    };
-    answer(&settled, &token, is_replayed)
+    let reply = state.queue.submit_create(create).await;
+    let (settled, is_replayed) = answer::to_create(reply)?;
+    let body = renderer::render(&settled).ok_or_else(|| {
+        tracing::error!(
+            renderer = settled.renderer,
+            "unknown renderer; use a later release"
+        );
+        Problem::internal()
+    })?;
+    let location = format!("/v1/links/{}", settled.link.link_id);
+    let location = HeaderValue::from_str(&location).expect("ids are ASCII");
+    let mut headers = answer::headers(&state, caller.account_id, settled.position);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(LOCATION, location);
+    // A link's stream begins with version 1.
+    headers.insert(ETAG, HeaderValue::from_static("\"1\""));
+    if is_replayed {
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
 /// Everything that can be checked without the database, up to the syntax of the body. What is
@@ -111,111 +108,14 @@ async fn parse(
     check_accept(request.headers())?;
     check_json_body(request.headers())?;
     let (head, body) = request.into_parts();
-    let bytes = axum::body::to_bytes(body, BODY_LENGTH_MAX)
-        .await
-        .map_err(|error| {
-            if is_length_limit(&error) {
-                return content_too_large();
-            }
-            Problem::new(
-                Code::MalformedJson,
-                "The body ended before it was complete.",
-            )
-        })?;
+    let bytes = body::read(body).await?;
     let key = idempotency_key::parse(&head.headers)?;
-    let object = JsonObject::parse(&bytes).map_err(|error| match error {
-        JsonError::Malformed => Problem::new(
-            Code::MalformedJson,
-            "Send one JSON object in UTF-8: no duplicate members, no byte order mark.",
-        ),
-        JsonError::NotAnObject => Problem::new(Code::BodyNotObject, "Send a JSON object: {…}."),
-    })?;
+    let object = body::parse_object(&bytes)?;
     Ok(KeyedCreate {
         account_id: caller.account_id,
         key,
         fingerprint: object.fingerprint(),
-        body: body::parse(&object, own_hosts),
-        metadata: Metadata {
-            actor: Some(caller.key_id.to_string()),
-            request_id: Some(context.request_id.clone()),
-            traceparent: Some(context.traceparent.clone()),
-            ..Metadata::default()
-        },
+        body: members::parse(&object, own_hosts),
+        metadata: answer::metadata(context, caller),
     })
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
-fn answer(
-    settled: &SettledCreate,
-    token: &ConsistencyToken,
-    is_replayed: bool,
-) -> Result<Response, Problem> {
-    let body = renderer::render(settled).ok_or_else(|| {
-        tracing::error!(
-            renderer = settled.renderer,
-            "unknown renderer; use a later release"
-        );
-        Problem::internal()
-    })?;
-    let value = |text: String| HeaderValue::from_str(&text).expect("ids and tokens are ASCII");
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        LOCATION,
-        value(format!("/v1/links/{}", settled.link.link_id)),
-    );
-    // A link's stream begins with version 1.
-    headers.insert(ETAG, HeaderValue::from_static("\"1\""));
-    headers.insert(CONSISTENCY_TOKEN, value(token.encode()));
-    if is_replayed {
-        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-    }
-    Ok((StatusCode::CREATED, headers, Body::from(body)).into_response())
-}
-
-fn problem(refusal: &Refusal) -> Problem {
-    match refusal {
-        Refusal::KeyReused => Problem::new(
-            Code::IdempotencyKeyReused,
-            "This Idempotency-Key was used with another body; a different link needs a new key.",
-        ),
-        Refusal::Invalid(errors) => Problem::validation_failed(errors),
-        Refusal::SlugTaken => Problem::new(
-            Code::SlugTaken,
-            "Choose another slug, or leave it out to get one.",
-        ),
-        Refusal::InsufficientCredits { balance, required } => Problem::new(
-            Code::InsufficientCredits,
-            format!("The price in credits is {required}; the balance is {balance}."),
-        )
-        .with("balance", *balance)
-        .with("required", *required),
-        Refusal::Overloaded => {
-            Problem::new(Code::Overloaded, "Nothing was done; try again shortly.").retry_after(1)
-        }
-        Refusal::StorageUnavailable => Problem::storage_unavailable(),
-        Refusal::OutcomeUnknown => Problem::new(
-            Code::DeadlineExceeded,
-            "The link may have been created; send the same request with the same key again.",
-        )
-        .with("may_have_succeeded", true)
-        .retry_after(1),
-        Refusal::KeyInUse => Problem::new(
-            Code::IdempotencyKeyInUse,
-            "The first request with this key is still running; send it again shortly.",
-        )
-        .retry_after(1),
-        Refusal::Failed => Problem::internal(),
-    }
 }

@@ -1,10 +1,11 @@
 use futures::future::join_all;
 use linkledger_core::testing::TestDatabase;
+use serde_json::json;
 use url::Url;
 
 use crate::{
     proxy::{Fault, Proxy},
-    support::{TestApp, create, destination, fresh_key, link, send},
+    support::{TestApp, change, create, delete, destination, fresh_key, link, send},
 };
 
 async fn behind_a_proxy() -> (TestApp, Proxy) {
@@ -41,6 +42,28 @@ async fn a_commit_that_never_arrived_is_repeated() {
     assert_eq!(answer.status, 201, "{answer:?}");
     assert_eq!(app.count("LinkCreated").await, 1);
     assert_eq!(app.balance(account_id).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_commit_is_lost_either_way_happens_once() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (_, key) = app.account(10).await;
+    let id = app.link(&key).await;
+    for (changes, fault) in [(1, Fault::AfterCommit), (2, Fault::BeforeCommit)] {
+        let body = json!({ "destination_url": format!("https://example.com/{changes}") });
+        proxy.break_next(fault);
+        let answer = send(&app.router, change(&key, &id, &body)).await;
+        assert_eq!(proxy.broken(), changes);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.header("etag"), format!("\"{}\"", changes + 1));
+        let appended = app.count("LinkDestinationChanged").await;
+        assert_eq!(usize::try_from(appended), Ok(changes));
+    }
+    // The link that was looked for is deleted for certain when it is answered so.
+    proxy.break_next(Fault::AfterCommit);
+    let answer = send(&app.router, delete(&key, &id)).await;
+    assert_eq!(answer.status, 204, "{answer:?}");
+    assert_eq!(app.count("LinkDeleted").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,10 @@
 
 mod admin;
 mod append_only;
+mod change_destination;
 mod concurrency;
 mod create_link;
+mod delete_link;
 mod faults;
 mod idempotency;
 mod order_of_checks;
@@ -13,3 +15,4 @@ mod positions;
 mod proxy;
 mod relay;
 mod support;
+mod two_tenants;

@@ -10,9 +10,10 @@ use linkledger_core::{
     shard::Shard,
     testing::{self, TestDatabase},
 };
+use serde_json::json;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 
-use crate::support::{TestApp, create, destination, fresh_key, send};
+use crate::support::{TestApp, change, delete, send};
 
 /// Links in the store when it counts as large.
 const LARGE: i32 = 20_000;
@@ -148,25 +149,29 @@ async fn reading_on_reads_no_more_than_what_is_new() {
 async fn the_service_itself_scans_nothing_when_the_store_grows_under_it() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1_000).await;
-    let creates = async || {
+    let commands = async || {
         for _ in 0..CREATES {
-            let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
-            assert_eq!(answer.status, 201);
+            let id = app.link(&key).await;
+            let body = json!({ "destination_url": "https://example.com/new" });
+            let changed = send(&app.router, change(&key, &id, &body)).await;
+            assert_eq!(changed.status, 200);
+            let deleted = send(&app.router, delete(&key, &id)).await;
+            assert_eq!(deleted.status, 204);
         }
     };
-    creates().await;
+    commands().await;
     fill(&app.database, LARGE).await;
     let scanned_before = reads(&app.database).await.0;
-    creates().await;
+    commands().await;
     // Its sessions live on: what they read is told while they are idle.
-    testing::eventually("the reads of the creates are told", || async {
+    testing::eventually("the reads of the commands are told", || async {
         let told: (i64,) = sqlx::query_as(
             "SELECT sum(n_tup_ins)::bigint FROM pg_stat_user_tables WHERE relname = 'events'",
         )
         .fetch_one(app.database.pool())
         .await
         .unwrap();
-        (told.0 >= 4 * CREATES + i64::from(LARGE)).then_some(())
+        (told.0 >= 8 * CREATES + i64::from(LARGE)).then_some(())
     })
     .await;
     assert_eq!(reads(&app.database).await.0 - scanned_before, 0);

@@ -72,6 +72,13 @@ impl TestApp {
         (account_id, key)
     }
 
+    /// The id of a new link of the account.
+    pub(crate) async fn link(&self, key: &ApiKey) -> String {
+        let answer = send(&self.router, create(key, fresh_key(), &destination())).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()["id"].as_str().expect("an id").to_owned()
+    }
+
     pub(crate) async fn balance(&self, account_id: AccountId) -> i64 {
         sqlx::query_scalar("SELECT balance FROM event_store.accounts WHERE account_id = $1")
             .bind(account_id.uuid())
@@ -115,6 +122,32 @@ pub(crate) fn create(key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Reque
         .header("idempotency-key", idempotency_key.to_string())
         .body(Body::from(body.to_string()))
         .expect("a valid request")
+}
+
+/// A change of a link that is right in every respect.
+pub(crate) fn change(key: &ApiKey, link_id: &str, body: &Value) -> Request<Body> {
+    Request::patch(format!("/v1/links/{link_id}"))
+        .header("host", "api.sho.rt")
+        .header("authorization", format!("Bearer {}", key.reveal()))
+        .header("content-type", "application/merge-patch+json")
+        .body(Body::from(body.to_string()))
+        .expect("a valid request")
+}
+
+/// A deletion that is right in every respect.
+pub(crate) fn delete(key: &ApiKey, link_id: &str) -> Request<Body> {
+    Request::delete(format!("/v1/links/{link_id}"))
+        .header("host", "api.sho.rt")
+        .header("authorization", format!("Bearer {}", key.reveal()))
+        .body(Body::empty())
+        .expect("a valid request")
+}
+
+/// The request with one more header.
+pub(crate) fn with(mut request: Request<Body>, name: &'static str, value: &str) -> Request<Body> {
+    let value = value.parse().expect("a header's value");
+    request.headers_mut().append(name, value);
+    request
 }
 
 pub(crate) fn link(slug: &str) -> Value {

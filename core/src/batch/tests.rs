@@ -1,11 +1,18 @@
 use proptest::prelude::*;
 use time::macros::datetime;
+use uuid::Uuid;
 
 use super::*;
 use crate::{
+    envelope::{Metadata, NewEvent},
+    event::Event,
     field::FieldCode,
-    link::{OwnHosts, Slug},
+    link::{ChangeDestination, Destination, ExpectedVersion, OwnHosts},
 };
+
+mod world;
+
+use world::{Answer, World};
 
 const TERMS_PRICE: i64 = 1;
 
@@ -30,107 +37,46 @@ fn stamp(number: u128) -> Stamp {
 }
 
 /// Body `0` is invalid; the others differ from each other and ask for the slug, if any.
-fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> KeyedCreate {
+fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> Command {
     let draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
-        destination: Destination::parse("https://example.com", &OwnHosts::default()).unwrap(),
+        destination: destination("https://example.com"),
     };
-    let error = FieldError::of_member("destination_url", FieldCode::Required);
-    KeyedCreate {
+    Command::Create(KeyedCreate {
         account_id: account(account_number),
         key: IdempotencyKey(Uuid::from_u128(u128::from(key))),
         fingerprint: [body; 32],
         body: if body == 0 {
-            Err(vec![error])
+            Err(vec![field_error()])
         } else {
             Ok(draft)
         },
         metadata: Metadata::default(),
-    }
+    })
 }
 
-/// The database as far as creates see it.
-#[derive(Clone, Default)]
-struct World {
-    credits: HashMap<AccountId, Credits>,
-    stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    taken_slugs: HashSet<String>,
+fn change(account_number: u8, link: u128, request: ChangeRequest) -> Command {
+    Command::Change(LinkChange {
+        account_id: account(account_number),
+        link_id: Some(stamp(link).link_id),
+        request,
+        metadata: Metadata::default(),
+    })
 }
 
-impl World {
-    fn with_balances(balances: &[i64]) -> Self {
-        let credits = (0_u8..)
-            .zip(balances)
-            .map(|(number, balance)| {
-                (
-                    account(number),
-                    Credits {
-                        balance: *balance,
-                        version: 0,
-                    },
-                )
-            })
-            .collect();
-        Self {
-            credits,
-            ..Self::default()
-        }
-    }
+fn point_to(to: &str, expected_version: ExpectedVersion) -> ChangeRequest {
+    ChangeRequest::Destination(Ok(ChangeDestination {
+        destination: Some(destination(to)),
+        expected_version,
+    }))
+}
 
-    /// Runs the commands as one batch and "commits" it. Replays are told by the link they name.
-    fn run(&mut self, commands: &[(KeyedCreate, Stamp)]) -> Vec<Result<LinkId, Outcome>> {
-        let wanted = |(create, stamp): &(KeyedCreate, Stamp)| {
-            let draft = create.body.as_ref().ok()?;
-            Some(
-                draft
-                    .slug
-                    .as_ref()
-                    .unwrap_or(&stamp.generated_slug)
-                    .folded(),
-            )
-        };
-        let free: HashSet<String> = commands
-            .iter()
-            .filter_map(wanted)
-            .filter(|slug| !self.taken_slugs.contains(slug))
-            .collect();
-        let terms = terms();
-        let (credits, stored) = (self.credits.clone(), self.stored.clone());
-        let mut batch = Batch::new(&terms, 1, credits, stored, free.clone());
-        let outcomes: Vec<Outcome> = commands
-            .iter()
-            .map(|(create, stamp)| batch.decide(create, stamp))
-            .collect();
-        let decided = batch.finish();
-        self.credits = decided.credits;
-        self.taken_slugs.extend(free);
-        for unused in &decided.unused_slugs {
-            self.taken_slugs.remove(unused);
-        }
-        let keys = commands
-            .iter()
-            .zip(&outcomes)
-            .filter_map(|((create, _), outcome)| {
-                matches!(outcome, Outcome::Accepted(_)).then_some((create.account_id, create.key))
-            });
-        let settled = decided
-            .accepted
-            .iter()
-            .map(|accepted| accepted.settled.clone());
-        self.stored.extend(keys.zip(settled));
-        let link_of = |outcome: Outcome| match outcome {
-            Outcome::Accepted(n) | Outcome::ReplayOfAccepted(n) => {
-                Ok(decided.accepted[n].settled.link.link_id)
-            }
-            Outcome::Replay(settled) => Ok(settled.link.link_id),
-            other @ (Outcome::KeyReused
-            | Outcome::Invalid(_)
-            | Outcome::SlugTaken
-            | Outcome::SlugCollision
-            | Outcome::InsufficientCredits { .. }) => Err(other),
-        };
-        outcomes.into_iter().map(link_of).collect()
-    }
+fn destination(text: &str) -> Destination {
+    Destination::parse(text, &OwnHosts::default()).unwrap()
+}
+
+fn field_error() -> FieldError {
+    FieldError::of_member("destination_url", FieldCode::Required)
 }
 
 #[test]
@@ -143,15 +89,21 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
             version: 2,
         },
     )]);
-    let free = HashSet::from(["spring".to_owned()]);
-    let mut batch = Batch::new(&terms, 1, credits, HashMap::new(), free);
+    let known = Known {
+        credits,
+        free_slugs: HashSet::from(["spring".to_owned()]),
+        ..Known::default()
+    };
+    let mut batch = Batch::new(&terms, 1, known);
 
     let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &stamp(7));
 
     assert_eq!(outcome, Outcome::Accepted(0));
     let decided = batch.finish();
     assert!(decided.unused_slugs.is_empty());
-    let [link, charge] = &decided.accepted[0].events;
+    let [link, charge] = &decided.accepted[0].events[..] else {
+        panic!("{:?}", decided.accepted[0]);
+    };
     assert_eq!((link.event.event_type(), link.version), ("LinkCreated", 1));
     assert_eq!(
         (charge.event.event_type(), charge.version),
@@ -159,28 +111,32 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
     );
     assert_eq!(link.metadata.renderer, Some(1));
     assert!(link.idempotency.is_some() && charge.idempotency.is_none());
-    assert_eq!(
-        decided.accepted[0].settled.link.short_url,
-        "https://sho.rt/Spring"
-    );
-    assert_eq!(decided.accepted[0].settled.charge.balance_after, 4);
+    let Settled::Create(settled) = &decided.accepted[0].settled else {
+        panic!("{:?}", decided.accepted[0]);
+    };
+    assert_eq!(settled.link.short_url, "https://sho.rt/Spring");
+    assert_eq!(settled.charge.balance_after, 4);
 }
 
 #[test]
 fn a_used_key_is_answered_before_the_body_is_looked_at() {
     let mut world = World::with_balances(&[1]);
     let first = world.run(&[(create(0, 1, 1, None), stamp(1))]);
-    assert_eq!(first, [Ok(stamp(1).link_id)]);
+    assert_eq!(first, [Answer::Created(stamp(1).link_id)]);
     // The balance is 0 by now.
     let again = world.run(&[
         (create(0, 1, 1, None), stamp(2)),
         (create(0, 1, 0, None), stamp(3)),
         (create(0, 2, 0, None), stamp(4)),
     ]);
-    let invalid = Outcome::Invalid(create(0, 2, 0, None).body.unwrap_err());
+    let invalid = Rejection::Invalid(vec![field_error()]);
     assert_eq!(
         again,
-        [Ok(stamp(1).link_id), Err(Outcome::KeyReused), Err(invalid)]
+        [
+            Answer::Created(stamp(1).link_id),
+            Answer::Rejected(Rejection::KeyReused),
+            Answer::Rejected(invalid)
+        ]
     );
 }
 
@@ -192,13 +148,17 @@ fn a_slug_goes_to_the_first_command_that_is_accepted() {
         (create(1, 2, 1, Some("sprinG")), stamp(2)),
         (create(2, 3, 1, Some("spring")), stamp(3)),
     ]);
-    let broke = Outcome::InsufficientCredits {
+    let broke = Rejection::InsufficientCredits {
         balance: 0,
         required: 1,
     };
     assert_eq!(
         outcomes,
-        [Err(broke), Ok(stamp(2).link_id), Err(Outcome::SlugTaken)]
+        [
+            Answer::Rejected(broke),
+            Answer::Created(stamp(2).link_id),
+            Answer::Rejected(Rejection::SlugTaken)
+        ]
     );
 }
 
@@ -210,7 +170,13 @@ fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
         (create(0, 2, 1, Some("taken")), stamp(2)),
         (create(0, 2, 2, Some("other")), stamp(3)),
     ]);
-    assert_eq!(outcomes, [Err(Outcome::SlugTaken), Ok(stamp(3).link_id)]);
+    assert_eq!(
+        outcomes,
+        [
+            Answer::Rejected(Rejection::SlugTaken),
+            Answer::Created(stamp(3).link_id)
+        ]
+    );
 }
 
 #[test]
@@ -218,7 +184,7 @@ fn a_generated_slug_that_is_not_free_is_to_be_drawn_again() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("gen2")), stamp(1))]);
     let outcomes = world.run(&[(create(0, 2, 1, None), stamp(2))]);
-    assert_eq!(outcomes, [Err(Outcome::SlugCollision)]);
+    assert_eq!(outcomes, [Answer::SlugCollision]);
 }
 
 /// `ABC` is `abc` asked for by another request. The last ones are those that the first five
@@ -229,34 +195,120 @@ const SLUGS: &[&str] = &[
     "abc", "ABC", "def", "ghi", "gen1", "gen2", "gen3", "gen4", "gen5",
 ];
 
+#[test]
+fn changes_of_one_link_follow_each_other_within_a_batch() {
+    let mut world = World::with_balances(&[1]);
+    world.run(&[(create(0, 1, 1, None), stamp(1))]);
+    let at = |version| ExpectedVersion::OneOf(vec![version]);
+    let answers = world.run(&[
+        (change(0, 1, point_to("https://a.com", at(1))), stamp(2)),
+        (change(0, 1, point_to("https://b.com", at(1))), stamp(3)),
+        (
+            change(0, 1, point_to("https://a.com", ExpectedVersion::Any)),
+            stamp(4),
+        ),
+        (change(0, 1, ChangeRequest::Delete(at(2))), stamp(5)),
+        (change(0, 1, ChangeRequest::Delete(at(2))), stamp(6)),
+        (change(0, 1, point_to("https://c.com", at(3))), stamp(7)),
+    ]);
+    let conflict = Answer::Rejected(Rejection::VersionConflict { actual: 2 });
+    let gone = Answer::Rejected(Rejection::LinkNotFound);
+    assert_eq!(answers[0], answers[2], "it points there already");
+    assert_eq!(answers[1], conflict);
+    assert_eq!(answers[3], answers[4], "it is deleted already");
+    assert_eq!(answers[5], gone);
+    let types: Vec<_> = world.log.iter().map(|it| it.event.event_type()).collect();
+    let expected = [
+        "LinkCreated",
+        "CreditsCharged",
+        "LinkDestinationChanged",
+        "LinkDeleted",
+    ];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn a_change_is_decided_by_body_then_existence_then_version() {
+    let mut world = World::with_balances(&[1, 1]);
+    world.run(&[(create(0, 1, 1, None), stamp(1))]);
+    let invalid = || ChangeRequest::Destination(Err(vec![field_error()]));
+    let stale = || point_to("https://a.com", ExpectedVersion::OneOf(vec![9]));
+    let no_link = Command::Change(LinkChange {
+        account_id: account(0),
+        link_id: None,
+        request: stale(),
+        metadata: Metadata::default(),
+    });
+    let answers = world.run(&[
+        (change(0, 7, invalid()), stamp(2)),
+        (change(0, 7, stale()), stamp(3)),
+        (no_link, stamp(4)),
+        (change(1, 1, stale()), stamp(5)),
+        (change(0, 1, stale()), stamp(6)),
+    ]);
+    let expected = [
+        Rejection::Invalid(vec![field_error()]),
+        Rejection::LinkNotFound,
+        Rejection::LinkNotFound,
+        Rejection::LinkNotFound,
+        Rejection::VersionConflict { actual: 1 },
+    ];
+    assert_eq!(answers, expected.map(Answer::Rejected));
+}
+
 prop_compose! {
     /// Few accounts, keys, bodies and slugs, so that commands get into each other's way.
-    fn any_command()(
+    fn any_create()(
         account in 0_u8..3,
         key in 0_u8..6,
         body in 0_u8..4,
         slug in prop::option::of(prop::sample::select(SLUGS)),
-    ) -> KeyedCreate {
+    ) -> Command {
         create(account, key, body, slug)
     }
 }
 
+prop_compose! {
+    /// A change of a link that the `existing` first commands may have created.
+    fn any_change(existing: u128)(
+        account in 0_u8..3,
+        link in 1..existing + 2,
+        to in prop::option::of(prop::sample::select(&["https://a.com", "https://b.com"][..])),
+        version in prop::option::of(1_i64..4),
+    ) -> Command {
+        let expected = version.map_or(ExpectedVersion::Any, |it| ExpectedVersion::OneOf(vec![it]));
+        let request = match to {
+            Some(to) => point_to(to, expected),
+            None => ChangeRequest::Delete(expected),
+        };
+        change(account, link, request)
+    }
+}
+
+fn any_command(existing: u128) -> impl Strategy<Value = Command> {
+    prop_oneof![any_create(), any_change(existing)]
+}
+
+/// Links that are there before the batch, at most.
+const EXISTING_MAX: u128 = 8;
+
 proptest! {
     #[test]
     fn a_batch_equals_the_same_commands_one_after_the_other(
-        balances in prop::collection::vec(0_i64..4, 3),
-        commands in prop::collection::vec(any_command(), 1..20),
-        split in 0_usize..20,
+        balances in prop::collection::vec(0_i64..6, 3),
+        creates in prop::collection::vec(any_create(), 1..EXISTING_MAX as usize),
+        commands in prop::collection::vec(any_command(EXISTING_MAX), 1..20),
     ) {
-        let commands: Vec<_> = commands.into_iter().zip((1..).map(stamp)).collect();
-        let (earlier, batch) = commands.split_at(split.min(commands.len()));
+        let earlier: Vec<_> = creates.into_iter().zip((1..).map(stamp)).collect();
+        // Nobody can change a link of the same batch: its id is not known before its answer.
+        let batch: Vec<_> = commands.into_iter().zip((100..).map(stamp)).collect();
         let mut batched = World::with_balances(&balances);
-        batched.run(earlier);
+        batched.run(&earlier);
         let mut serial = batched.clone();
 
-        let together = batched.run(batch);
+        let together = batched.run(&batch);
         let mut alone = Vec::new();
-        for command in batch {
+        for command in &batch {
             alone.extend(serial.run(std::slice::from_ref(command)));
         }
 
@@ -264,11 +316,20 @@ proptest! {
         prop_assert_eq!(&batched.credits, &serial.credits);
         prop_assert_eq!(&batched.taken_slugs, &serial.taken_slugs);
         prop_assert_eq!(&batched.stored, &serial.stored);
+        prop_assert_eq!(&batched.links, &serial.links);
+        prop_assert_eq!(&batched.log, &serial.log);
         for (number, granted) in (0_u8..).zip(&balances) {
             let credits = batched.credits[&account(number)];
             let links = batched.stored.keys().filter(|(id, _)| *id == account(number)).count();
             prop_assert!(credits.balance >= 0);
             prop_assert_eq!(granted - credits.balance, i64::try_from(links).unwrap());
+        }
+        for ((_, link_id), settled) in &batched.links {
+            prop_assert_eq!(batched.fold(*link_id), Link::Existing(settled.link.clone()));
+            let last = &batched.log[usize::try_from(settled.position - 1).unwrap()];
+            let kept = last.metadata.link.clone();
+            prop_assert_eq!(kept.is_none(), settled.link.version == 1);
+            prop_assert_eq!(kept.unwrap_or(settled.link.state.clone()), settled.link.state.clone());
         }
     }
 }

@@ -3,12 +3,12 @@
 //! Gap-safe because positions come from a counter row that is held to commit: whoever sees a
 //! position sees all lower ones of the shard.
 
-use sqlx::{PgPool, types::Json};
+use sqlx::{PgConnection, PgPool, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
-    envelope::{Metadata, RecordedEvent},
+    envelope::{Metadata, NewEvent, RecordedEvent},
     id::{AccountId, EventId, LinkId},
     shard::{Position, SHARD_COUNT, Shard},
 };
@@ -166,6 +166,25 @@ pub async fn link_beginnings(
     .fetch_all(pool)
     .await?;
     rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// Whether that event is in the log, in place `version` of its stream.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn contains_in_tx(tx: &mut PgConnection, event: &NewEvent) -> sqlx::Result<bool> {
+    let found = sqlx::query_scalar!(
+        "
+        SELECT event_id FROM event_store.events
+        WHERE shard = $1 AND stream_id = $2 AND version = $3
+        ",
+        Shard::of(event.account_id).number(),
+        event.event.subject().stream_id(),
+        event.version
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(found == Some(event.event_id.uuid()))
 }
 
 struct EventRow {

@@ -11,6 +11,7 @@ use axum::http::{
 
 use crate::{
     clock::random_text,
+    id::LinkId,
     problem::{Code, Problem},
 };
 
@@ -116,6 +117,13 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
     Ok(())
+}
+
+/// The link that the last part of the path names, as it was sent: an id has one spelling, and a
+/// percent sign is in none.
+pub fn link_id(uri: &Uri) -> Option<LinkId> {
+    let (_, id) = uri.path().rsplit_once('/')?;
+    id.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Projection `links`: an account's links, newest first, and a link by its id.
 
 use linkledger_core::{
+    http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
     shard::{Position, Shard},
 };
@@ -18,6 +19,19 @@ pub(crate) struct Link {
     /// Of the link's stream.
     pub(crate) version: i64,
     pub(crate) created_at: OffsetDateTime,
+}
+
+impl Link {
+    /// As it is sent.
+    pub(crate) fn into_body(self, short_base_url: &str) -> LinkBody {
+        let parts = LinkParts {
+            id: self.id,
+            slug: &self.slug,
+            destination_url: self.destination_url,
+            created_at: self.created_at,
+        };
+        LinkBody::new(parts, short_base_url)
+    }
 }
 
 /// A part of an account's links, newest first.

@@ -16,11 +16,13 @@ use linkledger_core::{
     event_store::log,
     http::{
         authentication::Caller,
-        request::{check_accept, check_no_query},
+        entity_tag,
+        link_body::LinkBody,
+        request::{check_accept, check_no_query, link_id},
         route_table,
     },
     id::{AccountId, LinkId},
-    problem::{Code, Problem},
+    problem::Problem,
     shard::Shard,
 };
 
@@ -28,8 +30,6 @@ use super::{Api, NOT_SHARED};
 use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token, read_model_behind},
-    entity_tag,
-    link_body::LinkBody,
     read_model::{
         Place,
         links::{self, Link},
@@ -70,7 +70,7 @@ pub(super) async fn get_link(
     check_no_query(&uri)?;
     check_accept(&headers)?;
     let place = place_of_token(&headers, caller.account_id, api.watcher.log_epoch())?;
-    let link_id = link_id(&uri).ok_or_else(link_not_found)?;
+    let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
     let link = find(&api, caller.account_id, link_id, place).await?;
 
     let entity_tag = entity_tag::of_version(link.version);
@@ -79,13 +79,7 @@ pub(super) async fn get_link(
     if is_known {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
-    Ok((headers, Json(LinkBody::of(link, &api.short_base_url))).into_response())
-}
-
-/// From the path as it was sent: an id has one spelling, and a percent sign is in none.
-fn link_id(uri: &Uri) -> Option<LinkId> {
-    let (_, id) = uri.path().rsplit_once('/')?;
-    id.parse().ok()
+    Ok((headers, Json(link.into_body(&api.short_base_url))).into_response())
 }
 
 /// The link, from a snapshot that contains everything up to `place`. A miss is judged by the event
@@ -103,7 +97,7 @@ async fn find(
         let extent = log::link_extent(&api.pool, account_id, link_id)
             .await
             .map_err(|error| unavailable(&error))?
-            .ok_or_else(link_not_found)?;
+            .ok_or_else(Problem::link_not_found)?;
         let created_at = Place {
             epoch: api.watcher.log_epoch(),
             position: extent.first,
@@ -114,12 +108,4 @@ async fn find(
     }
     // Still missing although the checkpoint is past it: it exists all the same.
     seen.value.ok_or_else(read_model_behind)
-}
-
-/// The same for a malformed, an unknown and another account's id.
-fn link_not_found() -> Problem {
-    Problem::new(
-        Code::LinkNotFound,
-        "Check the id; this account has no such link.",
-    )
 }

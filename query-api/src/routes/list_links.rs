@@ -12,7 +12,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    http::{authentication::Caller, request::check_accept, route_table},
+    http::{authentication::Caller, link_body::LinkBody, request::check_accept, route_table},
     problem::Problem,
     shard::Shard,
 };
@@ -24,7 +24,6 @@ use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token},
     cursor::CursorScope,
-    link_body::LinkBody,
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::links::{Link, LinkRange},
@@ -82,7 +81,7 @@ pub(super) async fn list_links(
     let seen = wait
         .read_containing(place, || filter.read(&api.pool, range))
         .await?;
-    let body_of = |link| LinkBody::of(link, &api.short_base_url);
+    let body_of = |link: Link| link.into_body(&api.short_base_url);
     Ok(list.answer(&page, seen.value, place_of_link, body_of))
 }
 

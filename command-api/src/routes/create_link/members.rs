@@ -6,16 +6,14 @@ use linkledger_core::{
     json::JsonObject,
     link::{Destination, OwnHosts, Slug},
 };
-use serde_json::Value;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
 };
 
-const DESTINATION_URL: &str = "destination_url";
+use crate::routes::body::{DESTINATION_URL, sorted, text};
+
 const SLUG: &str = "slug";
-/// Most errors that one answer names.
-const ERRORS_MAX: usize = 100;
 
 /// The body as it is documented.
 pub(super) struct NewLink;
@@ -49,7 +47,7 @@ pub(super) fn parse(
         .transpose();
     let is_known = |name: &str| name == DESTINATION_URL || name == SLUG;
     let unknown = members.keys().filter(|name| !is_known(name));
-    let mut errors: Vec<FieldError> = unknown
+    let errors = unknown
         .map(|name| FieldError::of_member(name, FieldCode::UnknownField))
         .chain(
             destination
@@ -61,23 +59,11 @@ pub(super) fn parse(
             slug.as_ref()
                 .err()
                 .map(|code| FieldError::of_member(SLUG, *code)),
-        )
-        .collect();
-    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
-    errors.truncate(ERRORS_MAX);
+        );
+    let errors = sorted(errors);
     match (destination, slug) {
         (Ok(destination), Ok(slug)) if errors.is_empty() => Ok(LinkDraft { slug, destination }),
         _ => Err(errors),
-    }
-}
-
-fn text(value: &Value) -> Result<&str, FieldCode> {
-    match value {
-        Value::String(text) => Ok(text),
-        Value::Null => Err(FieldCode::NullNotAllowed),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(FieldCode::WrongType)
-        }
     }
 }
 

@@ -1,20 +1,21 @@
-//! A link as it is sent: the same four members in lists and reads.
+//! A link as it is sent: the same four members in lists, reads and changes (contract §3).
 
-use linkledger_core::{
+use serde::Serialize;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+use crate::{
     id::LinkId,
     link::Destination,
     openapi::{ShortUrl, Timestamp},
     timestamp,
 };
-use serde::Serialize;
-use serde_json::json;
-use utoipa::ToSchema;
 
-use crate::read_model::links::Link;
-
-#[derive(Serialize, ToSchema)]
+/// The four members; the answer to a create has two more.
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Link)]
-pub(crate) struct LinkBody {
+pub struct LinkBody {
     #[schema(inline)]
     id: LinkId,
     #[schema(inline, value_type = Destination)]
@@ -25,8 +26,22 @@ pub(crate) struct LinkBody {
     created_at: String,
 }
 
+/// What a link is sent from.
+#[derive(Debug)]
+pub struct LinkParts<'a> {
+    /// The link.
+    pub id: LinkId,
+    /// As given.
+    pub slug: &'a str,
+    /// Serialised.
+    pub destination_url: String,
+    /// When it was created.
+    pub created_at: OffsetDateTime,
+}
+
 impl LinkBody {
-    pub(crate) fn of(link: Link, short_base_url: &str) -> Self {
+    /// The body of a link that is served below `short_base_url`.
+    pub fn new(link: LinkParts<'_>, short_base_url: &str) -> Self {
         Self {
             id: link.id,
             destination_url: link.destination_url,
@@ -35,8 +50,8 @@ impl LinkBody {
         }
     }
 
-    /// As it stands in the document.
-    pub(crate) fn example() -> serde_json::Value {
+    /// As it stands in the `OpenAPI` document.
+    pub fn example() -> Value {
         json!({
             "id": "lnk_01h455vb4pex5vsknk084sn02q",
             "destination_url": "https://example.com/offers?season=spring",

@@ -1,0 +1,70 @@
+//! `PATCH /v1/links/{id}`: lets a link point elsewhere.
+
+mod members;
+
+use axum::{
+    Extension, Json,
+    extract::{Request, State},
+    http::header::ETAG,
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    batch::{ChangeRequest, LinkChange},
+    http::{
+        authentication::Caller,
+        entity_tag,
+        link_body::{LinkBody, LinkParts},
+        request::{RequestContext, check_accept, check_merge_patch_body, check_no_query, link_id},
+    },
+    link::{ChangeDestination, OwnHosts},
+    problem::Problem,
+};
+
+use super::{AppState, answer, body::read_object};
+
+/// Changes the destination of a link. What is so already is left alone.
+///
+/// # Errors
+/// The problems of contract §9, in its order of checks.
+pub async fn change_destination(
+    State(state): State<AppState>,
+    Extension(context): Extension<RequestContext>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let change = parse(&state.own_hosts, &context, &caller, request).await?;
+    let settled = answer::to_change(state.queue.submit_change(change).await)?;
+    let headers = answer::headers(&state, caller.account_id, settled.position);
+    let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
+    let parts = LinkParts {
+        id: settled.link.created.link_id,
+        slug: &settled.link.created.slug,
+        destination_url: settled.link.state.destination_url.clone(),
+        created_at: settled.created_at,
+    };
+    let body = LinkBody::new(parts, &state.short_base_url);
+    Ok((headers, etag, Json(body)).into_response())
+}
+
+async fn parse(
+    own_hosts: &OwnHosts,
+    context: &RequestContext,
+    caller: &Caller,
+    request: Request,
+) -> Result<LinkChange, Problem> {
+    check_no_query(request.uri())?;
+    check_accept(request.headers())?;
+    check_merge_patch_body(request.headers())?;
+    let (head, body) = request.into_parts();
+    let object = read_object(body).await?;
+    let change = members::parse(&object, own_hosts).map(|destination| ChangeDestination {
+        destination,
+        expected_version: entity_tag::expected_version(&head.headers),
+    });
+    Ok(LinkChange {
+        account_id: caller.account_id,
+        link_id: link_id(&head.uri),
+        request: ChangeRequest::Destination(change),
+        metadata: answer::metadata(context, caller),
+    })
+}

@@ -1,0 +1,57 @@
+//! The problem that each refusal of a command is answered with.
+
+use linkledger_core::{
+    batch::Rejection,
+    http::entity_tag,
+    problem::{Code, Problem},
+};
+
+use crate::command_queue::Refusal;
+
+pub(super) fn problem(refusal: &Refusal) -> Problem {
+    match refusal {
+        Refusal::Rejected(rejection) => problem_of_rejection(rejection),
+        Refusal::Overloaded => {
+            Problem::new(Code::Overloaded, "Nothing was done; try again shortly.").retry_after(1)
+        }
+        Refusal::StorageUnavailable => Problem::storage_unavailable(),
+        Refusal::OutcomeUnknown => Problem::new(
+            Code::DeadlineExceeded,
+            "It may have been done; send the same request again, with the same Idempotency-Key.",
+        )
+        .with("may_have_succeeded", true)
+        .retry_after(1),
+        Refusal::KeyInUse => Problem::new(
+            Code::IdempotencyKeyInUse,
+            "The first request with this key is still running; send it again shortly.",
+        )
+        .retry_after(1),
+        Refusal::Failed => Problem::internal(),
+    }
+}
+
+fn problem_of_rejection(rejection: &Rejection) -> Problem {
+    match rejection {
+        Rejection::KeyReused => Problem::new(
+            Code::IdempotencyKeyReused,
+            "This Idempotency-Key was used with another body; a different link needs a new key.",
+        ),
+        Rejection::Invalid(errors) => Problem::validation_failed(errors),
+        Rejection::LinkNotFound => Problem::link_not_found(),
+        Rejection::VersionConflict { actual } => Problem::new(
+            Code::EtagMismatch,
+            "The link has changed; read it again and send If-Match with its current ETag.",
+        )
+        .with_header("etag", entity_tag::of_version(*actual)),
+        Rejection::SlugTaken => Problem::new(
+            Code::SlugTaken,
+            "Choose another slug, or leave it out to get one.",
+        ),
+        Rejection::InsufficientCredits { balance, required } => Problem::new(
+            Code::InsufficientCredits,
+            format!("The price in credits is {required}; the balance is {balance}."),
+        )
+        .with("balance", *balance)
+        .with("required", *required),
+    }
+}

@@ -1,0 +1,199 @@
+use linkledger_core::{api_key::ApiKey, consistency::ConsistencyToken, id::AccountId};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestApp, change, create, delete, destination, fresh_key, send, with};
+
+fn to(destination: &str) -> Value {
+    json!({ "destination_url": destination })
+}
+
+fn position(answer: &Answer, account_id: AccountId) -> i64 {
+    let token = ConsistencyToken::decode(answer.header("consistency-token"), account_id);
+    token.expect("a token").position
+}
+
+async fn payload(app: &TestApp, event_type: &str) -> Value {
+    let payload: String = sqlx::query_scalar(
+        "SELECT payload::text FROM event_store.events WHERE type = $1 ORDER BY position DESC",
+    )
+    .bind(event_type)
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    serde_json::from_str(&payload).unwrap()
+}
+
+#[tokio::test]
+async fn a_changed_link_is_answered_with_its_four_members_and_a_new_etag() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(1).await;
+    let created = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    let link = created.json();
+    let id = link["id"].as_str().unwrap();
+    let patch = change(&key, id, &to("HTTPS://example.com/new?x=1"));
+    let answer = send(&app.router, with(patch, "if-match", "\"1\"")).await;
+
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert_eq!(answer.header("etag"), "\"2\"");
+    assert!(position(&answer, account_id) > position(&created, account_id));
+    let expected = json!({
+        "id": link["id"],
+        "destination_url": "https://example.com/new?x=1",
+        "short_url": link["short_url"],
+        "created_at": link["created_at"],
+    });
+    assert_eq!(answer.json(), expected);
+    let event = json!({
+        "link_id": id,
+        "account_id": account_id.to_string(),
+        "destination_url": "https://example.com/new?x=1",
+        "previous_destination_url": "https://example.com/",
+    });
+    assert_eq!(payload(&app, "LinkDestinationChanged").await, event);
+    assert_eq!(app.balance(account_id).await, 0, "a change costs nothing");
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_appends_nothing() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    let first = send(&app.router, change(&key, &id, &to("https://a.com"))).await;
+    for body in [to("https://A.com"), json!({})] {
+        let again = send(&app.router, change(&key, &id, &body)).await;
+        assert_eq!(
+            (again.status.as_u16(), again.header("etag")),
+            (200, "\"2\"")
+        );
+        assert_eq!(again.body, first.body);
+        // That of the latest event, so that a read with it sees the link as it is.
+        assert_eq!(position(&again, account_id), position(&first, account_id));
+    }
+    assert_eq!(app.count("LinkDestinationChanged").await, 1);
+}
+
+#[tokio::test]
+async fn a_stale_a_weak_or_a_meaningless_if_match_is_refused_with_the_current_etag() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    send(&app.router, change(&key, &id, &to("https://a.com"))).await;
+    for if_match in ["\"1\"", "W/\"2\"", "2", "\"x\"", ""] {
+        // Even where nothing would change.
+        for body in [to("https://b.com"), to("https://a.com")] {
+            let patch = change(&key, &id, &body);
+            let answer = send(&app.router, with(patch, "if-match", if_match)).await;
+            assert_eq!(answer.status, 412, "{if_match}");
+            assert_eq!(answer.problem(), "etag_mismatch");
+            assert_eq!(answer.header("etag"), "\"2\"");
+        }
+        let answer = send(&app.router, with(delete(&key, &id), "if-match", if_match)).await;
+        assert_eq!(answer.problem(), "etag_mismatch", "{if_match}");
+    }
+    for (if_match, etag) in [("\"9\", \"2\"", "\"3\""), ("*", "\"4\"")] {
+        let body = to(&format!("https://b.com/{}", etag.len() + if_match.len()));
+        let patch = with(change(&key, &id, &body), "if-match", if_match);
+        let answer = send(&app.router, patch).await;
+        assert_eq!((answer.status.as_u16(), answer.header("etag")), (200, etag));
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_rules_is_told_all_of_them() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    let body = json!({ "slug": "other", "title": "x", "destination_url": "ftp://a.com" });
+    let answer = send(&app.router, change(&key, &id, &body)).await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.problem()),
+        (422, "validation_failed".to_owned())
+    );
+    let errors: Vec<(String, String)> = answer.json()["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| (error["pointer"].to_string(), error["code"].to_string()))
+        .collect();
+    let expected = [
+        ("#/destination_url", "url_scheme_not_allowed"),
+        ("#/slug", "field_not_mutable"),
+        ("#/title", "unknown_field"),
+    ];
+    let quoted = |text: &str| format!("\"{text}\"");
+    assert_eq!(errors, expected.map(|(p, c)| (quoted(p), quoted(c))));
+}
+
+#[tokio::test]
+async fn both_media_types_are_taken_and_no_other() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    for (media_type, status) in [
+        ("application/merge-patch+json", 200),
+        ("application/json; charset=utf-8", 200),
+        ("application/json-patch+json", 415),
+        ("text/plain", 415),
+    ] {
+        let mut patch = change(&key, &id, &to("https://a.com"));
+        patch
+            .headers_mut()
+            .insert("content-type", media_type.parse().unwrap());
+        assert_eq!(
+            send(&app.router, patch).await.status,
+            status,
+            "{media_type}"
+        );
+    }
+}
+
+/// What each change in a race was answered.
+async fn race(app: &TestApp, key: &ApiKey, id: &str, if_match: Option<&str>) -> Vec<Answer> {
+    let changes = (0..50).map(|n| {
+        let patch = change(key, id, &to(&format!("https://example.com/{n}")));
+        let patch = match if_match {
+            Some(if_match) => with(patch, "if-match", if_match),
+            None => patch,
+        };
+        send(&app.router, patch)
+    });
+    futures::future::join_all(changes).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_changes_for_one_version_one_wins() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    let answers = race(&app, &key, &id, Some("\"1\"")).await;
+    let won = answers.iter().filter(|answer| answer.status == 200).count();
+    let lost = answers.iter().filter(|answer| answer.status == 412).count();
+    assert_eq!((won, lost), (1, 49));
+    assert_eq!(app.count("LinkDestinationChanged").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_without_a_version_all_happen_one_after_the_other() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    let answers = race(&app, &key, &id, None).await;
+    let mut etags: Vec<_> = answers.iter().map(|it| it.header("etag")).collect();
+    etags.sort_by_key(|etag| (etag.len(), *etag));
+    let expected: Vec<_> = (2..=51).map(|version| format!("\"{version}\"")).collect();
+    assert_eq!(etags, expected);
+    // Each names the one before it: no change was lost.
+    let unlinked: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM event_store.events AS e
+         JOIN event_store.events AS before ON before.stream_id = e.stream_id
+             AND before.version = e.version - 1
+         WHERE e.type = 'LinkDestinationChanged'
+           AND e.payload->>'previous_destination_url' <> before.payload->>'destination_url'",
+    )
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(unlinked, 0);
+}

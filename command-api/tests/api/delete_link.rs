@@ -1,0 +1,47 @@
+use linkledger_core::consistency::ConsistencyToken;
+use serde_json::json;
+
+use crate::support::{TestApp, change, create, delete, fresh_key, link, send, with};
+
+#[tokio::test]
+async fn a_link_is_deleted_once_and_for_all() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(2).await;
+    let idempotency_key = fresh_key();
+    let created = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
+    let id = created.json()["id"].as_str().unwrap().to_owned();
+
+    let deleted = send(&app.router, delete(&key, &id)).await;
+    assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
+    // Before `If-Match` is looked at.
+    let again = send(&app.router, with(delete(&key, &id), "if-match", "\"1\"")).await;
+    assert_eq!(again.status, 204);
+    let token = |name: &str| ConsistencyToken::decode(name, account_id).unwrap();
+    assert_eq!(
+        token(again.header("consistency-token")),
+        token(deleted.header("consistency-token"))
+    );
+    assert_eq!(app.count("LinkDeleted").await, 1);
+
+    let patched = send(&app.router, change(&key, &id, &json!({}))).await;
+    assert_eq!(patched.problem(), "link_not_found");
+    let taken = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+    assert_eq!(taken.problem(), "slug_taken", "it is never given out again");
+    // The create is answered as ever, and there is no refund.
+    let replayed = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
+    assert_eq!(replayed.body, created.body);
+    assert_eq!(replayed.header("etag"), "\"1\"");
+    assert_eq!(replayed.header("idempotent-replayed"), "true");
+    assert_eq!(app.balance(account_id).await, 1);
+}
+
+#[tokio::test]
+async fn a_deletion_can_be_made_for_a_version() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    let stale = send(&app.router, with(delete(&key, &id), "if-match", "\"7\"")).await;
+    assert_eq!(stale.problem(), "etag_mismatch");
+    let deleted = send(&app.router, with(delete(&key, &id), "if-match", "\"1\"")).await;
+    assert_eq!(deleted.status, 204);
+}

@@ -1,0 +1,145 @@
+//! A database in memory, as far as commands see it.
+
+use super::*;
+
+/// The database as far as commands see it.
+#[derive(Clone, Default)]
+pub(super) struct World {
+    pub(super) credits: HashMap<AccountId, Credits>,
+    pub(super) stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
+    pub(super) taken_slugs: HashSet<String>,
+    pub(super) links: HashMap<(AccountId, LinkId), SettledLink>,
+    pub(super) log: Vec<NewEvent>,
+}
+
+/// What a command is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    Created(LinkId),
+    Changed(SettledLink),
+    Rejected(Rejection),
+    SlugCollision,
+}
+
+impl World {
+    pub(super) fn with_balances(balances: &[i64]) -> Self {
+        let credits = |balance: &i64| Credits {
+            balance: *balance,
+            version: 0,
+        };
+        let accounts = (0_u8..).zip(balances);
+        Self {
+            credits: accounts
+                .map(|(number, balance)| (account(number), credits(balance)))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Runs the commands as one batch and "commits" it.
+    pub(super) fn run(&mut self, commands: &[(Command, Stamp)]) -> Vec<Answer> {
+        let free: HashSet<String> = commands
+            .iter()
+            .filter_map(wanted_slug)
+            .filter(|slug| !self.taken_slugs.contains(slug))
+            .collect();
+        let terms = terms();
+        let known = Known {
+            credits: self.credits.clone(),
+            stored: self.stored.clone(),
+            free_slugs: free.clone(),
+            links: self.links.clone(),
+        };
+        let mut batch = Batch::new(&terms, 1, known);
+        let outcomes: Vec<Outcome> = commands
+            .iter()
+            .map(|(command, stamp)| batch.decide(command, stamp))
+            .collect();
+        let mut decided = batch.finish();
+        let events = decided.accepted.iter().flat_map(|it| it.events.clone());
+        let head = self.log.len();
+        self.log.extend(events);
+        let positions: Vec<Position> = (head + 1..=self.log.len())
+            .map(|position| i64::try_from(position).unwrap())
+            .collect();
+        decided.set_positions(&positions);
+        let DecidedBatch {
+            accepted,
+            credits,
+            unused_slugs,
+        } = decided;
+        self.credits = credits;
+        self.taken_slugs.extend(free);
+        for unused in &unused_slugs {
+            self.taken_slugs.remove(unused);
+        }
+        for ((command, _), outcome) in commands.iter().zip(&outcomes) {
+            if let Outcome::Accepted(number) = outcome {
+                self.commit(command, &accepted[*number].settled);
+            }
+        }
+        outcomes
+            .into_iter()
+            .map(|outcome| answer(outcome, &accepted))
+            .collect()
+    }
+
+    fn commit(&mut self, command: &Command, settled: &Settled) {
+        match (command, settled) {
+            (Command::Create(create), Settled::Create(settled)) => {
+                self.stored
+                    .insert((create.account_id, create.key), settled.clone());
+                let link = SettledLink {
+                    link: ExistingLink::new(settled.link.clone()),
+                    created_at: settled.created_at,
+                    // That of `LinkCreated`, right before the charge.
+                    position: settled.position - 1,
+                };
+                self.links
+                    .insert((create.account_id, settled.link.link_id), link);
+            }
+            (Command::Change(change), Settled::Change(settled)) => {
+                self.links.insert(
+                    (change.account_id, change.link_id.unwrap()),
+                    settled.clone(),
+                );
+            }
+            (Command::Create(_), Settled::Change(_)) | (Command::Change(_), Settled::Create(_)) => {
+                panic!("{command:?} is settled as {settled:?}")
+            }
+        }
+    }
+
+    /// What the log says of a link.
+    pub(super) fn fold(&self, link_id: LinkId) -> Link {
+        let events = self.log.iter().filter_map(|it| match &it.event {
+            Event::Link(event) if event.link_id() == link_id => Some(event),
+            Event::Link(_) | Event::Account(_) | Event::Credits(_) => None,
+        });
+        events.fold(Link::Absent, Link::apply)
+    }
+}
+
+fn wanted_slug((command, stamp): &(Command, Stamp)) -> Option<String> {
+    let Command::Create(create) = command else {
+        return None;
+    };
+    let draft = create.body.as_ref().ok()?;
+    let slug = draft.slug.as_ref().unwrap_or(&stamp.generated_slug);
+    Some(slug.folded())
+}
+
+fn answer(outcome: Outcome, accepted: &[Accepted]) -> Answer {
+    match outcome {
+        Outcome::Accepted(number) | Outcome::AcceptedBefore(number) => {
+            match &accepted[number].settled {
+                Settled::Create(settled) => Answer::Created(settled.link.link_id),
+                Settled::Change(settled) => Answer::Changed(settled.clone()),
+            }
+        }
+        Outcome::Replay(settled) => Answer::Created(settled.link.link_id),
+        Outcome::Unchanged(settled) => Answer::Changed(*settled),
+        Outcome::Rejected(rejection) => Answer::Rejected(rejection),
+        Outcome::SlugCollision => Answer::SlugCollision,
+    }
+}

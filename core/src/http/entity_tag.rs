@@ -1,0 +1,162 @@
+//! Entity tags: the version of a link's stream, and what callers say of it (RFC 9110, 8.8.3, 13.1).
+
+use axum::http::{
+    HeaderMap, HeaderName,
+    header::{IF_MATCH, IF_NONE_MATCH},
+};
+
+use crate::link::ExpectedVersion;
+
+/// The strong entity tag of that version of a resource.
+pub fn of_version(version: i64) -> String {
+    format!("\"{version}\"")
+}
+
+/// Whether `If-None-Match` names this tag, compared weakly. What is malformed names nothing: the
+/// caller then gets the whole answer.
+pub fn none_match_fails(headers: &HeaderMap, current: &str) -> bool {
+    lists(headers, &IF_NONE_MATCH)
+        .any(|list| is_any(list) || EntityTags(list).any(|tag| tag.opaque == current))
+}
+
+/// The versions that `If-Match` names, compared strongly. What is weak or malformed names nothing,
+/// and so allows nothing.
+pub fn expected_version(headers: &HeaderMap) -> ExpectedVersion {
+    if !headers.contains_key(IF_MATCH) || lists(headers, &IF_MATCH).any(is_any) {
+        return ExpectedVersion::Any;
+    }
+    let tags = lists(headers, &IF_MATCH).flat_map(EntityTags);
+    let version = |tag: EntityTag<'_>| {
+        let version = tag.opaque.trim_matches('"').parse().ok()?;
+        (!tag.is_weak && of_version(version) == tag.opaque).then_some(version)
+    };
+    ExpectedVersion::OneOf(tags.filter_map(version).collect())
+}
+
+fn lists<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+}
+
+fn is_any(list: &str) -> bool {
+    list.trim_matches(is_space) == "*"
+}
+
+struct EntityTag<'a> {
+    is_weak: bool,
+    /// With its quotes.
+    opaque: &'a str,
+}
+
+/// The tags of a list, up to the first that is malformed.
+struct EntityTags<'a>(&'a str);
+
+impl<'a> Iterator for EntityTags<'a> {
+    type Item = EntityTag<'a>;
+
+    fn next(&mut self) -> Option<EntityTag<'a>> {
+        let rest = self.0.trim_start_matches(|c| is_space(c) || c == ',');
+        let opaque = rest.strip_prefix("W/").unwrap_or(rest);
+        let length = opaque.strip_prefix('"')?.find('"')? + 2;
+        let (tag, after) = opaque.split_at(length);
+        self.0 = after;
+        Some(EntityTag {
+            is_weak: opaque.len() != rest.len(),
+            opaque: tag,
+        })
+    }
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t')
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn fails(values: &[&str]) -> bool {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap());
+        }
+        none_match_fails(&headers, &of_version(7))
+    }
+
+    #[test]
+    fn the_current_tag_is_found_wherever_it_stands() {
+        for value in [
+            "\"7\"",
+            "W/\"7\"",
+            "*",
+            " * ",
+            "\"6\", \"7\"",
+            "\"6\",W/\"7\" ,\"8\"",
+            ",, \"7\"",
+            "\"a,b\", \"7\"",
+            "\"\", \"7\"",
+        ] {
+            assert!(fails(&[value]), "{value}");
+        }
+        assert!(fails(&["\"6\"", "\"7\""]));
+    }
+
+    #[test]
+    fn any_other_tag_and_malformed_ones_are_not_the_current_one() {
+        for value in [
+            "",
+            "7",
+            "\"7",
+            "\"77\"",
+            "\"6\"",
+            "\" 7\"",
+            "w/\"7\"",
+            "W/ \"7\"",
+            "\"6\", *",
+            "'7'",
+            "\"6,\"7\"\"",
+            "x, \"7\"",
+        ] {
+            assert!(!fails(&[value]), "{value}");
+        }
+        assert!(!fails(&[]));
+    }
+
+    fn expected(values: &[&str]) -> ExpectedVersion {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(IF_MATCH, HeaderValue::from_str(value).unwrap());
+        }
+        expected_version(&headers)
+    }
+
+    #[test]
+    fn without_if_match_and_with_a_star_any_version_is_expected() {
+        for values in [&[][..], &["*"], &[" * "]] {
+            assert_eq!(expected(values), ExpectedVersion::Any, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn only_strong_tags_of_a_version_are_expected() {
+        for (values, versions) in [
+            (&["\"7\""][..], &[7][..]),
+            (&["\"7\", \"8\""], &[7, 8]),
+            (&["\"7\"", "\"8\""], &[7, 8]),
+            (&["W/\"7\""], &[]),
+            (&["W/\"7\",\"8\""], &[8]),
+            (&["\"07\", \"+7\", \"7 \", \"x\", \"\""], &[]),
+            (&["7"], &[]),
+            (&[""], &[]),
+            (&["\"7"], &[]),
+            (&["\"99999999999999999999\""], &[]),
+        ] {
+            let one_of = ExpectedVersion::OneOf(versions.to_vec());
+            assert_eq!(expected(values), one_of, "{values:?}");
+        }
+    }
+}
