@@ -4,6 +4,8 @@
 pub mod account;
 pub mod credits;
 pub mod key;
+pub mod link;
+mod operator;
 
 use std::io::Write as _;
 
@@ -36,6 +38,9 @@ pub enum Command {
     /// Credits of accounts.
     #[command(subcommand)]
     Credits(credits::Command),
+    /// Links, whoever owns them.
+    #[command(subcommand)]
+    Link(link::Command),
 }
 
 /// What all commands have.
@@ -58,6 +63,7 @@ pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
         Command::Account(command) => account::run(command, clock).await,
         Command::Key(command) => key::run(command, clock).await,
         Command::Credits(command) => credits::run(command, clock).await,
+        Command::Link(command) => link::run(command, clock).await,
     }
 }
 

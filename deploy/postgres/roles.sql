@@ -78,11 +78,13 @@ GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_u
 GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
 GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
--- An operator's commands: accounts, keys, credits.
+-- An operator's commands: accounts, keys, credits, links.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
 GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
 GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
-GRANT UPDATE (balance, version, status) ON event_store.accounts TO linkledger_operator;
+GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
+    TO linkledger_operator;
+GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_operator;
 GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
 

@@ -1,15 +1,23 @@
-//! `account create`.
+//! `account create`, `account suspend`, `account resume`.
 
-use clap::Subcommand;
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
 use linkledger_core::{
+    account::{AccountEvent, AccountStatus},
     clock::{Clock, new_uuid},
+    envelope::NewEvent,
+    event::Event,
     event_store::accounts,
     id::AccountId,
 };
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{Options, parse_text, print};
+use super::{
+    Options,
+    operator::{self, Decision},
+    parse_text, print,
+};
 
 /// What may be done with accounts.
 #[derive(Debug, Subcommand)]
@@ -22,6 +30,35 @@ pub enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Refuse an account's API calls, from 5 seconds after at the latest. Its links go on
+    /// redirecting unless told otherwise. Safe to repeat.
+    Suspend {
+        #[command(flatten)]
+        subject: Subject,
+        /// Let its short links answer 410 Gone meanwhile.
+        #[arg(long)]
+        stop_redirects: bool,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Put a suspended account, and its links, back into service. Safe to repeat.
+    Resume {
+        #[command(flatten)]
+        subject: Subject,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+/// Which account, and why.
+#[derive(Debug, Clone, Args)]
+pub struct Subject {
+    /// The account: acc_….
+    #[arg(long)]
+    pub account: AccountId,
+    /// Why; it stands in the log.
+    #[arg(long, value_parser = parse_text)]
+    pub reason: String,
 }
 
 /// An account that was created.
@@ -33,12 +70,38 @@ pub struct CreatedAccount {
     pub name: String,
 }
 
+/// An account as it is after the command.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChangedAccount {
+    /// The account.
+    pub account_id: AccountId,
+    /// `active` or `suspended`.
+    pub status: &'static str,
+    /// Whether its links may not be followed.
+    pub redirects_stopped: bool,
+    /// Whether the command has changed it; otherwise it was so before.
+    pub changed: bool,
+}
+
 pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
         Command::Create { name, options } => {
             let account = create(&options.pool().await?, clock, &name).await?;
             let text = format!("Created account {} ({}).", account.account_id, account.name);
             print(&options, &account, &text)
+        }
+        Command::Suspend {
+            subject,
+            stop_redirects,
+            options,
+        } => {
+            let pool = options.pool().await?;
+            let account = suspend(&pool, clock, &subject, stop_redirects).await?;
+            print(&options, &account, &account.text())
+        }
+        Command::Resume { subject, options } => {
+            let account = resume(&options.pool().await?, clock, &subject).await?;
+            print(&options, &account, &account.text())
         }
     }
 }
@@ -59,4 +122,99 @@ pub async fn create(
         account_id,
         name: name.to_owned(),
     })
+}
+
+/// Suspends an account, or changes whether its links may be followed meanwhile.
+///
+/// # Errors
+/// When it does not exist, or the database does not answer.
+pub async fn suspend(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    subject: &Subject,
+    stop_redirects: bool,
+) -> anyhow::Result<ChangedAccount> {
+    change(pool, clock, subject.account, |status| {
+        let event = status.decide_suspend(subject.account, &subject.reason, stop_redirects);
+        event.map(AccountEvent::Suspended)
+    })
+    .await
+}
+
+/// Puts an account back into service.
+///
+/// # Errors
+/// When it does not exist, or the database does not answer.
+pub async fn resume(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    subject: &Subject,
+) -> anyhow::Result<ChangedAccount> {
+    change(pool, clock, subject.account, |status| {
+        let event = status.decide_resume(subject.account, &subject.reason);
+        event.map(AccountEvent::Resumed)
+    })
+    .await
+}
+
+async fn change(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    account_id: AccountId,
+    decide: impl FnOnce(AccountStatus) -> Option<AccountEvent>,
+) -> anyhow::Result<ChangedAccount> {
+    let mut decision = operator::begin(pool, clock, account_id).await?;
+    let status = accounts::status_in_tx(&mut decision.tx, account_id).await;
+    let status = status.context("can't read the account")?;
+    let Some(event) = decide(status) else {
+        return Ok(ChangedAccount::of(account_id, status, false));
+    };
+    let status = status.apply(&event);
+    accounts::set_status_in_tx(&mut decision.tx, account_id, status)
+        .await
+        .context("can't change the account")?;
+    let credits = decision.credits.pass();
+    let event = NewEvent {
+        event_id: decision.event_id(),
+        account_id,
+        version: credits.version,
+        recorded_at: decision.now,
+        event: Event::Account(event),
+        metadata: Decision::metadata(),
+        idempotency: None,
+    };
+    decision
+        .append(event, credits, "repeat the command")
+        .await?;
+    Ok(ChangedAccount::of(account_id, status, true))
+}
+
+impl ChangedAccount {
+    const fn of(account_id: AccountId, status: AccountStatus, changed: bool) -> Self {
+        let (status, redirects_stopped) = match status {
+            AccountStatus::Active => ("active", false),
+            AccountStatus::Suspended { stop_redirects } => ("suspended", stop_redirects),
+        };
+        Self {
+            account_id,
+            status,
+            redirects_stopped,
+            changed,
+        }
+    }
+
+    fn text(&self) -> String {
+        let account_id = self.account_id;
+        let state = match (self.status, self.redirects_stopped) {
+            ("suspended", true) => "suspended; its links answer 410 Gone",
+            ("suspended", false) => "suspended; its links go on redirecting",
+            _ => "in service",
+        };
+        let before = if self.changed {
+            ""
+        } else {
+            " (it was so before)"
+        };
+        format!("Account {account_id} is {state}{before}.")
+    }
 }

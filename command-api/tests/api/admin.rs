@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{TestApp, create, destination, fresh_key, send};
 
-fn run(url: &str, arguments: &[&str]) -> Output {
+pub(crate) fn run(url: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_command-api"))
         .args(arguments)
         .env("DATABASE_URL", url)
@@ -19,13 +19,13 @@ fn run(url: &str, arguments: &[&str]) -> Output {
         .expect("the command runs")
 }
 
-fn json(url: &str, arguments: &[&str]) -> Value {
+pub(crate) fn json(url: &str, arguments: &[&str]) -> Value {
     let output = run(url, &[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("one JSON value")
 }
 
-fn error(url: &str, arguments: &[&str], exit_code: i32) -> String {
+pub(crate) fn error(url: &str, arguments: &[&str], exit_code: i32) -> String {
     let output = run(url, arguments);
     assert_eq!(output.status.code(), Some(exit_code), "{output:?}");
     assert!(output.stdout.is_empty());

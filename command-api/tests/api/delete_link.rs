@@ -25,8 +25,12 @@ async fn a_link_is_deleted_once_and_for_all() {
 
     let patched = send(&app.router, change(&key, &id, &json!({}))).await;
     assert_eq!(patched.problem(), "link_not_found");
-    let taken = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
-    assert_eq!(taken.problem(), "slug_taken", "it is never given out again");
+    let second = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+    assert_eq!(
+        second.problem(),
+        "slug_taken",
+        "it is never given out again"
+    );
     // The create is answered as ever, and there is no refund.
     let replayed = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(replayed.body, created.body);

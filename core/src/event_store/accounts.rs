@@ -6,7 +6,10 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::{credits::Credits, id::AccountId, shard::Shard};
+use crate::{account::AccountStatus, credits::Credits, id::AccountId, shard::Shard};
+
+const ACTIVE: &str = "active";
+const SUSPENDED: &str = "suspended";
 
 /// Locks those of the accounts that no other transaction holds, and returns what they have.
 ///
@@ -82,6 +85,56 @@ pub async fn create(
         created_at
     )
     .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Whether the account is in service; it is locked, so that this stays true.
+///
+/// # Errors
+/// When the database does not answer, or there is no such account.
+pub async fn status_in_tx(
+    tx: &mut PgConnection,
+    account_id: AccountId,
+) -> sqlx::Result<AccountStatus> {
+    let row = sqlx::query!(
+        "SELECT status, redirects_stopped FROM event_store.accounts WHERE account_id = $1",
+        account_id.uuid()
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(if row.status == ACTIVE {
+        AccountStatus::Active
+    } else {
+        AccountStatus::Suspended {
+            stop_redirects: row.redirects_stopped,
+        }
+    })
+}
+
+/// Stores whether the account is in service; for those who check callers.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn set_status_in_tx(
+    tx: &mut PgConnection,
+    account_id: AccountId,
+    status: AccountStatus,
+) -> sqlx::Result<()> {
+    let (status, redirects_stopped) = match status {
+        AccountStatus::Active => (ACTIVE, false),
+        AccountStatus::Suspended { stop_redirects } => (SUSPENDED, stop_redirects),
+    };
+    sqlx::query!(
+        "
+        UPDATE event_store.accounts SET status = $2, redirects_stopped = $3
+        WHERE account_id = $1
+        ",
+        account_id.uuid(),
+        status,
+        redirects_stopped
+    )
+    .execute(tx)
     .await?;
     Ok(())
 }

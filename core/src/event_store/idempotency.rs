@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use sqlx::{PgConnection, types::Json};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
     batch::{IdempotencyKey, SettledCreate},
-    credits::CreditsGranted,
+    credits::CreditsEvent,
     envelope::Metadata,
+    event::Event,
     id::AccountId,
     shard::Shard,
 };
@@ -65,27 +66,28 @@ pub async fn find_creates_in_tx(
         .collect()
 }
 
-/// A grant that had its effect.
+/// A grant or an adjustment that had its effect.
 #[derive(Debug, Clone)]
-pub struct SettledGrant {
+pub struct SettledCredits {
     /// Of the request that had the effect.
     pub fingerprint: Vec<u8>,
     /// The fact.
-    pub grant: CreditsGranted,
+    pub event: CreditsEvent,
 }
 
-/// The grant that had its effect under this stored key. The account must be locked.
+/// The credits event that stands under this stored key. The account must be locked.
 ///
 /// # Errors
 /// When the database does not answer, or holds what can't be read.
-pub async fn find_grant_in_tx(
+pub async fn find_credits_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
     stored_key: &str,
-) -> sqlx::Result<Option<SettledGrant>> {
+) -> sqlx::Result<Option<SettledCredits>> {
     let row = sqlx::query!(
         r#"
-        SELECT fingerprint AS "fingerprint!", payload AS "grant!: Json<CreditsGranted>"
+        SELECT fingerprint AS "fingerprint!", type AS "event_type", schema_version,
+               payload::text AS "payload!"
         FROM event_store.events
         WHERE shard = $1 AND account_id = $2 AND idempotency_key = $3
         "#,
@@ -95,10 +97,17 @@ pub async fn find_grant_in_tx(
     )
     .fetch_optional(tx)
     .await?;
-    Ok(row.map(|row| SettledGrant {
-        fingerprint: row.fingerprint,
-        grant: row.grant.0,
-    }))
+    let Some(row) = row else { return Ok(None) };
+    let event = Event::from_stored(&row.event_type, row.schema_version, &row.payload);
+    match event.map_err(|error| sqlx::Error::Decode(error.into()))? {
+        Event::Credits(event) => Ok(Some(SettledCredits {
+            fingerprint: row.fingerprint,
+            event,
+        })),
+        Event::Link(_) | Event::Account(_) => Err(sqlx::Error::Decode(
+            format!("`{stored_key}` is the key of a {}", row.event_type).into(),
+        )),
+    }
 }
 
 struct CreateRow {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sqlx::{PgConnection, types::Json};
+use sqlx::{PgConnection, PgPool, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::{
     batch::SettledLink,
     envelope::Metadata,
     id::{AccountId, LinkId},
-    link::{ExistingLink, LinkCreated},
+    link::{ExistingLink, LinkCreated, Slug},
     shard::Shard,
 };
 
@@ -66,6 +66,40 @@ pub async fn load_in_tx(
     .fetch_all(tx)
     .await?;
     rows.into_iter().map(LinkRow::into_entry).collect()
+}
+
+/// The account of a link, wherever it is. One look-up for each shard: for operators, not for
+/// requests.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<AccountId>> {
+    let shards: Vec<i16> = Shard::all().map(Shard::number).collect();
+    let owner = sqlx::query_scalar!(
+        "
+        SELECT account_id FROM event_store.events
+        WHERE shard = ANY($1) AND stream_id = $2 AND version = 1 AND type = 'LinkCreated'
+        ",
+        &shards,
+        link_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(owner.map(AccountId::from_uuid))
+}
+
+/// The link that has a slug, deleted or not.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId>> {
+    let link_id = sqlx::query_scalar!(
+        "SELECT link_id FROM event_store.slugs WHERE slug_folded = $1",
+        slug.folded()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(link_id.map(LinkId::from_uuid))
 }
 
 struct LinkRow {

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
     account,
-    credits::{self, GrantRequest},
+    credits::{self, GrantRequest, Subject},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -38,10 +38,12 @@ pub(crate) async fn key(
         let account = account::create(pool, clock, "demo").await?.account_id;
         if demo_credits > 0 {
             let grant = GrantRequest {
-                account,
                 amount: demo_credits,
-                reason: "demo".to_owned(),
-                idempotency_key: None,
+                subject: Subject {
+                    account,
+                    reason: "demo".to_owned(),
+                    idempotency_key: None,
+                },
             };
             credits::grant(pool, clock, &grant).await?;
         }

@@ -1,0 +1,248 @@
+//! The operator's hands on abuse and money, as an operator runs them.
+
+use linkledger_core::testing;
+use serde_json::{Value, json};
+
+use crate::{
+    admin::{error, json as run_json, run},
+    support::{TestApp, change, create, delete, fresh_key, link, send},
+};
+
+/// Type, payload and metadata of the latest event.
+async fn latest(app: &TestApp) -> (String, Value, Value) {
+    let (event_type, payload, metadata): (String, String, String) = sqlx::query_as(
+        "SELECT type, payload::text, metadata::text FROM event_store.events
+         ORDER BY recorded_at DESC, position DESC LIMIT 1",
+    )
+    .fetch_one(app.database.pool())
+    .await
+    .unwrap();
+    let value = |text: String| serde_json::from_str(&text).unwrap();
+    (event_type, value(payload), value(metadata))
+}
+
+async fn count(app: &TestApp) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM event_store.events")
+        .fetch_one(app.database.pool())
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_account_is_refused_until_it_is_resumed() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(5).await;
+    let url = app.database.url();
+    let account = account_id.to_string();
+    let suspend = |extra: &[&str]| {
+        let reason = ["--reason", "spam, ticket 482"];
+        let base = ["account", "suspend", "--account", &account];
+        run_json(url, &[&base[..], &reason, extra].concat())
+    };
+
+    let suspended = suspend(&[]);
+    let expected = json!({
+        "account_id": account, "status": "suspended", "redirects_stopped": false, "changed": true,
+    });
+    assert_eq!(suspended, expected);
+    let (event_type, payload, metadata) = latest(&app).await;
+    assert_eq!(event_type, "AccountSuspended");
+    let expected = json!({
+        "account_id": account, "reason": "spam, ticket 482", "stop_redirects": false,
+    });
+    assert_eq!(
+        (payload, metadata),
+        (expected, json!({ "actor": "operator" }))
+    );
+    let refused = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+    assert_eq!(refused.problem(), "account_suspended");
+
+    // Again nothing happens; with another wish it does.
+    assert_eq!(suspend(&[])["changed"], false);
+    assert_eq!(count(&app).await, 1);
+    let stopped = suspend(&["--stop-redirects"]);
+    assert_eq!(
+        (&stopped["redirects_stopped"], &stopped["changed"]),
+        (&json!(true), &json!(true))
+    );
+
+    let resume = [
+        "account",
+        "resume",
+        "--account",
+        &account,
+        "--reason",
+        "cleared",
+    ];
+    let resumed = run_json(url, &resume);
+    assert_eq!(
+        (&resumed["status"], &resumed["redirects_stopped"]),
+        (&json!("active"), &json!(false))
+    );
+    assert_eq!(run_json(url, &resume)["changed"], false);
+    assert_eq!(count(&app).await, 3);
+    // From 5 seconds after at the latest; the versions of the account's stream go on without a gap.
+    testing::eventually("the account may call again", || async {
+        let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+        (answer.status == 201).then_some(())
+    })
+    .await;
+    let versions: Vec<i64> = sqlx::query_scalar(
+        "SELECT version FROM event_store.events WHERE stream_id = $1 ORDER BY position",
+    )
+    .bind(account_id.uuid())
+    .fetch_all(app.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(versions, [1, 2, 3, 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(5).await;
+    let url = app.database.url();
+    let created = send(&app.router, create(&key, fresh_key(), &link("Spring"))).await;
+    let id = created.json()["id"].as_str().unwrap().to_owned();
+    let disable = [
+        "link", "disable", "--slug", "SPRING", "--reason", "phishing",
+    ];
+    let enable = ["link", "enable", "--link", &id, "--reason", "appeal"];
+
+    let expected = json!({
+        "link_id": id, "account_id": account_id.to_string(), "slug": "Spring", "disabled": true,
+        "changed": true,
+    });
+    assert_eq!(run_json(url, &disable), expected);
+    let (event_type, payload, metadata) = latest(&app).await;
+    assert_eq!(event_type, "LinkDisabled");
+    let expected =
+        json!({ "link_id": id, "account_id": account_id.to_string(), "reason": "phishing" });
+    assert_eq!(payload, expected);
+    let state = json!({
+        "destination_url": "https://example.com/", "disabled": true, "deleted": false,
+    });
+    assert_eq!(metadata, json!({ "actor": "operator", "link": state }));
+    assert_eq!(run_json(url, &disable)["changed"], false);
+
+    // Its owner may still change it, and it stays disabled.
+    let body = json!({ "destination_url": "https://example.com/new" });
+    let changed = send(&app.router, change(&key, &id, &body)).await;
+    assert_eq!(
+        (changed.status.as_u16(), changed.header("etag")),
+        (200, "\"3\"")
+    );
+    let (_, _, metadata) = latest(&app).await;
+    assert_eq!(metadata["link"]["disabled"], true);
+    assert_eq!(run_json(url, &enable)["disabled"], false);
+    assert_eq!(run_json(url, &enable)["changed"], false);
+
+    send(&app.router, delete(&key, &id)).await;
+    let message = error(url, &disable, 1);
+    assert_eq!(
+        message,
+        format!("error: link {id} is deleted: there is no such link\n")
+    );
+}
+
+#[tokio::test]
+async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
+    let app = TestApp::start().await;
+    let (account_id, _) = app.account(5).await;
+    let (url, account) = (app.database.url(), account_id.to_string());
+    let adjust = |amount| {
+        let account = [
+            "credits",
+            "adjust",
+            "--account",
+            &account,
+            "--amount",
+            amount,
+        ];
+        let name = ["--reason", "billed twice", "--idempotency-key", "case-9"];
+        [account.to_vec(), name.to_vec()].concat()
+    };
+    let first = run_json(url, &adjust("-3"));
+    assert_eq!(
+        (&first["amount"], &first["balance"]),
+        (&json!(-3), &json!(2))
+    );
+    let (event_type, payload, _) = latest(&app).await;
+    assert_eq!(event_type, "CreditsAdjusted");
+    let expected = json!({
+        "account_id": account, "amount": -3, "balance_after": 2, "reason": "billed twice",
+    });
+    assert_eq!(payload, expected);
+    let again = run_json(url, &adjust("-3"));
+    assert_eq!(
+        (&again["replayed"], &again["balance"]),
+        (&json!(true), &json!(2))
+    );
+    let message = error(url, &adjust("-2"), 1);
+    let expected = "error: this idempotency key was used for another adjust; use a new one\n";
+    assert_eq!(message, expected);
+
+    let base = [
+        "credits",
+        "adjust",
+        "--account",
+        &account,
+        "--reason",
+        "x",
+        "--amount",
+    ];
+    let message = error(url, &[&base[..], &["-3"]].concat(), 1);
+    assert_eq!(
+        message,
+        "error: the balance of 2 credits does not cover 3\n"
+    );
+    assert_eq!(
+        error(url, &[&base[..], &["0"]].concat(), 1),
+        "error: the amount must not be 0\n"
+    );
+    assert_eq!(app.balance(account_id).await, 2);
+    assert_eq!(count(&app).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named() {
+    let app = TestApp::start().await;
+    let url = app.database.url();
+    let unknown = "00000000000000000000000007";
+    for (arguments, message) in [
+        (
+            [
+                "account",
+                "suspend",
+                "--account",
+                &format!("acc_{unknown}"),
+                "--reason",
+                "x",
+            ],
+            format!("error: there is no account acc_{unknown}\n"),
+        ),
+        (
+            [
+                "link",
+                "disable",
+                "--link",
+                &format!("lnk_{unknown}"),
+                "--reason",
+                "x",
+            ],
+            format!("error: there is no link lnk_{unknown}\n"),
+        ),
+        (
+            ["link", "enable", "--slug", "nowhere", "--reason", "x"],
+            "error: no link has the slug nowhere\n".to_owned(),
+        ),
+    ] {
+        assert_eq!(error(url, &arguments, 1), message);
+    }
+    let both = ["link", "disable", "--reason", "x"];
+    assert_eq!(
+        run(url, &both).status.code(),
+        Some(2),
+        "neither id nor slug"
+    );
+}
