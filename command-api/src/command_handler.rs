@@ -4,7 +4,10 @@ mod decided;
 mod failure;
 mod reservation;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use linkledger_core::{
     batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
@@ -12,7 +15,9 @@ use linkledger_core::{
     event_store::{accounts, append, idempotency, links, log, slugs},
     id::{AccountId, EventId, LinkId},
     link::Slug,
+    metrics::{APPEND_COMMIT_SECONDS, APPEND_LOCK_HOLD_SECONDS},
 };
+use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::Notify;
 
@@ -124,7 +129,11 @@ impl CommandHandler {
             tx.rollback().await.map_err(BatchFailure::before_commit)?;
             return Ok(decided.verdicts());
         }
-        if let Err(error) = tx.commit().await {
+        let commit_began_at = Instant::now();
+        let committed = tx.commit().await;
+        histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
+        histogram!(APPEND_LOCK_HOLD_SECONDS).record(decided.locked_at.elapsed());
+        if let Err(error) = committed {
             // Whatever the error says: the server may have committed before it came about.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -146,6 +155,7 @@ impl CommandHandler {
         account_ids.sort_unstable();
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
+        let locked_at = Instant::now();
         let is_ours = |command: &Command| credits.contains_key(&command.account_id());
         let is_held: Vec<bool> = commands.iter().map(|it| !is_ours(it)).collect();
         let ours: Vec<&Command> = commands.into_iter().filter(|it| is_ours(it)).collect();
@@ -180,7 +190,7 @@ impl CommandHandler {
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
-        Ok(Decided::new(decided, outcomes, &is_held))
+        Ok(Decided::new(decided, outcomes, &is_held, locked_at))
     }
 
     /// Looks on a fresh session whether the batch's transaction was committed.

@@ -23,6 +23,7 @@ use linkledger_core::{
     http::authentication::Authenticator,
     lifecycle::{self, Readiness, Tasks},
     link::OwnHosts,
+    metrics::recorder::Recorder,
     migrations,
 };
 use tokio::{net::TcpListener, sync::Notify};
@@ -133,11 +134,11 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     lifecycle::raise_open_files_limit();
-    let metrics = lifecycle::install_metrics()?;
     let mut tasks = Tasks::new(shutdown);
+    let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, clock, &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, tasks.shutdown(), metrics);
+    let internal = lifecycle::internal_router(service.readiness, tasks.shutdown(), recorder);
     lifecycle::serve(
         &mut tasks,
         "internal listener",

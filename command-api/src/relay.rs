@@ -13,8 +13,13 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
+    clock::{Clock as _, SystemClock},
     cloud_event::PublishedEvent,
     event_store::log::{self, PerShard, ReadFrom},
+    metrics::{
+        RELAY_BACKLOG_EVENTS, RELAY_FAILURES_TOTAL, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS,
+        RELAY_POSITION,
+    },
     shard::{Position, Shard},
 };
 use metrics::{counter, gauge};
@@ -118,7 +123,7 @@ impl<P: EventPublisher> Relay<P> {
                     }
                 }
                 Err(error) => {
-                    counter!("relay_failures_total").increment(1);
+                    counter!(RELAY_FAILURES_TOTAL).increment(1);
                     tracing::warn!(error = %format!("{error:#}"), ?delay, "relay is held up");
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
@@ -173,8 +178,10 @@ impl<P: EventPublisher> Relay<P> {
         for shard in Shard::all() {
             if let Some(held) = self.held[shard.index()] {
                 let backlog = heads[shard.index()] - held.acknowledged;
-                gauge!("relay_backlog_events", "shard" => shard.to_string()).set(count(backlog));
-                if backlog > 0 {
+                gauge!(RELAY_BACKLOG_EVENTS, "shard" => shard.to_string()).set(count(backlog));
+                if backlog == 0 {
+                    report_age(shard, 0.0);
+                } else {
                     from.push(ReadFrom {
                         shard,
                         after: held.acknowledged,
@@ -188,11 +195,10 @@ impl<P: EventPublisher> Relay<P> {
         let events = log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await;
         let log_epoch = self.log_epoch;
         let published = |event| PublishedEvent { event, log_epoch };
-        Ok(events
-            .context("can't read the log")?
-            .into_iter()
-            .map(published)
-            .collect())
+        let events = events.context("can't read the log")?;
+        let events: Vec<PublishedEvent> = events.into_iter().map(published).collect();
+        report_ages(&events);
+        Ok(events)
     }
 
     /// Publishes in order; meanwhile the leases are renewed, and given up with one that is lost.
@@ -205,6 +211,7 @@ impl<P: EventPublisher> Relay<P> {
             tokio::select! {
                 published = &mut publishing => break published,
                 () = tokio::time::sleep(RENEW_INTERVAL) => {
+                    report_ages(events);
                     if renew_all(&self.leases, &mut self.held).await? {
                         self.renewed_at = Some(Instant::now());
                     } else {
@@ -221,7 +228,7 @@ impl<P: EventPublisher> Relay<P> {
                 (&mut self.held[shard.index()], acknowledged[shard.index()])
             {
                 held.acknowledged = position;
-                gauge!("relay_position", "shard" => shard.to_string()).set(count(position));
+                gauge!(RELAY_POSITION, "shard" => shard.to_string()).set(count(position));
             }
         }
         match failure {
@@ -300,6 +307,20 @@ async fn renew_all(leases: &LeaseTable, held: &mut PerShard<Option<Held>>) -> an
         held[lease.shard.index()] = None;
     }
     Ok(renewed.len() == ours.len())
+}
+
+/// Tells how old the first of the events of each shard is.
+fn report_ages(events: &[PublishedEvent]) {
+    let now = SystemClock.now();
+    // Shards stand one after the other.
+    for of_shard in events.chunk_by(|one, next| one.event.shard == next.event.shard) {
+        let age = now - of_shard[0].event.recorded_at;
+        report_age(of_shard[0].event.shard, age.as_seconds_f64().max(0.0));
+    }
+}
+
+fn report_age(shard: Shard, seconds: f64) {
+    gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => shard.to_string()).set(seconds);
 }
 
 /// A position or a count of events as a metric; exact up to 2^53.

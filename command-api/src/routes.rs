@@ -19,6 +19,7 @@ use linkledger_core::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
         gate::Gate,
+        observe::Service,
         rate_limit::{RateLimits, RequestClass},
         route_table,
     },
@@ -75,6 +76,7 @@ pub fn router(state: AppState, guards: Guards) -> Router {
         routes,
         AnswerSettings {
             base_url: guards.base_url,
+            service: Service::CommandApi,
         },
     )
 }

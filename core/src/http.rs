@@ -7,6 +7,7 @@ pub mod entity_tag;
 pub mod gate;
 pub mod key_usage;
 pub mod link_body;
+pub mod observe;
 pub mod rate_limit;
 pub mod request;
 pub mod route_table;

@@ -50,6 +50,8 @@ pub mod migrations;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
+pub mod metrics;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 

@@ -16,8 +16,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use axum::{Router, http::StatusCode, routing::get};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use axum::{
+    Router,
+    http::{StatusCode, header::CONTENT_TYPE},
+    routing::get,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
@@ -27,6 +30,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use serve::{ConnectionLimits, serve, serve_within};
+
+use crate::metrics::recorder::Recorder;
 
 /// How long what was accepted may take to finish after the shutdown began, in seconds.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
@@ -160,7 +165,7 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 pub fn internal_router(
     readiness: Readiness,
     shutdown: CancellationToken,
-    metrics: PrometheusHandle,
+    recorder: Recorder,
 ) -> Router {
     let ready = move || async move {
         if readiness.is_ready() && !shutdown.is_cancelled() {
@@ -169,20 +174,15 @@ pub fn internal_router(
             (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
         }
     };
+    // The version of the format, without which some scrapers refuse it.
+    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(move || async move { metrics.render() }))
-}
-
-/// Installs the process's metrics; once per process.
-///
-/// # Errors
-/// When they are installed already.
-pub fn install_metrics() -> anyhow::Result<PrometheusHandle> {
-    PrometheusBuilder::new()
-        .install_recorder()
-        .context("can't install the metrics")
+        .route(
+            "/metrics",
+            get(move || async move { (text, recorder.render()) }),
+        )
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::{self, PerShard},
+    metrics::{CHECKPOINTS_LOST_TOTAL, PROJECTION_APPLY_SECONDS, PROJECTION_EVENTS_APPLIED_TOTAL},
     shard::{Position, Shard},
 };
 use metrics::{counter, histogram};
@@ -39,6 +40,7 @@ pub struct Engine {
     pool: PgPool,
     tenures: BTreeMap<Shard, Tenure>,
     heads_read_at: Option<Instant>,
+    ages_read_at: Option<Instant>,
     checkpoints_read_at: Instant,
 }
 
@@ -49,6 +51,7 @@ impl Engine {
             pool,
             tenures: BTreeMap::new(),
             heads_read_at: None,
+            ages_read_at: None,
             checkpoints_read_at: Instant::now(),
         }
     }
@@ -189,7 +192,7 @@ impl Engine {
             let started_at = Instant::now();
             match apply::apply(&self.pool, &runs).await {
                 Ok(Outcome::Applied) => {
-                    histogram!("apply_seconds").record(started_at.elapsed());
+                    histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
                     self.note_applied(&runs);
                     return Ok(());
                 }
@@ -212,7 +215,7 @@ impl Engine {
     fn note_applied(&mut self, runs: &[Run]) {
         for projection in Projection::ALL {
             let applied: usize = runs.iter().map(|run| run.news_for(projection).len()).sum();
-            counter!("events_applied_total", "projection" => projection.name())
+            counter!(PROJECTION_EVENTS_APPLIED_TOTAL, "projection" => projection.name())
                 .increment(applied as u64);
         }
         for run in runs {
@@ -225,7 +228,7 @@ impl Engine {
     fn give_up(&mut self, lost: &[Run]) {
         for run in lost {
             let shard = run.progress.shard();
-            counter!("checkpoint_lost_total", "shard" => shard.to_string()).increment(1);
+            counter!(CHECKPOINTS_LOST_TOTAL, "shard" => shard.to_string()).increment(1);
             tracing::warn!(%shard, "somebody else has moved a checkpoint: reading it again");
             match self.tenures.get_mut(&shard) {
                 Some(tenure) if !tenure.is_contestable => tenure.forget(run.end()),

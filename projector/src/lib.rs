@@ -22,6 +22,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     event_store::{self, SessionKind},
     lifecycle::{self, Readiness, Tasks},
+    metrics::recorder::Recorder,
     migrations,
 };
 use tokio::net::TcpListener;
@@ -81,11 +82,11 @@ pub async fn serve(
     listeners: Listeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let metrics = lifecycle::install_metrics()?;
     let mut tasks = Tasks::new(shutdown.clone());
+    let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let projector = start(config, &mut tasks).await?;
-    let router = lifecycle::internal_router(projector.readiness, shutdown, metrics);
+    let router = lifecycle::internal_router(projector.readiness, shutdown, recorder);
     lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
     tasks.join().await
 }

@@ -23,8 +23,12 @@ use axum::Router;
 use linkledger_core::{
     clock::{Clock, SystemClock},
     event_store::{self, SessionKind},
-    http::{answer::AnswerSettings, authentication::Authenticator, rate_limit::RateLimits},
+    http::{
+        answer::AnswerSettings, authentication::Authenticator, observe::Service,
+        rate_limit::RateLimits,
+    },
     lifecycle::{self, Readiness, Tasks},
+    metrics::recorder::Recorder,
     migrations,
 };
 use tokio::net::TcpListener;
@@ -79,8 +83,9 @@ pub async fn start(
     let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
 
     let base_url: Arc<str> = config.base_url.as_str().into();
-    let settings = AnswerSettings {
+    let settings = |service| AnswerSettings {
         base_url: Arc::clone(&base_url),
+        service,
     };
     let authenticator = Arc::new(Authenticator::new(pool.clone(), clock));
     let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());
@@ -96,6 +101,8 @@ pub async fn start(
         redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher))),
         status: config.redirect_status,
     };
+    let short_host = short_host::router(follow, settings(Service::ShortHost));
+    let answers = settings(Service::QueryApi);
     let api = Api {
         pool,
         watcher,
@@ -106,8 +113,8 @@ pub async fn start(
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(QueryApi {
-        api: routes::router(api, &guards, settings.clone()),
-        short_host: short_host::router(follow, settings),
+        api: routes::router(api, &guards, answers),
+        short_host,
         readiness,
     })
 }
@@ -122,11 +129,11 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     lifecycle::raise_open_files_limit();
-    let metrics = lifecycle::install_metrics()?;
     let mut tasks = Tasks::new(shutdown.clone());
+    let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, shutdown, metrics);
+    let internal = lifecycle::internal_router(service.readiness, shutdown, recorder);
     lifecycle::serve(&mut tasks, "api", listeners.api, service.api);
     lifecycle::serve(
         &mut tasks,

@@ -1,6 +1,6 @@
 //! A batch that is decided and appended, but perhaps not committed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use linkledger_core::{
     batch::{DecidedBatch, Outcome, Settled, SettledCreate, SettledLink},
@@ -28,6 +28,8 @@ pub(super) struct Decided {
     /// Those that are locked.
     account_ids: Vec<AccountId>,
     first_event: Option<NewEvent>,
+    /// Since when the accounts are locked.
+    pub(super) locked_at: Instant,
 }
 
 /// What an accepted command is answered, and whoever else it stands for.
@@ -37,7 +39,12 @@ enum Effect {
 }
 
 impl Decided {
-    pub(super) fn new(decided: DecidedBatch, outcomes: Vec<Outcome>, is_held: &[bool]) -> Self {
+    pub(super) fn new(
+        decided: DecidedBatch,
+        outcomes: Vec<Outcome>,
+        is_held: &[bool],
+        locked_at: Instant,
+    ) -> Self {
         let first = decided.accepted.first();
         Self {
             first_event: first.and_then(|it| it.events.first()).cloned(),
@@ -49,6 +56,7 @@ impl Decided {
             outcomes,
             is_held: is_held.to_vec(),
             account_ids: decided.credits.into_keys().collect(),
+            locked_at,
         }
     }
 

@@ -11,6 +11,7 @@ use std::{
 use linkledger_core::{
     batch::{ChangeRequest, Command},
     id::AccountId,
+    metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
 
@@ -82,7 +83,7 @@ impl Waiting {
             };
             let account_id = command.command.account_id();
             if command.deadline <= now {
-                counter!("commands_expired_total").increment(1);
+                counter!(COMMANDS_EXPIRED_TOTAL).increment(1);
                 command.answer(Reply::Refused(Refusal::Overloaded));
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use linkledger_core::metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH};
 use metrics::{gauge, histogram};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ pub(super) async fn run(
     mut queue: mpsc::Receiver<Queued>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let depth = gauge!("command_queue_depth", "writer" => number.to_string());
+    let depth = gauge!(COMMAND_QUEUE_DEPTH, "writer" => number.to_string());
     let mut waiting = Waiting::default();
     loop {
         if !waiting.has_ready(Instant::now()) {
@@ -41,7 +42,7 @@ pub(super) async fn run(
         if batch.is_empty() {
             continue;
         }
-        histogram!("append_batch_size").record(count(batch.len()));
+        histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
         let accounts = batch
             .iter()
             .map(|queued| queued.command.account_id())

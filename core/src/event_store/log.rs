@@ -88,6 +88,32 @@ pub async fn read_after(
     rows.into_iter().map(EventRow::into_event).collect()
 }
 
+/// When the event right after each of the places was recorded, in the order of the places; nothing
+/// for a place at its shard's head.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn recorded_after(
+    pool: &PgPool,
+    places: &[ReadFrom],
+) -> sqlx::Result<Vec<Option<OffsetDateTime>>> {
+    let shards: Vec<i16> = places.iter().map(|place| place.shard.number()).collect();
+    let positions: Vec<i64> = places.iter().map(|place| place.after).collect();
+    sqlx::query_scalar!(
+        r#"
+        SELECT e.recorded_at AS "recorded_at?"
+        FROM unnest($1::smallint[], $2::bigint[]) WITH ORDINALITY AS place (shard, position, nth)
+        LEFT JOIN event_store.events AS e
+            ON e.shard = place.shard AND e.position = place.position + 1
+        ORDER BY place.nth
+        "#,
+        &shards,
+        &positions
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// The first and the last position of a link's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkExtent {

@@ -16,6 +16,7 @@ use axum::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
+    observe::{Service, observe},
     request::{RequestContext, check_framing},
     route_table,
 };
@@ -28,6 +29,8 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct AnswerSettings {
     /// Start of the addresses of the problems' pages: the API's base address.
     pub base_url: Arc<str>,
+    /// Who answers.
+    pub service: Service,
 }
 
 impl IntoResponse for Problem {
@@ -47,11 +50,13 @@ pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router 
         tracing::error!("a handler has panicked");
         Problem::internal().into_response()
     };
+    let service = settings.service;
     routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(CatchPanicLayer::custom(panic))
         .layer(middleware::from_fn_with_state(settings, answer))
+        .layer(middleware::from_fn_with_state(service, observe))
 }
 
 /// OPTIONS, and whatever no route has taken.
@@ -78,17 +83,11 @@ async fn no_such_route(request: Request) -> Response {
     }
 }
 
-async fn answer(
-    State(settings): State<AnswerSettings>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let context = RequestContext::of(request.headers());
+async fn answer(State(settings): State<AnswerSettings>, request: Request, next: Next) -> Response {
+    let context = request.extensions().get::<RequestContext>().cloned();
+    let context = context.expect("`observe` stands before");
     let mut response = match check_framing(request.headers(), request.uri()) {
-        Ok(()) => {
-            request.extensions_mut().insert(context.clone());
-            next.run(request).await
-        }
+        Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
     let problem = response.extensions_mut().remove::<Problem>();
@@ -131,4 +130,5 @@ fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id
         headers.insert(HeaderName::from_static(name), value);
     }
     *response.body_mut() = Body::from(body);
+    response.extensions_mut().insert(problem.code);
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use axum::http::HeaderMap;
+use metrics::counter;
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
 use tokio::{
@@ -26,6 +27,7 @@ use crate::{
     clock::Clock,
     event_store::api_keys::{self, StoredKey},
     id::{AccountId, KeyId},
+    metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
 };
 
@@ -168,7 +170,9 @@ impl Authenticator {
 
     async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
-        let _turn = match self.remember(&hash) {
+        let memory = self.remember(&hash);
+        count(&memory);
+        let _turn = match memory {
             Memory::Known(key) => return Ok(Some(key)),
             Memory::Unknown => return Ok(None),
             Memory::Stale => None,
@@ -214,6 +218,14 @@ impl Authenticator {
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
     }
+}
+
+fn count(memory: &Memory) {
+    let result = match memory {
+        Memory::Known(_) | Memory::Unknown => "hit",
+        Memory::Stale | Memory::Nothing => "miss",
+    };
+    counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result).increment(1);
 }
 
 /// Look-ups of keys that the process does not know: few at once, so that made-up keys, however

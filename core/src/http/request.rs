@@ -4,6 +4,8 @@ mod accept;
 mod body;
 mod query;
 
+use std::ops::Range;
+
 use axum::http::{
     HeaderMap, HeaderName, Uri,
     header::{AUTHORIZATION, HOST},
@@ -27,6 +29,8 @@ const HEADERS_MAX: usize = 64;
 const HEADERS_LENGTH_MAX: usize = 16 * 1024;
 /// The header under which a trace comes in (W3C Trace Context).
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Where the trace id stands in a `traceparent`.
+const TRACE_ID: Range<usize> = 3..35;
 const HEX: &[u8] = b"0123456789abcdef";
 
 /// Identity of one request, made by us whatever the caller sends.
@@ -52,6 +56,13 @@ impl RequestContext {
             ),
             traceparent: given.map_or_else(|| format!("00-{trace_id}-{span_id}-01"), str::to_owned),
         }
+    }
+}
+
+impl RequestContext {
+    /// The trace that the request belongs to, for logs.
+    pub fn trace_id(&self) -> &str {
+        &self.traceparent[TRACE_ID]
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordError},
+    metrics::RECORDS_UNREADABLE_TOTAL,
     shard::Shard,
 };
 use metrics::counter;
@@ -67,7 +68,7 @@ impl Unreadable {
     /// One line for all of them: whoever floods the topic must not flood the log too.
     pub(super) fn report(self) {
         if let Some(first) = self.first {
-            counter!("record_unreadable_total").increment(self.count);
+            counter!(RECORDS_UNREADABLE_TOTAL).increment(self.count);
             tracing::warn!(
                 count = self.count,
                 first,

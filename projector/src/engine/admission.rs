@@ -8,6 +8,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::log::{self, ReadFrom},
+    metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL},
     shard::Shard,
 };
 use metrics::counter;
@@ -32,7 +33,7 @@ impl Engine {
             };
             let admitted = progress.admit_delivered(events)?;
             if let Some(hole) = &admitted.hole {
-                counter!("gap_repaired_total", "shard" => shard.to_string()).increment(1);
+                counter!(GAPS_REPAIRED_TOTAL, "shard" => shard.to_string()).increment(1);
                 let (from, to) = (hole.start(), hole.end());
                 tracing::warn!(%shard, from, to, "the topic omits events: reading the event store");
             }
@@ -87,7 +88,7 @@ impl Engine {
 fn add(admission: &mut Admission, shard: Shard, admitted: Admitted) {
     for (projection, count) in Projection::ALL.into_iter().zip(admitted.duplicates) {
         if count > 0 {
-            counter!("duplicate_dropped_total", "projection" => projection.name()).increment(count);
+            counter!(DUPLICATES_DROPPED_TOTAL, "projection" => projection.name()).increment(count);
         }
     }
     if !admitted.events.is_empty() {

@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    event_store::log,
+    clock::{Clock as _, SystemClock},
+    event_store::log::{self, ReadFrom},
+    metrics::{
+        CATCH_UPS_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, PROJECTION_POSITION,
+    },
     shard::{Position, Shard},
 };
 use metrics::{counter, gauge};
@@ -16,6 +20,8 @@ use crate::projections::Projection;
 
 /// How often the heads are looked at, at most.
 pub const HEADS_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the age of what is not applied yet is looked up.
+const AGES_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a shard may stand still below its head.
 const IDLE_MAX: Duration = Duration::from_millis(300);
 /// The lag, in events, from which on the event store gives longer runs than the topic.
@@ -35,14 +41,49 @@ impl Engine {
             .await
             .context("can't read the heads of the log")?;
         self.heads_read_at = Some(now);
+        if self.ages_read_at.is_none_or(|at| now - at >= AGES_INTERVAL) {
+            self.report_ages().await?;
+            self.ages_read_at = Some(now);
+        }
         for shard in Shard::all() {
             match self.tenures.get_mut(&shard) {
                 Some(tenure) => tenure.compare(shard, heads[shard.index()], now)?,
                 // Not ours to judge, and no reason for an alert that we have once been behind.
-                None => Projection::ALL
-                    .into_iter()
-                    .for_each(|it| report_lag(it, shard, 0)),
+                None => Projection::ALL.into_iter().for_each(|projection| {
+                    report_lag(projection, shard, 0);
+                    report_age(projection, shard, 0.0);
+                }),
             }
+        }
+        Ok(())
+    }
+
+    /// Tells how old the first event is that each projection has not applied yet.
+    async fn report_ages(&self) -> anyhow::Result<()> {
+        let mut ages = Vec::new();
+        for (shard, tenure) in &self.tenures {
+            let Some(progress) = &tenure.progress else {
+                continue;
+            };
+            ages.extend(Projection::ALL.map(|projection| {
+                let after = progress.checkpoint(projection).position;
+                (
+                    projection,
+                    ReadFrom {
+                        shard: *shard,
+                        after,
+                    },
+                )
+            }));
+        }
+        let places: Vec<ReadFrom> = ages.iter().map(|(_, place)| *place).collect();
+        let recorded = log::recorded_after(&self.pool, &places)
+            .await
+            .context("can't read when events were recorded")?;
+        let now = SystemClock.now();
+        for ((projection, place), recorded_at) in ages.into_iter().zip(recorded) {
+            let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));
+            report_age(projection, place.shard, age);
         }
         Ok(())
     }
@@ -69,7 +110,7 @@ impl Tenure {
         }
         let stands_still = now - self.progressed_at >= IDLE_MAX;
         if (stands_still || lag > LAG_MAX) && !progress.is_owed() {
-            counter!("catch_up_total", "shard" => shard.to_string()).increment(1);
+            counter!(CATCH_UPS_TOTAL, "shard" => shard.to_string()).increment(1);
             tracing::debug!(%shard, lag, "catching up from the event store");
             progress.owe(head);
         }
@@ -79,12 +120,17 @@ impl Tenure {
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 fn report_position(projection: Projection, shard: Shard, position: Position) {
-    gauge!("projection_position", "projection" => projection.name(), "shard" => shard.to_string())
+    gauge!(PROJECTION_POSITION, "projection" => projection.name(), "shard" => shard.to_string())
         .set(position as f64);
+}
+
+fn report_age(projection: Projection, shard: Shard, seconds: f64) {
+    gauge!(PROJECTION_LAG_SECONDS, "projection" => projection.name(), "shard" => shard.to_string())
+        .set(seconds);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 fn report_lag(projection: Projection, shard: Shard, lag: Position) {
-    gauge!("projection_lag_events", "projection" => projection.name(), "shard" => shard.to_string())
+    gauge!(PROJECTION_LAG_EVENTS, "projection" => projection.name(), "shard" => shard.to_string())
         .set(lag as f64);
 }

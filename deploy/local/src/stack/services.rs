@@ -10,10 +10,10 @@ use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
     lifecycle::{self, Readiness, Tasks, listen},
+    metrics::recorder::Recorder,
 };
 use linkledger_projector::{self as projector, consumer::GroupProtocol};
 use linkledger_query_api as query_api;
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Sockets, loopback};
@@ -73,7 +73,7 @@ pub(super) async fn start(
     tasks: &mut Tasks,
 ) -> anyhow::Result<Services> {
     lifecycle::raise_open_files_limit();
-    let metrics = lifecycle::install_metrics()?;
+    let recorder = Recorder::install(tasks)?;
     let projector = projector::start(settings.projector(), tasks).await?;
     let command_api =
         command_api::start(settings.command_api()?, Arc::clone(&clock), tasks).await?;
@@ -85,9 +85,9 @@ pub(super) async fn start(
     ];
     let [projector_ready, command_ready, query_ready] = readiness.clone();
     let services = Services {
-        command_internal: internal(tasks, command_ready, &metrics).await?,
-        projector_internal: internal(tasks, projector_ready, &metrics).await?,
-        query_internal: internal(tasks, query_ready, &metrics).await?,
+        command_internal: internal(tasks, command_ready, &recorder).await?,
+        projector_internal: internal(tasks, projector_ready, &recorder).await?,
+        query_internal: internal(tasks, query_ready, &recorder).await?,
         readiness,
     };
     let api = ingress::router(command_api.router, query_api.api);
@@ -104,11 +104,11 @@ pub(super) async fn start(
 async fn internal(
     tasks: &mut Tasks,
     readiness: Readiness,
-    metrics: &PrometheusHandle,
+    recorder: &Recorder,
 ) -> anyhow::Result<SocketAddr> {
     let listener = listen(loopback(0)).await?;
     let address = listener.local_addr()?;
-    let router = lifecycle::internal_router(readiness, tasks.shutdown(), metrics.clone());
+    let router = lifecycle::internal_router(readiness, tasks.shutdown(), recorder.clone());
     lifecycle::serve(tasks, "internal listener", listener, router);
     Ok(address)
 }

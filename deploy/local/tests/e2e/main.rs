@@ -9,6 +9,7 @@ mod command_line;
 mod complaints;
 mod http;
 mod import;
+mod metrics;
 mod openapi;
 mod process;
 mod restart;

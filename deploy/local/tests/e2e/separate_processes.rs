@@ -9,7 +9,7 @@ use std::{
 use linkledger_core::testing::{TestBroker, TestDatabase, eventually};
 use serde_json::{Value, json};
 
-use crate::http::Http;
+use crate::{http::Http, metrics::Scrape};
 
 const ROLES: &str = include_str!("../../../postgres/roles.sql");
 /// No role but that of the user who connects.
@@ -61,6 +61,8 @@ struct Settings {
     command_api: String,
     query_api: String,
     short_host: String,
+    /// Of command-api, projector and query-api.
+    internal: [String; 3],
 }
 
 impl Settings {
@@ -71,6 +73,7 @@ impl Settings {
             command_api: free_address(),
             query_api: free_address(),
             short_host: free_address(),
+            internal: [(); 3].map(|()| free_address()),
         }
     }
 
@@ -141,12 +144,12 @@ async fn three_processes_share_a_database_and_a_broker() {
     let query_api = program("linkledger-query-api", "query-api");
 
     let api_key = prepare(&settings, &command_api).await;
-    let internal = ["--internal-listen", "127.0.0.1:0"];
+    let internal = |nth: usize| ["--internal-listen", &settings.internal[nth]];
     let listen = ["--api-listen", &settings.command_api];
-    let serve = [&["serve"][..], &listen, &internal].concat();
+    let serve = [&["serve"][..], &listen, &internal(0)].concat();
     let _command_api =
         Service::start(settings.command(&command_api, "linkledger_command_api", &serve));
-    let run = [&["run"][..], &internal].concat();
+    let run = [&["run"][..], &internal(1)].concat();
     let _projector = Service::start(settings.command(&projector, "linkledger_projector", &run));
     let listen = [
         "--api-listen",
@@ -154,7 +157,7 @@ async fn three_processes_share_a_database_and_a_broker() {
         "--short-listen",
         &settings.short_host,
     ];
-    let serve = [&["serve"][..], &listen, &internal].concat();
+    let serve = [&["serve"][..], &listen, &internal(2)].concat();
     let _query_api = Service::start(settings.command(&query_api, "linkledger_query_api", &serve));
 
     let writer = Http::new(format!("http://{}", settings.command_api), api_key.clone());
@@ -195,4 +198,26 @@ async fn three_processes_share_a_database_and_a_broker() {
     assert_eq!(unknown.status, 404);
     let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
     assert_eq!(unknown.status, 404, "{unknown:?}");
+    each_tells_of_its_own_work(&settings, &reader).await;
+}
+
+async fn each_tells_of_its_own_work(settings: &Settings, http: &Http) {
+    let own = [
+        "linkledger_append_commit_seconds_count",
+        "linkledger_projection_position",
+        "linkledger_http_request_duration_seconds_count",
+    ];
+    let is_told = [
+        [true, false, true],
+        [false, true, false],
+        [false, false, true],
+    ];
+    for (address, expected) in settings.internal.iter().zip(is_told) {
+        eventually("the process tells of its work", async || {
+            let scrape = Scrape::of(http, &format!("http://{address}/metrics")).await;
+            let told = own.map(|name| scrape.sum(name, &[]) > 0.0);
+            (told == expected).then_some(())
+        })
+        .await;
+    }
 }

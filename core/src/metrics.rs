@@ -1,0 +1,142 @@
+//! Every metric there is: its name, its labels, and what it says. Code names a metric by the
+//! constant made here; `docs/metrics.md` shows the same tables.
+//!
+//! Labels have few values each: never an account, a slug, an address or a raw path.
+
+#[cfg(feature = "service")]
+pub mod recorder;
+
+/// A row of a table below.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, with unit or `_total` last.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// How a metric moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only up.
+    Counter,
+    /// Up and down.
+    Gauge,
+    /// Counted by size.
+    Histogram,
+}
+
+macro_rules! metrics {
+    ($(#[$doc:meta])* $table:ident: $(
+        $constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;
+    )*) => {
+        $(#[doc = $help] pub const $constant: &str = concat!("linkledger_", $name);)*
+        $(#[$doc])*
+        pub const $table: &[Metric] = &[$(Metric {
+            name: $constant,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+        }),*];
+    };
+}
+
+metrics! {
+    /// Of every process.
+    PROCESS:
+    BUILD_INFO = Gauge "build_info" ["version"] "Always 1; the release is in the label.";
+}
+
+metrics! {
+    /// Of command-api and query-api.
+    HTTP:
+    HTTP_REQUEST_DURATION_SECONDS = Histogram "http_request_duration_seconds" ["service", "route", "method", "status"] "From the head of a request to the head of its answer, by template of the route.";
+    HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers that are problems, by code of the catalogue.";
+    CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "What was asked of a cache, by result: hit, miss.";
+}
+
+metrics! {
+    /// Of command-api.
+    COMMAND_API:
+    COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Commands that wait for a writer.";
+    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Commands dropped because they waited for too long.";
+    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Commands that were run in one transaction.";
+    APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "From the lock on the batch's accounts to the end of COMMIT: for so long other processes can't have them.";
+    APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "COMMIT of a batch.";
+    RELAY_POSITION = Gauge "relay_position" ["shard"] "The last position that the broker has acknowledged.";
+    RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not published yet.";
+    RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not published; 0 when there is none.";
+    RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
+}
+
+metrics! {
+    /// Of the projector.
+    PROJECTOR:
+    PROJECTION_POSITION = Gauge "projection_position" ["projection", "shard"] "The checkpoint.";
+    PROJECTION_LAG_EVENTS = Gauge "projection_lag_events" ["projection", "shard"] "Head minus checkpoint; 0 for shards of other projectors.";
+    PROJECTION_LAG_SECONDS = Gauge "projection_lag_seconds" ["projection", "shard"] "Age of the oldest event that is not applied; 0 when there is none, and for shards of other projectors.";
+    PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Events that were applied.";
+    PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "One transaction, from BEGIN to the end of COMMIT.";
+    GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Holes in the topic that were filled from the event store.";
+    CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was so far behind, or stood still, that it was read from the event store.";
+    DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that had been applied before.";
+    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Transactions given up because somebody else had moved the checkpoint.";
+    RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that are not events of ours; the event store has what they hide.";
+}
+
+/// All of them, by who shows them.
+pub const ALL: [(&str, &[Metric]); 4] = [
+    ("Every process", PROCESS),
+    ("command-api and query-api", HTTP),
+    ("command-api", COMMAND_API),
+    ("projector", PROJECTOR),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, fmt::Write as _};
+
+    use super::*;
+
+    fn table(metrics: &[Metric]) -> String {
+        let mut text = "| name | type | labels | what it says |\n|---|---|---|---|\n".to_owned();
+        for metric in metrics {
+            let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+            let kind = format!("{:?}", metric.kind).to_lowercase();
+            let (name, labels, help) = (metric.name, labels.join(", "), metric.help);
+            writeln!(text, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+        }
+        text
+    }
+
+    #[test]
+    fn the_document_shows_these_tables() {
+        let document = include_str!("../../docs/metrics.md");
+        for (shown_by, metrics) in ALL {
+            let section = format!("## {shown_by}\n\n{}", table(metrics));
+            assert!(
+                document.contains(&section),
+                "docs/metrics.md lacks:\n\n{section}"
+            );
+        }
+        let rows = document
+            .lines()
+            .filter(|line| line.starts_with("| `linkledger_"));
+        assert_eq!(rows.count(), ALL.iter().flat_map(|(_, it)| *it).count());
+    }
+
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        let mut names = HashSet::new();
+        for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
+            let (name, kind) = (metric.name, metric.kind);
+            assert!(names.insert(name), "{name} twice");
+            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert!(metric.help.ends_with('.'), "{name}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The one recorder of a process, and what it shows on `/metrics`.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use metrics::{describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
+use tokio::time::interval;
+
+use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, Kind};
+use crate::lifecycle::Tasks;
+
+/// Upper bounds of the histograms of durations, in seconds.
+const SECONDS_BUCKETS: [f64; 15] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+/// Upper bounds of the histogram of batches, in commands.
+const BATCH_BUCKETS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+/// How often samples are put into their buckets, should nobody read the metrics.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The recorder belongs to the process, as the macros that write to it do.
+static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+
+/// What the process has counted and measured.
+#[derive(Clone)]
+pub struct Recorder(PrometheusHandle);
+
+impl Recorder {
+    /// Starts recording, or returns the recorder of the process that has been started before:
+    /// services that share a process share it.
+    ///
+    /// # Errors
+    /// When something else records already.
+    pub fn install(tasks: &mut Tasks) -> anyhow::Result<Self> {
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = match &*installed {
+            Some(handle) => handle.clone(),
+            None => installed.insert(install()?).clone(),
+        };
+        let (upkeep, shutdown) = (handle.clone(), tasks.shutdown());
+        tasks.spawn("metrics upkeep", async move {
+            let mut is_due = interval(UPKEEP_INTERVAL);
+            while !shutdown.is_cancelled() {
+                tokio::select! {
+                    _ = is_due.tick() => upkeep.run_upkeep(),
+                    () = shutdown.cancelled() => {}
+                }
+            }
+            Ok(())
+        });
+        Ok(Self(handle))
+    }
+
+    /// The metrics in the text format of Prometheus.
+    pub fn render(&self) -> String {
+        Collector::default().collect();
+        self.0.render()
+    }
+}
+
+fn install() -> anyhow::Result<PrometheusHandle> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets(&SECONDS_BUCKETS)
+        .and_then(|builder| {
+            let batches = Matcher::Full(APPEND_BATCH_SIZE.to_owned());
+            builder.set_buckets_for_metric(batches, &BATCH_BUCKETS)
+        })
+        .and_then(PrometheusBuilder::install_recorder)
+        .context("can't install the metrics")?;
+    for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
+        match metric.kind {
+            Kind::Counter => describe_counter!(metric.name, metric.help),
+            Kind::Gauge => describe_gauge!(metric.name, metric.help),
+            Kind::Histogram => describe_histogram!(metric.name, metric.help),
+        }
+    }
+    Collector::default().describe();
+    gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1);
+    Ok(handle)
+}

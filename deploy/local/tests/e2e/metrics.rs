@@ -1,0 +1,138 @@
+//! What operators see: each service tells what it has done.
+
+use std::collections::HashMap;
+
+use linkledger_core::testing::eventually;
+use serde_json::json;
+
+use crate::{
+    http::Http,
+    process::{Stack, data_folder},
+};
+
+/// The samples of a scrape, by name and labels.
+pub(crate) struct Scrape(HashMap<String, f64>);
+
+impl Scrape {
+    pub(crate) async fn of(http: &Http, url: &str) -> Self {
+        let answer = http.follow(url).await;
+        assert_eq!(answer.status, 200);
+        assert!(
+            answer
+                .header("content-type")
+                .starts_with("text/plain; version=0.0.4")
+        );
+        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = line.split(' ').next().unwrap();
+            assert!(
+                text.contains(&format!("# HELP {name} ")),
+                "{name} says nothing"
+            );
+        }
+        let samples = text
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.is_empty());
+        let sample = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        };
+        Self(samples.map(sample).collect())
+    }
+
+    /// The sum of the samples with that name, whose labels contain all of these.
+    pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let is_it = |key: &str| {
+            key.split('{').next() == Some(name) && labels.iter().all(|label| key.contains(label))
+        };
+        self.0
+            .iter()
+            .filter(|(key, _)| is_it(key))
+            .map(|(_, value)| value)
+            .sum()
+    }
+}
+
+#[tokio::test]
+async fn each_step_of_a_link_moves_its_metric() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let environment = stack.environment();
+    let http = stack.http();
+    let command_api = &environment["COMMAND_METRICS_URL"];
+    let before = Scrape::of(&http, command_api).await;
+
+    let body = json!({ "destination_url": "https://example.com/", "slug": "spring-metrics" });
+    let created = http
+        .create("00000000-0000-4000-8000-000000000001", &body)
+        .await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let path = format!("/v1/links/{}", created.json()["id"].as_str().unwrap());
+    assert_eq!(http.get(&path).await.status, 200);
+    let short_url = created.json()["short_url"].as_str().unwrap().to_owned();
+    assert_eq!(http.follow(&short_url).await.status, 302);
+    assert_eq!(http.get("/v1/links?limit=0").await.status, 400);
+    assert_eq!(http.get("/no-such-path").await.status, 404);
+
+    let projected = eventually("the event is published and applied", async || {
+        let scrape = Scrape::of(&http, command_api).await;
+        let moved = |name, labels| scrape.sum(name, labels) - before.sum(name, labels);
+        let has_come = moved("linkledger_relay_position", &[]) >= 2.0
+            && moved("linkledger_projection_position", &["links"]) >= 2.0
+            && scrape.sum("linkledger_projection_lag_seconds", &[]) <= 0.0
+            && scrape.sum("linkledger_relay_oldest_unpublished_age_seconds", &[]) <= 0.0;
+        has_come.then_some(scrape)
+    })
+    .await;
+    let moved = |name, labels: &[&str]| projected.sum(name, labels) - before.sum(name, labels);
+    let answered =
+        |labels: &[&str]| moved("linkledger_http_request_duration_seconds_count", labels);
+    let one = 1.0..=1.0;
+    for labels in [
+        &["command-api", "route=\"/v1/links\"", "POST", "201"][..],
+        &["query-api", "route=\"/v1/links/{id}\"", "GET", "200"],
+        &["query-api", "route=\"/v1/links\"", "GET", "400"],
+        &["query-api", "route=\"unmatched\"", "GET", "404"],
+        &["short-host", "route=\"/{slug}\"", "GET", "302"],
+    ] {
+        assert!(one.contains(&answered(labels)), "{labels:?}");
+    }
+    for (name, labels) in [
+        ("linkledger_http_problems_total", &["invalid_parameter"][..]),
+        ("linkledger_http_problems_total", &["route_not_found"]),
+        ("linkledger_append_batch_size_count", &[]),
+        ("linkledger_append_lock_hold_seconds_count", &[]),
+        ("linkledger_append_commit_seconds_count", &[]),
+    ] {
+        assert!(one.contains(&moved(name, labels)), "{name} {labels:?}");
+    }
+    assert!(moved("linkledger_projection_events_applied_total", &["redirects"]) >= 1.0);
+    assert!(moved("linkledger_projection_apply_seconds_count", &[]) >= 1.0);
+    assert!(moved("linkledger_cache_requests_total", &["api_keys", "hit"]) >= 1.0);
+    assert!(moved("linkledger_cache_requests_total", &["api_keys", "miss"]) >= 1.0);
+    for name in [
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "linkledger_build_info",
+    ] {
+        assert!(projected.sum(name, &[]) >= 1.0, "{name}");
+    }
+    nothing_that_was_sent_is_a_label(&projected);
+    // All listeners of the process show the same.
+    for url in ["PROJECTOR_METRICS_URL", "QUERY_METRICS_URL"] {
+        let scrape = Scrape::of(&http, &environment[url]).await;
+        assert!(
+            scrape.sum("linkledger_append_batch_size_count", &[]) >= 1.0,
+            "{url}"
+        );
+    }
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+fn nothing_that_was_sent_is_a_label(scrape: &Scrape) {
+    let names: Vec<&str> = scrape.0.keys().map(String::as_str).collect();
+    let names = names.join("\n");
+    for sent in ["spring-metrics", "lnk_", "acc_", "no-such-path", "limit="] {
+        assert!(!names.contains(sent), "{sent}");
+    }
+}
