@@ -70,7 +70,7 @@ GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_p
 -- query-api reads; of the event store only what tells a miss from a 404, and who calls. It writes
 -- one thing: when a key was used.
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_query_api;
-GRANT SELECT (shard, position, stream_id, version, account_id) ON event_store.events
+GRANT SELECT (shard, position, stream_id, version, account_id, type) ON event_store.events
     TO linkledger_query_api;
 GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
 GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)

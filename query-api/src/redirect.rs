@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
-    event_store::slugs,
+    event_store::{log::LinkFate, slugs},
     link::Slug,
     problem::{Code, Problem},
 };
@@ -20,7 +20,11 @@ use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
     config::RedirectStatus,
     consistency::{Wait, read_model_behind},
-    read_model::{Place, redirects, unavailable},
+    read_model::{
+        Place,
+        redirects::{self, Target},
+        unavailable,
+    },
 };
 
 /// Finds out where slugs lead to.
@@ -34,28 +38,33 @@ impl Redirects {
         Self { pool, watcher }
     }
 
-    /// Where the slug leads to; `None` when nobody has it. Every look-up of a redirect is here.
-    async fn destination_of(&self, slug: &Slug) -> Result<Option<String>, Problem> {
+    /// What becomes of a visitor of this slug; `None` when nobody has it. Every look-up of a
+    /// redirect is here.
+    async fn target_of(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
         let found = redirects::find(&self.pool, slug)
             .await
             .map_err(|error| unavailable(&error))?;
         match found {
-            Some(destination) => Ok(Some(destination)),
-            None => self.destination_of_missing(slug).await,
+            Some(redirect) => Ok(Some(redirect.target)),
+            None => self.target_of_missing(slug).await,
         }
     }
 
     /// A miss is judged by the event store: what exists there is never answered with 404.
-    async fn destination_of_missing(&self, slug: &Slug) -> Result<Option<String>, Problem> {
+    async fn target_of_missing(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
         let holder = slugs::find_holder(&self.pool, slug)
             .await
             .map_err(|error| unavailable(&error))?;
         let Some(holder) = holder else {
             return Ok(None);
         };
+        match holder.extent.fate {
+            LinkFate::Deleted | LinkFate::Disabled => return Ok(Some(Target::Gone)),
+            LinkFate::Open => {}
+        }
         let created_at = Place {
             epoch: self.watcher.log_epoch(),
-            position: holder.created_at,
+            position: holder.extent.created_at,
         };
         let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
@@ -63,7 +72,8 @@ impl Redirects {
             })
             .await?;
         // Still missing although the checkpoint is past it: it exists all the same.
-        seen.value.map(Some).ok_or_else(read_model_behind)
+        let redirect = seen.value.ok_or_else(read_model_behind)?;
+        Ok(Some(redirect.target))
     }
 }
 
@@ -78,9 +88,12 @@ pub(crate) struct FollowLink {
 pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
     // A name that has been reserved since is still that of its link.
     let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
-    let destination = follow.redirects.destination_of(&slug).await?;
-    let location = HeaderValue::try_from(destination.ok_or_else(no_such_short_link)?);
-    let location = location.map_err(|_| {
+    let target = follow.redirects.target_of(&slug).await?;
+    let destination = match target.ok_or_else(no_such_short_link)? {
+        Target::Destination(destination) => destination,
+        Target::Gone => return Err(short_link_gone()),
+    };
+    let location = HeaderValue::try_from(destination).map_err(|_| {
         tracing::error!("a stored destination is no header value");
         Problem::internal()
     })?;
@@ -99,4 +112,10 @@ pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Respo
 fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
+}
+
+/// The same for a deleted, a disabled and a stopped link: a visitor need not know which.
+fn short_link_gone() -> Problem {
+    let detail = "The link was deleted or taken out of service; it can't be followed.";
+    Problem::new(Code::ShortLinkGone, detail)
 }

@@ -107,7 +107,7 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (QUERY_API, INSERT_LINK, DENIED),
     (QUERY_API, "UPDATE read_model.links SET slug = slug", DENIED),
     (QUERY_API, "SELECT payload FROM event_store.events", DENIED),
-    (QUERY_API, "SELECT position FROM event_store.events", DONE),
+    (QUERY_API, "SELECT position, type FROM event_store.events", DONE),
     (QUERY_API, "SELECT balance FROM event_store.accounts", DENIED),
     (QUERY_API, "SELECT status FROM event_store.accounts", DONE),
     (QUERY_API, "SELECT name FROM event_store.api_keys", DENIED),

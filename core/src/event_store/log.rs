@@ -114,13 +114,34 @@ pub async fn recorded_after(
     .await
 }
 
-/// The first and the last position of a link's stream.
+/// What has become of a link, as far as the type of its last event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkFate {
+    /// For ever.
+    Deleted,
+    /// Until it is enabled again.
+    Disabled,
+    /// Not told: it may be disabled, and have been changed since.
+    Open,
+}
+
+impl LinkFate {
+    pub(super) fn of_last_event(event_type: &str) -> Self {
+        match event_type {
+            "LinkDeleted" => Self::Deleted,
+            "LinkDisabled" => Self::Disabled,
+            _ => Self::Open,
+        }
+    }
+}
+
+/// The beginning and the end of a link's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkExtent {
     /// Where it was created.
-    pub first: Position,
-    /// Where it was changed last.
-    pub last: Position,
+    pub created_at: Position,
+    /// What has become of it.
+    pub fate: LinkFate,
 }
 
 /// Where in the log the link stands; `None` if this account has no such link.
@@ -134,10 +155,10 @@ pub async fn link_extent(
 ) -> sqlx::Result<Option<LinkExtent>> {
     let row = sqlx::query!(
         r#"
-        SELECT first.position AS "first!", last.position AS "last!"
+        SELECT first.position AS "created_at!", last.type AS "last_type!"
         FROM event_store.events AS first
         CROSS JOIN LATERAL (
-            SELECT position FROM event_store.events
+            SELECT type FROM event_store.events
             WHERE shard = $1 AND stream_id = $2
             ORDER BY version DESC
             LIMIT 1
@@ -154,8 +175,8 @@ pub async fn link_extent(
     .fetch_optional(pool)
     .await?;
     Ok(row.map(|row| LinkExtent {
-        first: row.first,
-        last: row.last,
+        created_at: row.created_at,
+        fate: LinkFate::of_last_event(&row.last_type),
     }))
 }
 

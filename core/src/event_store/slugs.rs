@@ -5,11 +5,8 @@ use std::collections::HashSet;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::{
-    id::LinkId,
-    link::Slug,
-    shard::{Position, Shard},
-};
+use super::log::{LinkExtent, LinkFate};
+use crate::{id::LinkId, link::Slug, shard::Shard};
 
 /// A slug that a batch asks for, and for which link.
 #[derive(Debug, Clone)]
@@ -101,15 +98,15 @@ pub async fn settle_in_tx(
     Ok(())
 }
 
-/// The link that has a slug, by its place in the log.
+/// The link that has a slug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlugHolder {
     /// The link.
     pub link_id: LinkId,
     /// The shard of the link.
     pub shard: Shard,
-    /// Where the link was created.
-    pub created_at: Position,
+    /// Where its stream begins, and how it ends.
+    pub extent: LinkExtent,
 }
 
 /// Who has the slug; `None` if it is free.
@@ -123,7 +120,12 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             -- Not a join: planned on empty tables, that would walk all links of the shard.
             SELECT position FROM event_store.events
             WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
-        ) AS "position!"
+        ) AS "created_at!", (
+            SELECT type FROM event_store.events
+            WHERE shard = s.shard AND stream_id = s.link_id
+            ORDER BY version DESC
+            LIMIT 1
+        ) AS "last_type!"
         FROM event_store.slugs AS s
         WHERE slug_folded = $1
         "#,
@@ -137,7 +139,10 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
         Ok(SlugHolder {
             link_id: LinkId::from_uuid(row.link_id),
             shard,
-            created_at: row.position,
+            extent: LinkExtent {
+                created_at: row.created_at,
+                fate: LinkFate::of_last_event(&row.last_type),
+            },
         })
     })
     .transpose()

@@ -1,36 +1,67 @@
 //! Projection `redirects`: where a slug leads to.
 
-use linkledger_core::{link::Slug, shard::Shard};
+use linkledger_core::{id::AccountId, link::Slug, shard::Shard};
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use super::{Place, Seen};
 
-/// Where a slug leads to.
-pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<String>> {
-    sqlx::query_scalar!(
-        "
-        SELECT destination_url FROM read_model.redirects
-        WHERE generation = (
+/// A short link as a visitor meets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    /// Its owner, whose suspension may stop it.
+    pub(crate) account_id: AccountId,
+    pub(crate) target: Target,
+}
+
+/// What becomes of a visitor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Goes on to this address, as it is stored.
+    Destination(String),
+    /// Can't go on: the link was deleted or disabled, or its account's links are stopped.
+    Gone,
+}
+
+/// The short link of a slug.
+pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redirect>> {
+    let row = sqlx::query_as!(
+        RedirectRow,
+        r#"
+        SELECT r.account_id AS "account_id?", r.destination_url AS "destination_url?",
+               r.state AS "state?",
+               EXISTS (
+                   SELECT FROM read_model.stopped_accounts
+                   WHERE generation = r.generation AND account_id = r.account_id
+               ) AS "is_stopped!"
+        FROM read_model.redirects AS r
+        WHERE r.generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'redirects'
               )
-          AND slug_folded = $1
-        ",
+          AND r.slug_folded = $1
+        "#,
         slug.folded()
     )
     .fetch_optional(pool)
-    .await
+    .await?;
+    Ok(row.and_then(RedirectRow::into_redirect))
 }
 
-/// Where a slug leads to, and how far the shard of its link is.
+/// The short link of a slug, and how far the shard of that link is.
 pub(crate) async fn find_of_shard(
     pool: &PgPool,
     slug: &Slug,
     shard: Shard,
-) -> sqlx::Result<Seen<Option<String>>> {
+) -> sqlx::Result<Seen<Option<Redirect>>> {
     let row = sqlx::query!(
         r#"
-        SELECT c.epoch, c.position, r.destination_url AS "destination_url?"
+        SELECT c.epoch, c.position, r.account_id AS "account_id?",
+               r.destination_url AS "destination_url?", r.state AS "state?",
+               EXISTS (
+                   SELECT FROM read_model.stopped_accounts
+                   WHERE generation = r.generation AND account_id = r.account_id
+               ) AS "is_stopped!"
         FROM read_model.checkpoints AS c
         LEFT JOIN read_model.redirects AS r
                ON r.generation = c.generation AND r.slug_folded = $2
@@ -44,11 +75,40 @@ pub(crate) async fn find_of_shard(
     )
     .fetch_one(pool)
     .await?;
+    let redirect = RedirectRow {
+        account_id: row.account_id,
+        destination_url: row.destination_url,
+        state: row.state,
+        is_stopped: row.is_stopped,
+    };
     Ok(Seen {
-        value: row.destination_url,
+        value: redirect.into_redirect(),
         checkpoint: Place {
             epoch: row.epoch,
             position: row.position,
         },
     })
+}
+
+/// A short link, if there is one.
+struct RedirectRow {
+    account_id: Option<Uuid>,
+    destination_url: Option<String>,
+    state: Option<String>,
+    is_stopped: bool,
+}
+
+impl RedirectRow {
+    fn into_redirect(self) -> Option<Redirect> {
+        let destination_url = self.destination_url?;
+        let is_followed = self.state? == "active" && !self.is_stopped;
+        Some(Redirect {
+            account_id: AccountId::from_uuid(self.account_id?),
+            target: if is_followed {
+                Target::Destination(destination_url)
+            } else {
+                Target::Gone
+            },
+        })
+    }
 }

@@ -13,7 +13,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    event_store::log,
+    event_store::log::{self, LinkFate},
     http::{
         authentication::Caller,
         entity_tag,
@@ -94,18 +94,34 @@ async fn find(
     let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let mut seen = wait.read_containing(place, &read).await?;
     if seen.value.is_none() {
-        let extent = log::link_extent(&api.pool, account_id, link_id)
-            .await
-            .map_err(|error| unavailable(&error))?
-            .ok_or_else(Problem::link_not_found)?;
-        let created_at = Place {
-            epoch: api.watcher.log_epoch(),
-            position: extent.first,
-        };
+        let created_at = place_of_existing(api, account_id, link_id).await?;
         if seen.checkpoint < created_at {
             seen = wait.read_containing(created_at, &read).await?;
         }
     }
-    // Still missing although the checkpoint is past it: it exists all the same.
+    if seen.value.is_none() {
+        // It may have been deleted while it was waited for. If not, it exists all the same.
+        place_of_existing(api, account_id, link_id).await?;
+    }
     seen.value.ok_or_else(read_model_behind)
+}
+
+/// Where in the log the link was created.
+async fn place_of_existing(
+    api: &Api,
+    account_id: AccountId,
+    link_id: LinkId,
+) -> Result<Place, Problem> {
+    let extent = log::link_extent(&api.pool, account_id, link_id)
+        .await
+        .map_err(|error| unavailable(&error))?
+        .ok_or_else(Problem::link_not_found)?;
+    match extent.fate {
+        LinkFate::Deleted => Err(Problem::link_not_found()),
+        // Who may not be visited still has an owner.
+        LinkFate::Disabled | LinkFate::Open => Ok(Place {
+            epoch: api.watcher.log_epoch(),
+            position: extent.created_at,
+        }),
+    }
 }

@@ -1,5 +1,7 @@
 //! Small plain pages for people, unless `Accept` prefers JSON.
 
+use std::sync::LazyLock;
+
 use axum::{
     body::Body,
     extract::Request,
@@ -10,10 +12,23 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use sha2::{Digest as _, Sha256};
 
 use super::accept::prefers_json;
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
+const STYLE: &str = include_str!("page.css");
+
+/// A page loads nothing, and has no style but its own.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let hash = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'"
+    );
+    HeaderValue::from_str(&policy).expect("base64 is ASCII")
+});
 
 /// Puts a page in place of every problem, and keeps search engines away from all answers.
 pub(super) async fn with_pages(request: Request, next: Next) -> Response {
@@ -31,10 +46,7 @@ pub(super) async fn with_pages(request: Request, next: Next) -> Response {
             CONTENT_TYPE,
             HeaderValue::from_static("text/html; charset=utf-8"),
         );
-        headers.insert(
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("default-src 'none'"),
-        );
+        headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
         headers.remove(CONTENT_LENGTH);
         *response.body_mut() = Body::from(page(status));
     }
@@ -47,6 +59,10 @@ fn page(status: StatusCode) -> String {
         StatusCode::NOT_FOUND => (
             "There is no such link",
             "Check the address: perhaps a character is missing or wrong.",
+        ),
+        StatusCode::GONE => (
+            "This link is no longer available",
+            "It was deleted or switched off. Ask whoever gave it to you for another one.",
         ),
         StatusCode::METHOD_NOT_ALLOWED => (
             "A link can only be followed",
@@ -64,14 +80,25 @@ fn page(status: StatusCode) -> String {
     };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{title}</title>\n<h1>{title}</h1>\n<p>{advice}</p>\n"
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n\
+         <main>\n<h1>{title}</h1>\n<p>{advice}</p>\n</main>\n"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_policy_allows_the_style_of_the_page_as_it_is_sent() {
+        let page = page(StatusCode::GONE);
+        let (_, rest) = page.split_once("<style>").unwrap();
+        let (style, _) = rest.split_once("</style>").unwrap();
+        let hash = STANDARD.encode(Sha256::digest(style));
+        let policy = POLICY.to_str().unwrap();
+        assert!(policy.contains(&format!("style-src 'sha256-{hash}';")));
+    }
 
     #[test]
     fn a_page_says_what_happened_and_what_to_do() {

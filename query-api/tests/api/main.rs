@@ -7,6 +7,7 @@ mod credits;
 mod docs;
 mod follow_link;
 mod get_link;
+mod gone;
 mod link_filters;
 mod list_links;
 mod plans;

@@ -122,6 +122,8 @@ async fn fill(pool: &PgPool, caller: &TestCaller) {
          SELECT 1, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()",
         "INSERT INTO read_model.redirects
          SELECT 1, 'slug-' || n, link_id, $1, 'https://example.com/'",
+        "INSERT INTO read_model.stopped_accounts
+         SELECT 1, link_id",
         "INSERT INTO read_model.credit_entries
          SELECT 1, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()",
         "INSERT INTO event_store.slugs
@@ -156,9 +158,9 @@ async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
     .await;
     sqlx::query_as(
         "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
-                 WHERE relname ~ '^(links|redirects|credit_|events|slugs)'),
+                 WHERE relname ~ '^(links|redirects|stopped_|credit_|events|slugs)'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
-                 WHERE relname ~ '^(links|redirects|credit_|events|slugs)')",
+                 WHERE relname ~ '^(links|redirects|stopped_|credit_|events|slugs)')",
     )
     .fetch_one(pool)
     .await

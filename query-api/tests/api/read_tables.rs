@@ -49,6 +49,29 @@ pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
         .unwrap();
 }
 
+/// What the projector makes of the row of a slug, in lower case, when its link is changed.
+pub(crate) async fn update_redirect(pool: &PgPool, slug: &str, destination: &str, state: &str) {
+    let done = sqlx::query(
+        "UPDATE read_model.redirects SET destination_url = $2, state = $3 WHERE slug_folded = $1",
+    )
+    .bind(slug)
+    .bind(destination)
+    .bind(state)
+    .execute(pool)
+    .await
+    .unwrap();
+    assert_eq!(done.rows_affected(), 1);
+}
+
+/// What the projector writes when an account is suspended with its links.
+pub(crate) async fn stop_account(pool: &PgPool, account_id: AccountId) {
+    sqlx::query("INSERT INTO read_model.stopped_accounts VALUES (1, $1)")
+        .bind(account_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
 /// The checkpoint of the account's shard in the first generation of a projection.
 pub(crate) async fn set_checkpoint(
     pool: &PgPool,
