@@ -4,11 +4,13 @@
 
 mod advice;
 mod code;
+mod example;
 
 use serde_json::{Map, Value, json};
 
 use crate::field::FieldError;
 pub use code::Code;
+pub use example::EXAMPLE_REQUEST_ID;
 
 /// One occurrence of a problem, on its way to the caller.
 #[derive(Debug, Clone, PartialEq)]

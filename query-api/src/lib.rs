@@ -11,6 +11,7 @@ mod docs;
 pub mod openapi;
 mod paging;
 mod parameters;
+mod problem_page;
 mod read_model;
 mod redirect;
 mod routes;

@@ -25,6 +25,7 @@ use crate::{
     cursor::{CursorKeys, CursorScope},
     docs,
     paging::List,
+    problem_page,
 };
 
 /// `Cache-Control` of what belongs to one account and may change at any time.
@@ -85,6 +86,7 @@ pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Rou
             get(list_credit_entries::list_credit_entries).route_layer(reads_credits),
         )
         .with_state(Arc::new(api))
-        .merge(docs::router());
+        .merge(docs::router())
+        .merge(problem_page::router(Arc::clone(&settings.base_url)));
     with_problem_details(routes, settings)
 }

@@ -14,6 +14,7 @@ mod order_of_checks;
 mod plans;
 mod positions;
 mod proxy;
+mod raw_http;
 mod relay;
 mod support;
 mod two_tenants;

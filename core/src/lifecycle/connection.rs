@@ -20,6 +20,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
+    task::coop::unconstrained,
     time::{Instant, Sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -28,10 +29,10 @@ use tower::Service as _;
 use super::{ConnectionLimits, progress::Progress};
 use watched::{WatchedAnswer, WatchedBody, WatchedStream};
 
-/// Most bytes of input that are held, hence of a request's head: to a longer one, or one of more
+/// Most bytes of a request's head, and about as much input is held: to a longer head, or one of more
 /// than 100 headers, the HTTP library answers 431 by itself. Far shorter ones are refused by
 /// `http::request`, with a problem.
-const BUFFER_LENGTH_MAX: usize = 64 * 1024;
+const HEAD_LENGTH_MAX: usize = 64 * 1024;
 
 /// The progress of a connection, as its stream, its bodies and its timer share it.
 #[derive(Debug, Clone)]
@@ -65,7 +66,8 @@ pub(super) async fn run(
     let service = service_fn(|request| answer(router.clone(), progress.clone(), request));
     let mut connection = pin!(
         http1::Builder::new()
-            .max_buf_size(BUFFER_LENGTH_MAX)
+            .max_header_size(HEAD_LENGTH_MAX)
+            .max_buf_size(HEAD_LENGTH_MAX)
             // It would not tell a head that is under way from a connection that is idle.
             .header_read_timeout(None)
             .serve_connection(io, service)
@@ -132,7 +134,8 @@ fn poll_overdue(
     if deadline < timer.deadline() {
         timer.as_mut().reset(deadline);
     }
-    while timer.as_mut().poll(context).is_ready() {
+    // Unconstrained: a connection that is never out of input must not use up the timer's turn.
+    while pin!(unconstrained(timer.as_mut())).poll(context).is_ready() {
         if timer.deadline() >= deadline {
             return Poll::Ready(());
         }

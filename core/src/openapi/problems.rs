@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::openapi::{
     AllOf, ContentBuilder, Header, ObjectBuilder, Ref, RefOr, Response, ResponseBuilder, Schema,
     Type,
@@ -11,12 +11,7 @@ use utoipa::openapi::{
 };
 
 use super::EXAMPLE_BASE_URL;
-use crate::{
-    field::{FieldCode, FieldError},
-    problem::{Code, Problem},
-};
-
-const REQUEST_ID: &str = "req_9hqs7mz1e0vxk3b5c8d2";
+use crate::problem::{Code, EXAMPLE_REQUEST_ID, Problem};
 
 /// The answers with these codes, by status.
 pub(super) fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
@@ -134,50 +129,11 @@ pub(super) fn schemas() -> BTreeMap<String, RefOr<Schema>> {
 /// A problem of each code, as it is sent.
 pub(super) fn examples() -> BTreeMap<String, RefOr<Example>> {
     let example = |code: Code| {
-        let value = occurrence(code).to_body(EXAMPLE_BASE_URL, REQUEST_ID);
+        let value = Problem::example_of(code).to_body(EXAMPLE_BASE_URL, EXAMPLE_REQUEST_ID);
         let example = ExampleBuilder::new()
             .summary(code.title())
             .value(Some(value));
         (code.as_str().to_owned(), example.build().into())
     };
     Code::ALL.iter().copied().map(example).collect()
-}
-
-fn occurrence(code: Code) -> Problem {
-    let with_members = [
-        Problem::validation_failed(&[
-            FieldError::of_member("destination_url", FieldCode::UrlSchemeNotAllowed),
-            FieldError::of_member("slug", FieldCode::SlugReserved),
-        ]),
-        Problem::invalid_parameter(
-            "limit",
-            "out_of_range",
-            "The limit is a number from 1 to 100.",
-        )
-        .with("minimum", 1)
-        .with("maximum", 100),
-        Problem::invalid_header("Host", "The Host header is missing."),
-        Problem::new(
-            Code::InsufficientCredits,
-            "The price in credits is 1; the balance is 0.",
-        )
-        .with("balance", 0)
-        .with("required", 1),
-        Problem::new(
-            Code::InsufficientScope,
-            "This call needs a key with the scope link:links.read.",
-        )
-        .with("required_scopes", vec![Value::from("link:links.read")]),
-        Problem::new(
-            Code::DeadlineExceeded,
-            "The link may have been created; send the same request with the same key again.",
-        )
-        .with("may_have_succeeded", true),
-        Problem::internal(),
-        Problem::storage_unavailable(),
-    ];
-    with_members
-        .into_iter()
-        .find(|problem| problem.code == code)
-        .unwrap_or_else(|| Problem::new(code, code.advice()))
 }

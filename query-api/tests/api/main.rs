@@ -3,6 +3,7 @@
 
 mod access;
 mod api_keys;
+mod connections;
 mod credits;
 mod docs;
 mod follow_link;
@@ -11,6 +12,7 @@ mod gone;
 mod link_filters;
 mod list_links;
 mod plans;
+mod problem_pages;
 mod process;
 mod read_tables;
 mod service;

@@ -277,3 +277,15 @@ async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
     assert_eq!(rest(&mut endless).await, "");
     assert_eq!(rest(&mut waiting).await, "");
 }
+
+#[tokio::test]
+async fn a_head_over_the_limit_is_answered_by_the_library_and_closed() {
+    let server = TestServer::start(UNLIMITED).await;
+    let head = format!(
+        "GET / HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n",
+        "x".repeat(64 * 1024)
+    );
+    let mut client = server.client(&head).await;
+    let answer = rest(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+}

@@ -1,0 +1,150 @@
+//! Requests whose body is framed in an odd, wrong or hostile way.
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::timeout,
+};
+
+use super::{BODY, DEADLINE, RawServer, chunked, head, read_to_end};
+use crate::support::fresh_key;
+
+#[tokio::test]
+async fn a_body_has_one_framing() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let length = BODY.len();
+    let plain = format!("Content-Length: {length}\r\n\r\n{BODY}");
+    let te = "Transfer-Encoding: chunked\r\n";
+    for (framing, status, code) in [
+        (plain.clone(), 201, None),
+        (format!("Content-Length: {length}\r\n{plain}"), 201, None),
+        (format!("{te}\r\n{}", chunked(BODY)), 201, None),
+        // Extensions of chunks and trailers have no meaning here.
+        (
+            format!("{te}\r\n{length:x};a=b\r\n{BODY}\r\n0\r\nX: y\r\n\r\n"),
+            201,
+            None,
+        ),
+        (
+            "Content-Length: 0\r\n\r\n".to_owned(),
+            400,
+            Some("malformed_json"),
+        ),
+        ("\r\n".to_owned(), 400, Some("malformed_json")),
+        (format!("{te}\r\nZ\r\n"), 400, Some("malformed_json")),
+        (format!("{te}\r\n-1\r\n"), 400, Some("malformed_json")),
+        (
+            format!("{te}\r\nFFFFFFFFFFFFFFFFF\r\n"),
+            400,
+            Some("malformed_json"),
+        ),
+        (
+            format!("{te}\r\n1;{}\r\n", "x".repeat(20_000)),
+            400,
+            Some("malformed_json"),
+        ),
+        (
+            format!("{te}\r\n2\r\n{{}}x\r\n"),
+            400,
+            Some("malformed_json"),
+        ),
+        (
+            format!("Transfer-Encoding: gzip, chunked\r\n\r\n{}", chunked(BODY)),
+            415,
+            Some("unsupported_content_encoding"),
+        ),
+        (
+            format!("Content-Encoding: gzip\r\n{plain}"),
+            415,
+            Some("unsupported_content_encoding"),
+        ),
+        (
+            format!("{te}\r\n{}", chunked(&" ".repeat(16 * 1024 + 1))),
+            413,
+            Some("content_too_large"),
+        ),
+        (
+            "Content-Length: 16385\r\n\r\n".to_owned(),
+            413,
+            Some("content_too_large"),
+        ),
+        (
+            "Content-Length: 10000000000\r\n\r\n".to_owned(),
+            413,
+            Some("content_too_large"),
+        ),
+    ] {
+        let answer = server.answer(format!("{}{framing}", head(&key))).await;
+        let shown: String = framing.chars().take(80).collect();
+        assert_eq!(answer.status, status, "{shown:?} {answer:?}");
+        if status != 201 {
+            assert_eq!(answer.code().as_deref(), code, "{shown:?}");
+        }
+    }
+}
+
+/// RFC 9112, 6.1: the library goes by the chunks alone and ends the connection, so that nothing
+/// can be hidden from one of two readers.
+#[tokio::test]
+async fn a_length_beside_chunks_is_ignored_and_nothing_behind_them_is_read() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let hidden = "GET /v1/links HTTP/1.1\r\nHost: h\r\n\r\n";
+    for headers in [
+        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+    ] {
+        let head = head(&key).replace("Connection: close\r\n", "");
+        let sent = format!("{head}{headers}\r\n{}{hidden}", chunked(BODY));
+        assert_eq!(server.answer(sent).await.status, 201);
+    }
+}
+
+#[tokio::test]
+async fn trailers_are_no_headers() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let head = head(&key);
+    let (head, _) = head.split_once("Idempotency-Key").unwrap();
+    let body = chunked(BODY).replace("0\r\n\r\n", "0\r\nIdempotency-Key: ");
+    let sent = format!(
+        "{head}Transfer-Encoding: chunked\r\n\r\n{body}{}\r\n\r\n",
+        fresh_key()
+    );
+    let answer = server.answer(sent).await;
+    assert_eq!(answer.code().as_deref(), Some("idempotency_key_missing"));
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let expect = format!("{}Expect: 100-continue\r\n", head(&key));
+    let mut stream = server
+        .connect(format!("{expect}Content-Length: {}\r\n\r\n", BODY.len()))
+        .await;
+    let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut told = [0; 25];
+    timeout(DEADLINE, stream.read_exact(&mut told))
+        .await
+        .expect("an interim answer")
+        .unwrap();
+    assert_eq!(&told, go_on);
+    stream.write_all(BODY.as_bytes()).await.unwrap();
+    assert_eq!(read_to_end(&mut stream).await[0].status, 201);
+
+    let answer = server
+        .answer(format!("{expect}Content-Length: 16385\r\n\r\n"))
+        .await;
+    assert_eq!(answer.status, 413);
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_has_sent_all_its_body_already() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let length = 800 * 1024;
+    let head = format!("{}Content-Length: {length}\r\n\r\n", head(&key));
+    let answer = server.answer(head + &" ".repeat(length)).await;
+    assert_eq!(answer.code().as_deref(), Some("content_too_large"));
+}

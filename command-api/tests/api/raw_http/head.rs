@@ -1,0 +1,185 @@
+//! Requests whose head is odd, wrong or too long.
+
+use super::RawServer;
+
+#[tokio::test]
+async fn what_is_no_http_is_answered_by_the_library_and_closed() {
+    let server = RawServer::start().await;
+    let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\n";
+    let long = "x".repeat(70_000);
+    let headers = "X: y\r\n".repeat(101);
+    for (sent, status) in [
+        ("\0\r\n\r\n".to_owned(), 400),
+        ("GET\r\n\r\n".to_owned(), 400),
+        ("GET /v1/links\r\n\r\n".to_owned(), 400),
+        ("GET /v1/links HTTP/3.7\r\nHost: h\r\n\r\n".to_owned(), 400),
+        ("GET /a b HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(), 400),
+        ("G@T / HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(), 400),
+        (format!("{get}X : y\r\n\r\n"), 400),
+        (format!("{get}X: a\r\n b\r\n\r\n"), 400),
+        (format!("{get}X: a\0b\r\n\r\n"), 400),
+        (format!("{get}X: a\rb\r\n\r\n"), 400),
+        (format!("{get}no colon\r\n\r\n"), 400),
+        (format!("{get}Transfer-Encoding: gzip\r\n\r\n"), 400),
+        (format!("{get}Content-Length: -1\r\n\r\n"), 400),
+        (format!("{get}Content-Length: +5\r\n\r\n"), 400),
+        (format!("{get}Content-Length: 0x10\r\n\r\n"), 400),
+        (format!("{get}Content-Length: 5,5\r\n\r\n"), 400),
+        (
+            format!("{get}Content-Length: 99999999999999999999\r\n\r\n"),
+            400,
+        ),
+        (
+            format!("{get}Content-Length: 5\r\nContent-Length: 6\r\n\r\n"),
+            400,
+        ),
+        (format!("{get}{headers}\r\n"), 431),
+        (format!("{get}X: {long}\r\n\r\n"), 431),
+        (format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"), 431),
+    ] {
+        let answer = server.answer(&sent).await;
+        let shown: String = sent.chars().take(100).collect();
+        assert_eq!((answer.status, answer.code()), (status, None), "{shown:?}");
+        assert!(answer.has("connection: close"), "{answer:?}");
+    }
+    let http_2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    assert_eq!(server.exchange(http_2).await, []);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_for_us_but_not_for_the_library_is_a_problem() {
+    let server = RawServer::start().await;
+    let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\n";
+    let path = "x".repeat(9_000);
+    let headers = "X: y\r\n".repeat(65);
+    for (sent, status, code) in [
+        (
+            format!("GET /{path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+            414,
+            "uri_too_long",
+        ),
+        (format!("{get}{headers}\r\n"), 431, "headers_too_large"),
+        (
+            format!("{get}X: {}\r\n\r\n", "y".repeat(20_000)),
+            431,
+            "headers_too_large",
+        ),
+    ] {
+        let answer = server.answer(&sent).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.code().as_deref(), Some(code));
+    }
+}
+
+const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
+    ("PUT /v1/links HTTP/1.1\r\n", 400, Some("invalid_header")),
+    ("PUT /v1/links HTTP/1.0\r\n", 400, Some("invalid_header")),
+    (
+        "PUT http://h/v1/links HTTP/1.1\r\n",
+        400,
+        Some("invalid_header"),
+    ),
+    (
+        "PUT /v1/links HTTP/1.1\r\nHost: a\r\nHost: a\r\n",
+        400,
+        Some("invalid_header"),
+    ),
+    // A single line feed ends a line as well (RFC 9112, 2.2): the library takes it.
+    (
+        "PUT /v1/links HTTP/1.1\nHost: h\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    (
+        "PUT /v1/links HTTP/1.0\r\nHost: h\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    // The target's host has no meaning for us, as the header's has none.
+    (
+        "PUT http://evil.example/v1/links HTTP/1.1\r\nHost: h\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    (
+        "TRACE /v1/links HTTP/1.1\r\nHost: h\r\nX-Secret: s\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    (
+        "get /v1/links HTTP/1.1\r\nHost: h\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    (
+        "FOO /v1/links HTTP/1.1\r\nHost: h\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+    (
+        "CONNECT h:443 HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    ("OPTIONS * HTTP/1.1\r\nHost: h\r\n", 204, None),
+    ("OPTIONS /v1/links HTTP/1.1\r\nHost: h\r\n", 204, None),
+    (
+        "OPTIONS /v1/links/ HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1/link%73 HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1/./links HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1/links;x HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1%2Flinks HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST //v1/links HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /%zz/%ff HTTP/1.1\r\nHost: h\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    // Nobody is asked to change the protocol.
+    (
+        "PUT /v1/links HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
+        405,
+        Some("method_not_allowed"),
+    ),
+];
+
+#[tokio::test]
+async fn hosts_targets_methods_and_versions() {
+    let server = RawServer::start().await;
+    let close = "Connection: close\r\n\r\n";
+    for (sent, status, code) in HOSTS_TARGETS_METHODS_AND_VERSIONS {
+        let answer = server.answer(format!("{sent}{close}")).await;
+        assert_eq!(
+            (answer.status, answer.code().as_deref()),
+            (*status, *code),
+            "{sent}"
+        );
+        assert_eq!(answer.has("allow: GET, HEAD, POST, OPTIONS"), {
+            *status == 405 || sent.starts_with("OPTIONS /v1/links HTTP")
+        });
+        assert!(!answer.body.contains("X-Secret"), "{sent}");
+    }
+}

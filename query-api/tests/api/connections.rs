@@ -1,0 +1,124 @@
+//! The service as a process with more connections than it has work for.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    process::Stdio,
+};
+
+use linkledger_core::{
+    lifecycle::raise_open_files_limit,
+    testing::{TestDatabase, eventually},
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    net::TcpStream,
+    process::{Child, ChildStderr, Command},
+};
+
+const REQUEST: &[u8] = b"GET /v1/links HTTP/1.1\r\nHost: h\r\n\r\n";
+
+struct Process {
+    child: Child,
+    api: SocketAddr,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Process {
+    /// `limit` is a command of the shell that comes before the service.
+    async fn start(database: &TestDatabase, limit: &str) -> Self {
+        // Free a moment ago, so almost surely free still.
+        let api = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{limit} exec \"$0\" \"$@\"")])
+            .arg(env!("CARGO_BIN_EXE_query-api"))
+            .args(["serve", "--api-listen", &api.to_string()])
+            .args(["--short-listen", "127.0.0.1:0"])
+            .args(["--internal-listen", "127.0.0.1:0"])
+            .env("DATABASE_URL", database.url())
+            .env("CURSOR_KEYS", "0".repeat(64))
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        eventually("it listens", async || TcpStream::connect(api).await.ok()).await;
+        Self { child, api, log }
+    }
+
+    /// Returns once a line of the log contains this.
+    async fn until_logged(&mut self, text: &str) {
+        loop {
+            let line = self.log.next_line().await.unwrap();
+            if line.expect("the log goes on").contains(text) {
+                return;
+            }
+        }
+    }
+
+    /// SIGTERM. Where that is not a success, the end of the log.
+    async fn end(mut self) -> Result<(), String> {
+        let pid = self.child.id().unwrap().to_string();
+        let killed = Command::new("kill").arg(pid).status().await.unwrap();
+        assert!(killed.success());
+        let mut last = String::new();
+        while let Some(line) = self.log.next_line().await.unwrap() {
+            last = line;
+        }
+        let status = self.child.wait().await.unwrap();
+        if status.success() { Ok(()) } else { Err(last) }
+    }
+}
+
+async fn is_answered(stream: &mut TcpStream) {
+    stream.write_all(REQUEST).await.unwrap();
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"HTTP/1.1 401");
+}
+
+/// The process raises its own limit of open files; where the system allows fewer than this test
+/// needs, it fails and says so.
+#[tokio::test]
+async fn ten_thousand_idle_connections_are_held_and_then_dropped_at_once() {
+    const COUNT: usize = 10_000;
+    raise_open_files_limit();
+    let database = TestDatabase::create().await;
+    // Many systems begin with a soft limit of 1,024.
+    let service = Process::start(&database, "ulimit -Sn 1024;").await;
+    let mut idle = Vec::with_capacity(COUNT);
+    for number in 0..COUNT {
+        let connected = TcpStream::connect(service.api).await;
+        idle.push(connected.unwrap_or_else(|error| {
+            panic!("connection {number}: {error}; the hard limit of open files (ulimit -Hn) must be above 10,500")
+        }));
+    }
+    for stream in [0, COUNT / 2, COUNT - 1] {
+        is_answered(&mut idle[stream]).await;
+    }
+    is_answered(&mut TcpStream::connect(service.api).await.unwrap()).await;
+    service.end().await.unwrap();
+    for mut stream in idle {
+        // The three that were answered have the rest of that to read.
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_has_run_out_of_files_recovers_when_connections_end() {
+    let database = TestDatabase::create().await;
+    let mut service = Process::start(&database, "ulimit -n 60;").await;
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        clients.push(TcpStream::connect(service.api).await.unwrap());
+    }
+    service.until_logged("can't accept connections").await;
+    // Who is in is served all the while.
+    is_answered(&mut clients[0]).await;
+    drop(clients);
+    is_answered(&mut TcpStream::connect(service.api).await.unwrap()).await;
+    service.end().await.unwrap();
+}
