@@ -155,9 +155,18 @@ impl Engine {
             let Some(tenure) = self.tenures.get_mut(&shard) else {
                 continue;
             };
-            let remembered = tenure.progress.as_ref();
-            if remembered.is_some_and(|progress| progress.checkpoint(projection) != stored) {
-                tracing::warn!(%shard, %projection, "the checkpoint is not what it was");
+            let Some(progress) = &tenure.progress else {
+                continue;
+            };
+            let remembered = progress.checkpoint(projection);
+            if remembered == stored {
+                continue;
+            }
+            tracing::warn!(%shard, %projection, "the checkpoint is not what it was");
+            // A crash moves it back; forward it is moved by whoever has the shard now.
+            if tenure.is_contestable && remembered.position < stored.position {
+                self.tenures.remove(&shard);
+            } else {
                 tenure.forget(0);
             }
         }

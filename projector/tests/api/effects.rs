@@ -89,24 +89,19 @@ async fn the_events_of_a_link_in_one_batch_come_to_their_result() {
     let links = stage.append_links(account_id, "more", 4).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
     let later = stage.append_links(account_id, "later", 4).await;
-    for link in links.iter().chain(&later) {
-        stage
-            .append(
-                account_id,
-                &[
-                    destination_changed(link, "https://between.example/"),
-                    disabled(link),
-                    destination_changed(link, ELSEWHERE),
-                    enabled(link),
-                ],
-            )
-            .await;
-    }
-    for link in [&links[0], &later[0]] {
-        stage.append(account_id, &[deleted(link)]).await;
-    }
-    for link in [&links[1], &later[1]] {
-        stage.append(account_id, &[disabled(link)]).await;
+    for links in [&links, &later] {
+        let mut events = Vec::new();
+        for link in links {
+            events.push(destination_changed(link, "https://between.example/"));
+            events.push(disabled(link));
+            events.push(destination_changed(link, ELSEWHERE));
+        }
+        events.push(enabled(&links[1]));
+        events.push(destination_changed(&links[1], "https://last.example/"));
+        events.push(deleted(&links[2]));
+        events.push(enabled(&links[3]));
+        events.push(deleted(&links[3]));
+        stage.append(account_id, &events).await;
     }
     let log = stage.log().await;
     stage.engine().cycle(log.clone()).await.unwrap();

@@ -6,8 +6,10 @@
 mod catch_up;
 mod delivery;
 mod effects;
+mod equivalence;
 mod events;
 mod outage;
+mod plans;
 mod poison;
 mod pruning;
 mod redirect_changes;

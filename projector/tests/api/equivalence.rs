@@ -1,0 +1,227 @@
+//! However the log is cut into batches, and however often it is applied, the rows are the same.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    account::{AccountEvent, AccountStatus},
+    cloud_event::PublishedEvent,
+    credits::{AdjustCredits, Credits, CreditsEvent},
+    event::Event,
+    id::AccountId,
+    link::{ChangeDestination, Destination, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts},
+};
+use proptest::{prelude::*, sample::Index};
+use sqlx::PgPool;
+use tokio::runtime;
+
+use crate::{
+    redirect_changes::{changes, numbers, subjects_of_log},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// What somebody asks for; of the links that there are, one that the index chooses.
+#[derive(Debug, Clone)]
+enum Wish {
+    Create,
+    ChangeDestination(Index, u8),
+    Disable(Index),
+    Enable(Index),
+    Delete(Index),
+    Suspend(bool),
+    Resume,
+    Adjust(i64),
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![
+        1 => Just(Wish::Create),
+        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| Wish::ChangeDestination(link, to)),
+        3 => any::<Index>().prop_map(Wish::Disable),
+        3 => any::<Index>().prop_map(Wish::Enable),
+        1 => any::<Index>().prop_map(Wish::Delete),
+        1 => any::<bool>().prop_map(Wish::Suspend),
+        1 => Just(Wish::Resume),
+        1 => (-9..9_i64).prop_map(Wish::Adjust),
+    ]
+}
+
+/// An account as its events make it.
+struct Owner {
+    account_id: AccountId,
+    links: Vec<ExistingLink>,
+    status: AccountStatus,
+    credits: Credits,
+}
+
+impl Owner {
+    async fn set_up(stage: &Stage) -> Self {
+        Self {
+            account_id: stage.account_with_links("owner", 0).await,
+            links: Vec::new(),
+            status: AccountStatus::default(),
+            credits: Credits {
+                balance: 1_000_000,
+                version: 1,
+            },
+        }
+    }
+
+    /// What comes of the wish goes to the log.
+    async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
+        if let Wish::Create = wish {
+            let name = format!("{}-{}", self.account_id, self.links.len());
+            let created = stage.append_links(self.account_id, &name, 1).await;
+            self.links
+                .extend(created.into_iter().map(ExistingLink::new));
+            self.credits = Credits {
+                balance: self.credits.balance - 1,
+                version: self.credits.version + 1,
+            };
+        } else if let Some(event) = self.decide(&wish) {
+            self.apply(&event);
+            stage.append(self.account_id, &[event]).await;
+        }
+    }
+
+    fn decide(&self, wish: &Wish) -> Option<Event> {
+        let account_id = self.account_id;
+        let link = |index: &Index| (!self.links.is_empty()).then(|| index.get(&self.links));
+        match wish {
+            Wish::Create => None,
+            Wish::ChangeDestination(index, to) => {
+                let url = format!("https://example.com/{to}");
+                let change = ChangeDestination {
+                    destination: Some(Destination::parse(&url, &OwnHosts::default()).unwrap()),
+                    expected_version: ExpectedVersion::Any,
+                };
+                let changed = link(index)?.decide_change_destination(&change).ok()??;
+                Some(Event::Link(LinkEvent::DestinationChanged(changed)))
+            }
+            Wish::Disable(index) => {
+                let disabled = link(index)?.decide_disable("test").ok()??;
+                Some(Event::Link(LinkEvent::Disabled(disabled)))
+            }
+            Wish::Enable(index) => {
+                let enabled = link(index)?.decide_enable("test").ok()??;
+                Some(Event::Link(LinkEvent::Enabled(enabled)))
+            }
+            Wish::Delete(index) => {
+                let deleted = link(index)?.decide_delete(&ExpectedVersion::Any).ok()??;
+                Some(Event::Link(LinkEvent::Deleted(deleted)))
+            }
+            Wish::Suspend(stop_redirects) => {
+                let suspended = self
+                    .status
+                    .decide_suspend(account_id, "test", *stop_redirects)?;
+                Some(Event::Account(AccountEvent::Suspended(suspended)))
+            }
+            Wish::Resume => {
+                let resumed = self.status.decide_resume(account_id, "test")?;
+                Some(Event::Account(AccountEvent::Resumed(resumed)))
+            }
+            Wish::Adjust(amount) => {
+                let adjust = AdjustCredits {
+                    account_id,
+                    amount: *amount,
+                    reason: "test".to_owned(),
+                };
+                let adjusted = self.credits.decide_adjust(adjust).ok()?;
+                Some(Event::Credits(CreditsEvent::Adjusted(adjusted)))
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Link(event) => {
+                let links = std::mem::take(&mut self.links).into_iter();
+                let links = links.map(|link| {
+                    if link.created.link_id == event.link_id() {
+                        link.apply(event)
+                    } else {
+                        link
+                    }
+                });
+                self.links = links.collect();
+            }
+            Event::Account(event) => {
+                self.status = self.status.apply(event);
+                self.credits = self.credits.pass();
+            }
+            Event::Credits(event) => self.credits = self.credits.apply(event),
+        }
+    }
+}
+
+/// One life of a process, which is given so many events at a time, in turn.
+async fn apply_in_batches(stage: &Stage, log: &[PublishedEvent], lengths: &[usize]) -> Tables {
+    let mut engine = stage.engine();
+    let (mut rest, mut lengths) = (log, lengths.iter().cycle());
+    while !rest.is_empty() {
+        let length = *lengths.next().unwrap();
+        let (batch, later) = rest.split_at(length.min(rest.len()));
+        engine.cycle(batch.to_vec()).await.unwrap();
+        rest = later;
+    }
+    Tables::read(stage.database.pool()).await
+}
+
+async fn forget(pool: &PgPool, tables: &[&str]) {
+    for table in tables {
+        let statement = format!("DELETE FROM read_model.{table}");
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+    sqlx::query("UPDATE read_model.checkpoints SET position = 0")
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn batches_replays_and_one_by_one_come_to_the_same_rows(
+        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+        lengths in prop::collection::vec(1..12_usize, 1..6),
+        other_lengths in prop::collection::vec(1..40_usize, 1..6),
+        had in any::<Index>(),
+    ) {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stage = Stage::set().await;
+            let pool = stage.database.pool();
+            let mut owners = [Owner::set_up(&stage).await, Owner::set_up(&stage).await];
+            for (is_second, wish) in wishes {
+                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            }
+            let log = stage.log().await;
+            let one_by_one = apply_in_batches(&stage, &log, &[1]).await;
+            assert_eq!(one_by_one, Tables::of_log(&log));
+
+            let rows = ["links", "redirects", "stopped_accounts", "credit_balances",
+                        "credit_entries", "redirect_changes"];
+            forget(pool, &rows).await;
+            let in_batches = apply_in_batches(&stage, &log, &lengths).await;
+            assert_eq!(in_batches, one_by_one);
+            let told = changes(pool).await;
+            let first = told.first().map_or(1, |row| row.0);
+            let contiguous: Vec<_> = (first..).take(told.len()).collect();
+            assert_eq!(numbers(pool).await, contiguous);
+            let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
+            assert_eq!(subjects, subjects_of_log(&log));
+
+            // Set back at some time, the projections come to what they were, and further.
+            forget(pool, &rows).await;
+            let had = had.index(log.len() + 1);
+            apply_in_batches(&stage, &log[..had], &lengths).await;
+            forget(pool, &[]).await;
+            let replayed = apply_in_batches(&stage, &log, &other_lengths).await;
+            assert_eq!(replayed, one_by_one);
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! Every statement of the projector touches rows by key, however full the tables are, also with a
+//! plan that was made while they were empty.
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    event_store::{
+        self, SessionKind,
+        log::{self, ReadFrom},
+    },
+    shard::Shard,
+    testing::eventually,
+};
+use linkledger_projector::{engine::Engine, redirect_changes::prune};
+use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    stage::Stage,
+};
+
+/// Rows of each table when it counts as large.
+const LARGE: i32 = 20_000;
+/// Index entries that the work below may read: far more than it has rows, and far fewer than one
+/// look at each row of one large table for each batch.
+const ENTRIES_MAX: i64 = 10_000;
+const LINKS: usize = 8;
+const BATCH_LENGTH: usize = 7;
+
+/// As many rows in each table as that many links would leave there, all of it applied.
+async fn fill(pool: &PgPool, rows: i32) {
+    let numbered = format!("FROM generate_series(1, {rows}) AS n");
+    for statement in [
+        format!(
+            "INSERT INTO event_store.events (shard, position, stream_id, version, account_id,
+                 event_id, type, schema_version, payload, metadata, recorded_at)
+             SELECT shard, head + n, gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(),
+                    'LinkCreated', 1, '{{}}', '{{}}', now()
+             FROM event_store.log_shards, generate_series(1, {rows} / 16) AS n"
+        ),
+        format!("UPDATE event_store.log_shards SET head = head + {rows} / 16"),
+        "UPDATE read_model.checkpoints AS c SET position = head
+         FROM event_store.log_shards AS s WHERE s.shard = c.shard"
+            .to_owned(),
+        format!(
+            "INSERT INTO read_model.links
+             SELECT 1, gen_random_uuid(), gen_random_uuid(), 'x', 'x', 1, now() {numbered}"
+        ),
+        format!(
+            "INSERT INTO read_model.redirects
+             SELECT 1, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'x' {numbered}"
+        ),
+        format!("INSERT INTO read_model.stopped_accounts SELECT 1, gen_random_uuid() {numbered}"),
+        format!(
+            "INSERT INTO read_model.credit_balances SELECT 1, gen_random_uuid(), 1, 1 {numbered}"
+        ),
+        format!(
+            "INSERT INTO read_model.credit_entries
+             SELECT 1, gen_random_uuid(), 1, gen_random_uuid(), 'grant', 1, 1, NULL, now()
+             {numbered}"
+        ),
+        format!(
+            "INSERT INTO read_model.redirect_changes
+             SELECT last_number + n, 'x', NULL, now()
+             FROM read_model.redirect_change_counter, generate_series(1, {rows}) AS n
+             WHERE singleton"
+        ),
+        format!(
+            "UPDATE read_model.redirect_change_counter SET last_number = last_number + {rows}
+             WHERE singleton"
+        ),
+    ] {
+        sqlx::query(AssertSqlSafe(statement))
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+}
+
+/// A session whose end can be waited for.
+fn measured(stage: &Stage) -> PgPool {
+    let url = stage.database.url();
+    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+    PgPoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options.application_name("measured"))
+}
+
+/// Uses every statement, on links that are there and on links of the same batch.
+async fn project(stage: &Stage, pool: &PgPool, name: &str) {
+    let heads = log::heads(stage.database.pool()).await.unwrap();
+    let account_id = stage.account_with_links(name, 0).await;
+    for link in stage.append_links(account_id, name, LINKS).await {
+        let events = [
+            destination_changed(&link, "https://elsewhere.example/"),
+            disabled(&link),
+            enabled(&link),
+            suspended(account_id, true),
+            deleted(&link),
+            resumed(account_id),
+            adjusted(account_id, 1, 1_000_000),
+        ];
+        stage.append(account_id, &events).await;
+    }
+    let shard = Shard::of(account_id);
+    let from = ReadFrom {
+        shard,
+        after: heads[shard.index()],
+    };
+    let news = log::read_after(stage.database.pool(), &[from], 1_000).await;
+    let news: Vec<PublishedEvent> = news
+        .unwrap()
+        .into_iter()
+        .map(|event| PublishedEvent {
+            event,
+            log_epoch: 1,
+        })
+        .collect();
+    assert_eq!(news.len(), 1 + 9 * LINKS);
+    let mut engine = Engine::new(pool.clone());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
+    for batch in news.chunks(BATCH_LENGTH) {
+        engine.cycle(batch.to_vec()).await.unwrap();
+    }
+    prune(pool).await.unwrap();
+}
+
+/// Rows that were read without an index, and index entries that were read.
+async fn reads(pool: &PgPool) -> (i64, i64) {
+    sqlx::query_as(
+        "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
+             (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid)
+         ), 0)::bigint
+         FROM pg_stat_user_tables AS t
+         WHERE (schemaname = 'read_model' AND relname NOT IN ('checkpoints', 'projections')
+                AND relname NOT LIKE '\\_sqlx%') OR relname = 'events'",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap()
+}
+
+/// Ends the session, which then tells what it has read.
+async fn end(stage: &Stage, pool: PgPool) {
+    pool.close().await;
+    eventually("the session has ended", async || {
+        let sessions: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'measured'",
+        )
+        .fetch_one(stage.database.pool())
+        .await
+        .unwrap();
+        (sessions == 0).then_some(())
+    })
+    .await;
+}
+
+async fn assert_reads_by_key(stage: &Stage, before: (i64, i64), what: &str) {
+    let after = reads(stage.database.pool()).await;
+    assert_eq!(after.0 - before.0, 0, "{what}");
+    let entries = after.1 - before.1;
+    assert!((1..ENTRIES_MAX).contains(&entries), "{what}: {entries}");
+}
+
+#[tokio::test]
+async fn batches_read_by_key_on_empty_small_and_large_tables() {
+    let stage = Stage::set().await;
+    for (name, rows) in [("empty", 0), ("small", 320), ("large", LARGE)] {
+        fill(stage.database.pool(), rows).await;
+        let before = reads(stage.database.pool()).await;
+        let session = measured(&stage);
+        project(&stage, &session, name).await;
+        end(&stage, session).await;
+        assert_reads_by_key(&stage, before, name).await;
+    }
+}
+
+#[tokio::test]
+async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
+    let stage = Stage::set().await;
+    let session = measured(&stage);
+    project(&stage, &session, "empty").await;
+    fill(stage.database.pool(), LARGE).await;
+    let before = reads(stage.database.pool()).await;
+    project(&stage, &session, "large").await;
+    end(&stage, session).await;
+    assert_reads_by_key(&stage, before, "large").await;
+}
