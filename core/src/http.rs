@@ -6,6 +6,7 @@ mod bearer;
 pub mod entity_tag;
 pub mod gate;
 pub mod key_usage;
+#[cfg(feature = "openapi")]
 pub mod link_body;
 pub mod observe;
 pub mod rate_limit;
