@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, Secret},
-    telemetry::LogFormat,
+    telemetry::TelemetryConfig,
 };
 
 /// How to reach the event store.
@@ -66,7 +66,6 @@ pub struct ListenConfig {
         default_value = "127.0.0.1:9101"
     )]
     pub internal_listen: SocketAddr,
-    /// How log lines are written.
-    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
-    pub log_format: LogFormat,
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
 }

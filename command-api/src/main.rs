@@ -57,7 +57,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Serve) -> anyhow::Result<()> {
-    telemetry::init(arguments.listen.log_format, LOG_FILTER)?;
+    let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, LOG_FILTER)?;
     let listeners = Listeners {
         api: listen(arguments.listen.api_listen).await?,
         internal: listen(arguments.listen.internal_listen).await?,

@@ -12,3 +12,4 @@ pub mod observe;
 pub mod rate_limit;
 pub mod request;
 pub mod route_table;
+mod trace_context;

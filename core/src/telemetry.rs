@@ -1,11 +1,40 @@
-//! Logs of a process, on standard error. Keys, tokens and full destinations are never logged:
-//! their types don't show them.
+//! Logs of a process, on standard error, and its traces, for a collector. Keys, tokens and full
+//! destinations are in neither: their types don't show them.
+//!
+//! Names of fields, the same wherever they stand: `http.request_id`, `trace_id`, `service`,
+//! `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms` of a request;
+//! `shard`, `projection`, `position`, `epoch`, `lag` of the log; `link.id`, `account.id`, `key.id`,
+//! `event.id`; `error` with its chain, `delay` and `attempt` of what is tried again; `address` of
+//! a listener.
 
-use std::io::IsTerminal as _;
+mod otlp;
+
+use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::anyhow;
-use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
+use clap::{Args, ValueEnum};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+/// How long the end of a process waits for the collector to take the last spans, in seconds.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How a service logs, and where its traces go.
+#[derive(Debug, Clone, Args)]
+pub struct TelemetryConfig {
+    /// How log lines are written.
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+    /// Collector that takes traces by OTLP over HTTP; without one, there are no traces.
+    #[arg(
+        long,
+        env = "OTEL_EXPORTER_OTLP_ENDPOINT",
+        value_name = "http://HOST:4318"
+    )]
+    pub otlp_endpoint: Option<String>,
+}
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -16,22 +45,53 @@ pub enum LogFormat {
     Compact,
 }
 
-/// Starts logging; `RUST_LOG` overrides `default_filter`.
+/// Logs and traces of this process; keep it to the end.
+#[must_use = "what is not sent yet is sent when it is dropped"]
+pub struct Telemetry {
+    traces: Option<SdkTracerProvider>,
+}
+
+/// Starts logging, and tracing if there is a collector; `RUST_LOG` overrides `default_filter`.
 ///
 /// # Errors
-/// When `RUST_LOG` can't be read, or logging was started before.
-pub fn init(format: LogFormat, default_filter: &str) -> anyhow::Result<()> {
+/// When `RUST_LOG` or the collector's address can't be used, or logging was started before.
+pub fn init(
+    service: &'static str,
+    config: &TelemetryConfig,
+    default_filter: &str,
+) -> anyhow::Result<Telemetry> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) => EnvFilter::try_new(filter)?,
         Err(_) => EnvFilter::try_new(default_filter)?,
     };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = fmt::layer::<Registry>()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Compact => builder.compact().with_target(false).try_init(),
+    let lines = match config.log_format {
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+        LogFormat::Compact => lines.compact().with_target(false).boxed(),
+    };
+    let endpoint = config.otlp_endpoint.as_deref();
+    let traces = endpoint.map(|it| otlp::provider(service, it)).transpose()?;
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .with(traces.as_ref().map(otlp::layer))
+        .try_init()
+        .map_err(|error| anyhow!("can't start logging: {error}"))?;
+    Ok(Telemetry { traces })
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(traces) = &self.traces
+            && let Err(error) = traces.shutdown_with_timeout(FLUSH_TIME_MAX)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the last spans have not reached the collector");
+        }
     }
-    .map_err(|error| anyhow!("can't start logging: {error}"))
 }

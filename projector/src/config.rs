@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use linkledger_core::{config::Secret, telemetry::LogFormat};
+use linkledger_core::{config::Secret, telemetry::TelemetryConfig};
 
 use crate::consumer::GroupProtocol;
 
@@ -38,7 +38,6 @@ pub struct ListenConfig {
         default_value = "127.0.0.1:9102"
     )]
     pub internal_listen: SocketAddr,
-    /// How log lines are written.
-    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
-    pub log_format: LogFormat,
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
 }

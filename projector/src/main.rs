@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(config: Config, listen: ListenConfig) -> anyhow::Result<()> {
-    telemetry::init(listen.log_format, "info")?;
+    let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
     let internal = lifecycle::listen(listen.internal_listen).await?;
     serve(config, Listeners { internal }, CancellationToken::new()).await
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use linkledger_core::{
     config::{BaseUrl, Secret},
     lifecycle::listen,
-    telemetry::LogFormat,
+    telemetry::TelemetryConfig,
 };
 
 use crate::Listeners;
@@ -51,9 +51,8 @@ pub struct ListenConfig {
     /// Address for probes and metrics; keep it inside.
     #[arg(long, env = "QUERY_INTERNAL_LISTEN", default_value = "127.0.0.1:9103")]
     pub internal_listen: SocketAddr,
-    /// How log lines are written.
-    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
-    pub log_format: LogFormat,
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
 }
 
 impl ListenConfig {

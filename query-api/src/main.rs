@@ -24,7 +24,7 @@ enum Command {
 async fn main() -> ExitCode {
     let Command::Serve { config, listen } = Command::parse();
     let outcome = async {
-        telemetry::init(listen.log_format, "info")?;
+        let _telemetry = telemetry::init("query-api", &listen.telemetry, "info")?;
         serve(*config, listen.listen().await?, CancellationToken::new()).await
     };
     match outcome.await {

@@ -9,9 +9,11 @@ use axum::{
     response::Response,
 };
 use metrics::{counter, histogram};
-use tracing::{Instrument as _, Span};
+use opentelemetry::trace::Status;
+use tracing::{Instrument as _, Span, field};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::request::RequestContext;
+use super::{request::RequestContext, trace_context};
 use crate::{
     metrics::{HTTP_PROBLEMS_TOTAL, HTTP_REQUEST_DURATION_SECONDS},
     problem::Code,
@@ -57,16 +59,20 @@ pub(super) async fn observe(
     next: Next,
 ) -> Response {
     let begun_at = Instant::now();
-    let context = RequestContext::of(request.headers());
+    let mut context = RequestContext::of(request.headers());
     let (method, route) = (known(request.method()), service.route(&request));
     let span = tracing::info_span!(
         "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
         service = service.name(),
         http.request_id = context.request_id,
-        trace_id = context.trace_id(),
-        http.method = method,
+        http.request.method = method,
         http.route = route,
+        trace_id = field::Empty,
     );
+    trace_context::join(&span, &mut context);
+    span.record("trace_id", context.trace_id());
     request.extensions_mut().insert(context);
     let response = next.run(request).instrument(span.clone()).await;
 
@@ -83,6 +89,13 @@ pub(super) async fn observe(
         "status" => response.status().as_str().to_owned(),
     )
     .record(duration);
+    span.set_attribute(
+        "http.response.status_code",
+        i64::from(response.status().as_u16()),
+    );
+    if response.status().is_server_error() {
+        span.set_status(Status::error(code.unwrap_or_default()));
+    }
     let duration_ms = duration.as_secs_f64() * 1_000.0;
     access_line(&span, service, response.status(), code, duration_ms);
     response

@@ -40,6 +40,8 @@ pub struct RequestContext {
     pub request_id: String,
     /// The caller's trace context if it is well-formed, else one of our own.
     pub traceparent: String,
+    /// Whether it is the caller's.
+    pub(super) continues_trace: bool,
 }
 
 impl RequestContext {
@@ -54,6 +56,7 @@ impl RequestContext {
                 "req_{}",
                 random_text(b"0123456789abcdefghjkmnpqrstvwxyz", 20)
             ),
+            continues_trace: given.is_some(),
             traceparent: given.map_or_else(|| format!("00-{trace_id}-{span_id}-01"), str::to_owned),
         }
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
-use linkledger_core::telemetry::{self, LogFormat};
+use linkledger_core::telemetry::{self, LogFormat, TelemetryConfig};
 
 use crate::{
     completions::{self, Completions},
@@ -79,8 +79,12 @@ impl Command {
 pub async fn run(CommandLine { stack, command }: CommandLine) -> ExitCode {
     let command = command.unwrap_or(Command::Up(stack));
     let is_json = command.is_json();
-    let outcome = match telemetry::init(LogFormat::Compact, LOG_FILTER) {
-        Ok(()) => match command {
+    let config = TelemetryConfig {
+        log_format: LogFormat::Compact,
+        otlp_endpoint: None,
+    };
+    let outcome = match telemetry::init("linkledger", &config, LOG_FILTER) {
+        Ok(_telemetry) => match command {
             Command::Up(options) => stack::up(options).await,
             Command::Import(import) => import::run(import).await,
             Command::Links(links) => links::run(links).await,

@@ -16,3 +16,4 @@ mod problem_pages;
 mod process;
 mod read_tables;
 mod service;
+mod telemetry;

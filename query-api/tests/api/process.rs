@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::service;
 
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(crate) const ANY_PORT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-async fn request(method: Method, address: SocketAddr, path: &str) -> Response<String> {
+pub(crate) async fn request(method: Method, address: SocketAddr, path: &str) -> Response<String> {
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let uri: Uri = format!("http://{address}{path}").parse().unwrap();
     let request = Request::builder().method(method).uri(uri);

@@ -1,0 +1,247 @@
+//! Logs and traces of the process, as an operator and a collector get them.
+
+use std::{
+    net::SocketAddr,
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Bytes, routing::post};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use linkledger_core::{
+    lifecycle::{self, Tasks, listen},
+    testing::{TestDatabase, eventually},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, Lines},
+    process::{Child, ChildStderr, Command},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::process::ANY_PORT;
+
+const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// The service as a process that has told where it listens.
+struct Process {
+    child: Child,
+    stderr: Lines<BufReader<ChildStderr>>,
+    /// Each line that it has written.
+    lines: Vec<Value>,
+}
+
+impl Process {
+    async fn start(database: &TestDatabase, settings: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_query-api"))
+            .arg("serve")
+            .args([
+                "--api-listen",
+                "127.0.0.1:0",
+                "--short-listen",
+                "127.0.0.1:0",
+            ])
+            .args(["--internal-listen", "127.0.0.1:0"])
+            .env_clear()
+            .env("DATABASE_URL", database.url())
+            .env("CURSOR_KEYS", "00".repeat(32))
+            .envs(settings.iter().copied())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut process = Self {
+            child,
+            stderr,
+            lines: Vec::new(),
+        };
+        while process
+            .lines
+            .iter()
+            .filter(|line| line["address"].is_string())
+            .count()
+            < 3
+        {
+            process
+                .read_line()
+                .await
+                .expect("it tells where it listens");
+        }
+        process
+    }
+
+    async fn read_line(&mut self) -> Option<()> {
+        let line = self.stderr.next_line().await.unwrap()?;
+        let parsed = serde_json::from_str(&line);
+        self.lines
+            .push(parsed.unwrap_or_else(|_| panic!("not JSON: {line}")));
+        Some(())
+    }
+
+    fn address(&self, listener: &str) -> SocketAddr {
+        let message = format!("listening: {listener}");
+        let line = self
+            .lines
+            .iter()
+            .find(|line| line["message"] == message.as_str());
+        line.unwrap()["address"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// As an orchestrator ends it: the exit code, and all that was logged.
+    async fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+        while self.read_line().await.is_some() {}
+        (self.child.wait().await.unwrap().code(), self.lines)
+    }
+}
+
+async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Response<Incoming> {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let mut request = Request::get(format!("http://{address}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = client.request(request.body(Empty::new()).unwrap()).await;
+    response.unwrap()
+}
+
+/// A collector that keeps what it is sent.
+struct Collector {
+    address: SocketAddr,
+    bodies: Arc<Mutex<Vec<Bytes>>>,
+    _tasks: Tasks,
+}
+
+impl Collector {
+    async fn start() -> Self {
+        let bodies = Arc::<Mutex<Vec<Bytes>>>::default();
+        let kept = Arc::clone(&bodies);
+        let take = move |body: Bytes| async move { kept.lock().unwrap().push(body) };
+        let listener = listen(ANY_PORT).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let router = Router::new().route("/v1/traces", post(take));
+        lifecycle::serve(&mut tasks, "collector", listener, router);
+        Self {
+            address,
+            bodies,
+            _tasks: tasks,
+        }
+    }
+
+    fn has(&self, bytes: &[u8]) -> bool {
+        let bodies = self.bodies.lock().unwrap();
+        bodies
+            .iter()
+            .any(|body| body.windows(bytes.len()).any(|window| window == bytes))
+    }
+}
+
+#[tokio::test]
+async fn every_line_of_a_request_names_it_and_its_trace_and_none_its_query() {
+    let database = TestDatabase::create().await;
+    let process = Process::start(&database, &[("RUST_LOG", "debug")]).await;
+    let headers = [
+        ("traceparent", TRACEPARENT),
+        ("authorization", "Bearer llk_secret"),
+    ];
+    let answer = get(process.address("api"), "/v1/links?cursor=secret", &headers).await;
+    let request_id = answer.headers()["x-request-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let followed = get(process.address("short host"), "/secret?a=secret", &[]).await;
+    assert_eq!(
+        (answer.status().as_u16(), followed.status().as_u16()),
+        (401, 404)
+    );
+    drop(followed.into_body().collect().await.unwrap());
+
+    let (code, lines) = process.terminate().await;
+    assert_eq!(code, Some(0));
+    let of_request: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["span"]["http.request_id"] == request_id.as_str())
+        .collect();
+    let answered = of_request.last().unwrap();
+    assert_eq!(answered["message"], "answered");
+    assert_eq!(
+        (&answered["status"], &answered["code"]),
+        (&401.into(), &"api_key_invalid".into())
+    );
+    assert!(answered["duration_ms"].is_f64());
+    let span = &answered["span"];
+    assert_eq!(
+        (&span["trace_id"], &span["service"]),
+        (&TRACE_ID.into(), &"query-api".into())
+    );
+    assert_eq!(span["http.route"], "/v1/links");
+    assert_eq!(span["http.request.method"], "GET");
+    let followed = lines
+        .iter()
+        .find(|line| line["span"]["service"] == "short-host")
+        .unwrap();
+    assert_eq!(followed["span"]["http.route"], "/{slug}");
+    let logged = Value::from(lines).to_string();
+    assert!(!logged.contains("secret"), "{logged}");
+}
+
+#[tokio::test]
+async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
+    let database = TestDatabase::create().await;
+    let collector = Collector::start().await;
+    let endpoint = format!("http://{}", collector.address);
+    let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
+    let process = Process::start(&database, &settings).await;
+    get(
+        process.address("api"),
+        "/v1/links?x=secret",
+        &[("traceparent", TRACEPARENT)],
+    )
+    .await;
+    // What is not sent by then is sent at the end.
+    let (code, _) = process.terminate().await;
+    assert_eq!(code, Some(0));
+    let id = |hex: &str| u128::from_str_radix(hex, 16).unwrap().to_be_bytes();
+    eventually("the span arrives", async || {
+        collector.has(&id(TRACE_ID)).then_some(())
+    })
+    .await;
+    // The caller's span, as the parent.
+    assert!(collector.has(&id("b7ad6b7169203331")[8..]));
+    for part in [
+        "GET /v1/links",
+        "query-api",
+        "req_",
+        "http.response.status_code",
+    ] {
+        assert!(collector.has(part.as_bytes()), "{part}");
+    }
+    assert!(!collector.has(b"secret"));
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_costs_nobody_an_answer() {
+    let database = TestDatabase::create().await;
+    let nobody = listen(ANY_PORT).await.unwrap().local_addr().unwrap();
+    let endpoint = format!("http://{nobody}");
+    let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
+    let process = Process::start(&database, &settings).await;
+    for _ in 0..100 {
+        assert_eq!(
+            get(process.address("api"), "/v1/links", &[]).await.status(),
+            401
+        );
+    }
+    let (code, _) = process.terminate().await;
+    assert_eq!(code, Some(0));
+}
