@@ -48,18 +48,50 @@ impl Http {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        let url = format!("{}{path}", self.api_url);
-        let request = Request::get(url).header("authorization", self.bearer());
-        self.send(request.body(Full::default()).unwrap()).await
+        self.request("GET", path, &[], None).await
     }
 
     pub(crate) async fn create(&self, idempotency_key: &str, body: &Value) -> Answer {
-        let request = Request::post(format!("{}/v1/links", self.api_url))
-            .header("authorization", self.bearer())
-            .header("content-type", "application/json")
-            .header("idempotency-key", idempotency_key)
-            .body(Full::new(Bytes::from(body.to_string())));
-        self.send(request.unwrap()).await
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", idempotency_key),
+        ];
+        self.request("POST", "/v1/links", &headers, Some(body))
+            .await
+    }
+
+    pub(crate) async fn change(&self, id: &str, if_match: &str, body: &Value) -> Answer {
+        let headers = [
+            ("content-type", "application/merge-patch+json"),
+            ("if-match", if_match),
+        ];
+        let path = format!("/v1/links/{id}");
+        self.request("PATCH", &path, &headers, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, id: &str) -> Answer {
+        let path = format!("/v1/links/{id}");
+        self.request("DELETE", &path, &[], None).await
+    }
+
+    /// Any request of the API, with the key.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.api_url))
+            .header("authorization", self.bearer());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.send(request.body(Full::new(Bytes::from(body))).unwrap())
+            .await
     }
 
     pub(crate) async fn follow(&self, short_url: &str) -> Answer {

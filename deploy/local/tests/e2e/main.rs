@@ -9,6 +9,7 @@ mod command_line;
 mod complaints;
 mod http;
 mod import;
+mod life_of_a_link;
 mod metrics;
 mod openapi;
 mod process;

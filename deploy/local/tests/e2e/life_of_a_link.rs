@@ -1,0 +1,137 @@
+//! A link from its creation to its end, over the ingress and the short host, by all who have a say.
+
+use linkledger_command_api::admin::{
+    account::{self, Subject as AccountSubject},
+    link::{self, LinkName, Subject as LinkSubject},
+};
+use linkledger_core::{
+    clock::SystemClock,
+    event_store::{self, SessionKind, links},
+    id::LinkId,
+    testing::eventually,
+};
+use serde_json::json;
+use sqlx::PgPool;
+
+use crate::{
+    http::{Answer, Http},
+    process::{Stack, data_folder},
+};
+
+/// Waits until the short host answers that, and returns the answer.
+async fn followed(http: &Http, short_url: &str, expected: (u16, &str)) -> Answer {
+    eventually("the short host has heard of it", || async {
+        let answer = http.follow(short_url).await;
+        let is_as_expected = answer.status == expected.0 && answer.header("location") == expected.1;
+        is_as_expected.then_some(answer)
+    })
+    .await
+}
+
+async fn read_with_token(http: &Http, id: &str, write: &Answer) -> Answer {
+    let token = ("consistency-token", write.header("consistency-token"));
+    let path = format!("/v1/links/{id}");
+    http.request("GET", &path, &[token], None).await
+}
+
+#[tokio::test]
+async fn a_link_is_changed_disabled_enabled_stopped_and_deleted() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let http = stack.http();
+    let body = json!({ "destination_url": "https://example.com/old", "slug": "Spring" });
+    let created = http
+        .create("00000000-0000-4000-8000-000000000001", &body)
+        .await;
+    let link = created.json();
+    let (id, short_url) = (
+        link["id"].as_str().unwrap(),
+        link["short_url"].as_str().unwrap(),
+    );
+    followed(&http, short_url, (302, "https://example.com/old")).await;
+
+    let new = json!({ "destination_url": "https://example.com/new" });
+    let changed = http.change(id, "\"1\"", &new).await;
+    assert_eq!(
+        (changed.status.as_u16(), changed.header("etag")),
+        (200, "\"2\"")
+    );
+    let read = read_with_token(&http, id, &changed).await;
+    assert_eq!(
+        (read.body, read.headers["etag"].as_bytes()),
+        (changed.body, &b"\"2\""[..])
+    );
+    followed(&http, short_url, (302, "https://example.com/new")).await;
+    assert_eq!(http.change(id, "\"1\"", &new).await.status, 412);
+
+    by_the_operator(&stack, &http, id, short_url).await;
+
+    let deleted = http.delete(id).await;
+    assert_eq!(deleted.status, 204);
+    assert_eq!(read_with_token(&http, id, &deleted).await.status, 404);
+    followed(&http, short_url, (410, "")).await;
+    eventually("the list omits it", || async {
+        http.list_all().await.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(http.delete(id).await.status, 204, "deleted is deleted");
+    assert_eq!(http.change(id, "*", &new).await.status, 404);
+    let again = http
+        .create("00000000-0000-4000-8000-000000000001", &body)
+        .await;
+    assert_eq!(
+        again.body, created.body,
+        "the create is replayed all the same"
+    );
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+/// Takes the link out of service and back, by itself and with its whole account.
+async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) {
+    let pool = operators_pool(stack);
+    let link_id: LinkId = id.parse().unwrap();
+    let subject = LinkSubject {
+        link: LinkName {
+            link: Some(link_id),
+            slug: None,
+        },
+        reason: "phishing".to_owned(),
+    };
+    link::disable(&pool, &SystemClock, &subject).await.unwrap();
+    followed(http, short_url, (410, "")).await;
+    let read = http.get(&format!("/v1/links/{id}")).await;
+    assert_eq!(read.status, 200, "its owner still sees it");
+    link::enable(&pool, &SystemClock, &subject).await.unwrap();
+    followed(http, short_url, (302, "https://example.com/new")).await;
+
+    let account = AccountSubject {
+        account: links::find_owner(&pool, link_id).await.unwrap().unwrap(),
+        reason: "spam".to_owned(),
+    };
+    account::suspend(&pool, &SystemClock, &account, true)
+        .await
+        .unwrap();
+    followed(http, short_url, (410, "")).await;
+    eventually("the account may not call", || async {
+        let refused = http.get("/v1/links").await;
+        (refused.status == 403 && refused.json()["code"] == "account_suspended").then_some(())
+    })
+    .await;
+    account::suspend(&pool, &SystemClock, &account, false)
+        .await
+        .unwrap();
+    followed(http, short_url, (302, "https://example.com/new")).await;
+    account::resume(&pool, &SystemClock, &account)
+        .await
+        .unwrap();
+    eventually("the account may call again", || async {
+        (http.get("/v1/links").await.status == 200).then_some(())
+    })
+    .await;
+    pool.close().await;
+}
+
+fn operators_pool(stack: &Stack) -> PgPool {
+    let url = &stack.environment()["DATABASE_URL"];
+    event_store::pool(url, SessionKind::Writer, 1).unwrap()
+}
