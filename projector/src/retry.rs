@@ -36,12 +36,13 @@ pub fn passes_by_itself(error: &anyhow::Error) -> bool {
         .is_some_and(is_transient)
 }
 
-/// Whether the database refuses the data itself, now and for ever.
+/// Whether the database refuses the data itself, or what it has can't be read: now and for ever.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+        || matches!(error, sqlx::Error::Decode(_))
 }
 
 /// Waits that double from one failure to the next.

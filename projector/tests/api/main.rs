@@ -8,6 +8,7 @@ mod delivery;
 mod effects;
 mod equivalence;
 mod events;
+mod grants;
 mod outage;
 mod plans;
 mod poison;
