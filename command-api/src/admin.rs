@@ -5,6 +5,7 @@ pub mod account;
 pub mod credits;
 pub mod key;
 pub mod link;
+pub mod log;
 mod operator;
 
 use std::io::Write as _;
@@ -41,6 +42,8 @@ pub enum Command {
     /// Links, whoever owns them.
     #[command(subcommand)]
     Link(link::Command),
+    /// Show what has happened to an account or a link, and by whom, the latest first.
+    Log(log::ShowLog),
 }
 
 /// What all commands have.
@@ -64,6 +67,7 @@ pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
         Command::Key(command) => key::run(command, clock).await,
         Command::Credits(command) => credits::run(command, clock).await,
         Command::Link(command) => link::run(command, clock).await,
+        Command::Log(command) => log::run(command).await,
     }
 }
 

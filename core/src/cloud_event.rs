@@ -94,7 +94,7 @@ impl PublishedEvent {
         let event = RecordedEvent {
             shard,
             position: parsed::<Position>(SEQUENCE, get(SEQUENCE)?)?,
-            stream_id: parse_subject(get("ce_subject")?)?.stream_id(),
+            stream_id: parsed::<Subject>("ce_subject", get("ce_subject")?)?.stream_id(),
             version: parsed("ce_streamversion", get("ce_streamversion")?)?,
             account_id,
             event_id: parsed::<EventId>("ce_id", get("ce_id")?)?,
@@ -125,12 +125,6 @@ fn subject(event: &RecordedEvent) -> Subject {
     } else {
         Subject::Link(LinkId::from_uuid(event.stream_id))
     }
-}
-
-fn parse_subject(text: &str) -> Result<Subject, RecordError> {
-    let link = text.parse().map(Subject::Link);
-    link.or_else(|_| text.parse().map(Subject::Account))
-        .map_err(|_| RecordError::Malformed("ce_subject"))
 }
 
 #[cfg(test)]

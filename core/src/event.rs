@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     account::AccountEvent,
     credits::CreditsEvent,
-    id::{AccountId, LinkId},
+    id::{AccountId, InvalidId, LinkId},
     link::LinkEvent,
 };
 
@@ -70,6 +70,15 @@ impl std::fmt::Display for Subject {
             Self::Link(link_id) => link_id.fmt(f),
             Self::Account(account_id) => account_id.fmt(f),
         }
+    }
+}
+
+impl std::str::FromStr for Subject {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let link = text.parse().map(Self::Link);
+        link.or_else(|_| text.parse().map(Self::Account))
     }
 }
 

@@ -137,6 +137,23 @@ async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
     assert_eq!(run_json(url, &enable)["disabled"], false);
     assert_eq!(run_json(url, &enable)["changed"], false);
 
+    let shown = run_json(url, &["log", &id, "--limit", "2"]);
+    let types: Vec<_> = shown["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["type"])
+        .collect();
+    assert_eq!(types, ["LinkEnabled", "LinkDestinationChanged"]);
+    assert_eq!(shown["events"][0]["actor"], "operator");
+    assert_eq!(shown["events"][0]["data"]["reason"], "appeal");
+    assert!(
+        shown["events"][1]["actor"]
+            .as_str()
+            .unwrap()
+            .starts_with("key_")
+    );
+
     send(&app.router, delete(&key, &id)).await;
     let message = error(url, &disable, 1);
     assert_eq!(
@@ -239,6 +256,8 @@ async fn what_is_not_there_is_named() {
     ] {
         assert_eq!(error(url, &arguments, 1), message);
     }
+    let nothing = format!("error: nothing has happened to acc_{unknown}; check the id\n");
+    assert_eq!(error(url, &["log", &format!("acc_{unknown}")], 1), nothing);
     let both = ["link", "disable", "--reason", "x"];
     assert_eq!(
         run(url, &both).status.code(),

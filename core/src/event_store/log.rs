@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     envelope::{Metadata, NewEvent, RecordedEvent},
+    event::Subject,
     id::{AccountId, EventId, LinkId},
     shard::{Position, SHARD_COUNT, Shard},
 };
@@ -209,6 +210,36 @@ pub async fn link_beginnings(
         "#,
         &shards,
         &link_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// The latest events of a stream, the last one first.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_stream_backwards(
+    pool: &PgPool,
+    shard: Shard,
+    subject: Subject,
+    limit: i64,
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT shard, position, stream_id, version, account_id, event_id, type AS "event_type",
+               schema_version, payload::text AS "payload!",
+               metadata AS "metadata!: Json<Metadata>", recorded_at
+        FROM event_store.events
+        WHERE shard = $1 AND stream_id = $2
+        ORDER BY version DESC
+        LIMIT $3
+        "#,
+        shard.number(),
+        subject.stream_id(),
+        limit
     )
     .fetch_all(pool)
     .await?;
