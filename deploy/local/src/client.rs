@@ -9,7 +9,7 @@ mod refusal;
 mod retry;
 
 use std::{
-    error::Error as _,
+    io,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -249,14 +249,15 @@ fn reason(error: &reqwest::Error) -> String {
     if error.is_timeout() && !error.is_connect() {
         return "no answer in time".to_owned();
     }
-    let mut cause = error.source();
-    while let Some(deeper) = cause.and_then(std::error::Error::source) {
-        cause = Some(deeper);
-    }
-    let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-    if error.is_connect() {
-        format!("can't connect (is it running?): {cause}")
+    let cause = anyhow::Chain::new(error).last().unwrap_or(error);
+    let is_refused = cause
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if is_refused {
+        "nothing listens there; is it running?".to_owned()
+    } else if error.is_connect() {
+        format!("can't connect: {cause}")
     } else {
-        cause
+        cause.to_string()
     }
 }

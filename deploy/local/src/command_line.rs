@@ -15,8 +15,9 @@ use crate::{
     stack,
 };
 
-/// What librdkafka says to itself, the relay and the projector say once and in other words.
-const LOG_FILTER: &str = "warn,librdkafka=off";
+/// What librdkafka says to itself, the relay and the projector say once and in other words; what
+/// the verifier of certificates says is in the error of the call.
+const LOG_FILTER: &str = "warn,librdkafka=off,rustls_platform_verifier=off";
 
 /// Said instead of "can't be used with", which would be wrong of `--data-dir`.
 const OPTION_BEFORE_COMMAND: &str =

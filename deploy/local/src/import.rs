@@ -47,7 +47,6 @@ pub(crate) struct Import {
 /// Imports the file and prints what became of its lines.
 pub(crate) async fn run(import: Import) -> anyhow::Result<()> {
     let lines = lines::read(&import.file)?;
-    let target = import.connection.target()?;
     if let Some(path) = &import.refused {
         if is_same_file(path, &import.file) {
             bail!("--refused would overwrite the file that is imported");
@@ -55,6 +54,7 @@ pub(crate) async fn run(import: Import) -> anyhow::Result<()> {
         // An import that can't say at its end what it was told to say is better not begun.
         summary::write_refused(path, &[])?;
     }
+    let target = import.connection.target()?;
     let bar = progress_bar(lines.len());
     let notice = {
         let bar = bar.clone();

@@ -1,5 +1,6 @@
 //! `linkledger links create`: once under its key, however often it is sent.
 
+use anyhow::Context as _;
 use clap::Args;
 use linkledger_core::clock::{Clock as _, SystemClock, new_uuid};
 use uuid::Uuid;
@@ -38,7 +39,8 @@ pub(super) async fn run(client: &Client, create: &CreateLink, is_json: bool) -> 
     if answer.header("idempotent-replayed").is_some() {
         note("This link was created before under the same key; nothing was charged this time.");
     }
-    print_link(client, &call, &answer, is_json)?;
+    print_link(client, &call, &answer, is_json)
+        .with_context(|| format!("the link is created, under the key {key}"))?;
     client.settle(&answer).await;
     Ok(())
 }

@@ -50,6 +50,20 @@ async fn the_commands_find_the_stack_by_its_data_folder() {
     let answer = stack.http().get(&format!("/v1/links/{id}")).await;
     assert_eq!(text(&read.stdout), format!("{}\n", text(&answer.body)));
 
+    let balance = stack.http().get("/v1/credits").await;
+    let credits = linkledger(&["credits", "--json"]);
+    assert_eq!(text(&credits.stdout), format!("{}\n", text(&balance.body)));
+    assert_eq!(text(&linkledger(&["credits"]).stdout), "Balance  6\n");
+    let entries = linkledger(&["credits", "entries"]);
+    let kinds = text(&entries.stdout)
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2));
+    assert_eq!(
+        kinds.collect::<Vec<_>>(),
+        ["TYPE", "charge", "grant"],
+        "{entries:?}"
+    );
+
     let taken = linkledger(&create);
     assert_eq!(taken.status.code(), Some(1), "{taken:?}");
     let told = text(&taken.stderr);

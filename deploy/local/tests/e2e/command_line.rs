@@ -1,4 +1,4 @@
-use std::process::Command;
+use std::{fs::File, process::Command};
 
 use serde_json::json;
 
@@ -70,4 +70,22 @@ fn a_reader_that_has_seen_enough_ends_a_list_in_silence() {
     drop(reader);
     let output = command.stdout(writer).output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn a_link_that_can_not_be_printed_is_created_all_the_same_and_its_key_is_told() {
+    let server = ScriptedServer::start(vec![Reply::json(201, &link())]);
+    let mut command = command(&server.url, &["links", "create", "https://example.com/"]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let key = server
+        .request()
+        .header("idempotency-key")
+        .unwrap()
+        .to_owned();
+    assert!(
+        text(&output.stderr).contains(&format!("created, under the key {key}: can't print")),
+        "{output:?}"
+    );
 }

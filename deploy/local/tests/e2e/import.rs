@@ -150,3 +150,15 @@ fn without_a_stack_the_import_says_what_to_do() {
         "{text}"
     );
 }
+
+#[test]
+fn the_imported_file_is_never_overwritten() {
+    let folder = data_folder();
+    let file = file(folder.path());
+    let before = fs::read(&file).unwrap();
+    let file = file.to_str().unwrap();
+    let (code, text) = import(folder.path(), &[file, "--refused", file]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("--refused would overwrite"), "{text}");
+    assert_eq!(fs::read(file).unwrap(), before);
+}

@@ -5,9 +5,13 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::mpsc::{Receiver, channel},
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
+
+/// Longest wait for a request; a client that is slower has not sent it.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What the server does with a request.
 pub(crate) enum Reply {
@@ -139,7 +143,8 @@ impl ScriptedServer {
 
     /// Waits for the next request.
     pub(crate) fn request(&self) -> Request {
-        self.requests.recv().expect("the script has another reply")
+        let request = self.requests.recv_timeout(DEADLINE);
+        request.expect("the client sends another request")
     }
 
     /// The requests of a client that has ended.
