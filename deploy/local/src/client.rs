@@ -130,7 +130,8 @@ impl Client {
             };
             if attempts > 1 && !self.has_told.swap(true, Ordering::Relaxed) {
                 let url = self.address(call);
-                (self.notice)(&format!("trying {url} again: {}", trouble.reason));
+                let reason = trouble.reason.lines().next().unwrap_or_default();
+                (self.notice)(&format!("trying {url} again: {reason}"));
             }
             tokio::time::sleep(wait).await;
         }

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use clap::Args;
 use linkledger_core::clock::{Clock as _, SystemClock, new_uuid};
+use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
 
 use super::print_link;
@@ -30,7 +31,7 @@ pub(super) async fn run(client: &Client, create: &CreateLink, is_json: bool) -> 
         .idempotency_key
         .unwrap_or_else(|| new_uuid(SystemClock.now()));
     let call = Call::create_link(key, &create.destination_url, create.slug.as_deref());
-    let answer = send(client, &call).await.map_err(|failure| {
+    let answer = send(client, &call).await?.map_err(|failure| {
         failure.advise(&format!(
             "The link may have been created or not. Repeat the command with --idempotency-key \
              {key}: there will be one link and one charge."
@@ -45,10 +46,12 @@ pub(super) async fn run(client: &Client, create: &CreateLink, is_json: bool) -> 
     Ok(())
 }
 
-/// Ctrl-C ends the wait, and not the process: the key must still be told.
-async fn send(client: &Client, call: &Call) -> Result<Answer, Failure> {
-    tokio::select! {
+/// Ctrl-C ends the wait, and not the process: the key must still be told. So it is listened for
+/// before anything is sent.
+async fn send(client: &Client, call: &Call) -> anyhow::Result<Result<Answer, Failure>> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?;
+    Ok(tokio::select! {
         outcome = client.send(call) => outcome,
-        Ok(()) = tokio::signal::ctrl_c() => Err(client.no_answer(call, "interrupted")),
-    }
+        _ = interrupt.recv() => Err(client.no_answer(call, "interrupted")),
+    })
 }

@@ -79,6 +79,67 @@ async fn the_commands_find_the_stack_by_its_data_folder() {
 }
 
 #[tokio::test]
+async fn a_link_is_found_by_its_slug_changed_and_deleted() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let linkledger = |arguments: &[&str]| run(folder.path(), arguments);
+    for slug in ["Spring", "Summer"] {
+        let create = ["links", "create", "https://example.com/", "--slug", slug];
+        assert_eq!(linkledger(&create).status.code(), Some(0));
+    }
+    let found = json(&linkledger(&[
+        "links", "list", "--slug", "spring", "--json",
+    ]));
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
+    let id = found["items"][0]["id"].as_str().unwrap();
+
+    let update = |destination: &str| {
+        let update = [
+            "links",
+            "update",
+            id,
+            "--if-match",
+            "1",
+            "--destination-url",
+            destination,
+        ];
+        linkledger(&update)
+    };
+    let updated = update("https://example.org/");
+    assert_eq!(updated.status.code(), Some(0), "{updated:?}");
+    assert!(
+        text(&updated.stdout).contains("ETag         \"2\"\n"),
+        "{updated:?}"
+    );
+    let stale = update("https://example.net/");
+    assert_eq!(stale.status.code(), Some(1), "{stale:?}");
+    assert!(
+        text(&stale.stderr).starts_with("error: etag_mismatch: "),
+        "{stale:?}"
+    );
+    let filter = [
+        "links",
+        "list",
+        "--json",
+        "--destination-url",
+        "https://example.org/",
+    ];
+    assert_eq!(json(&linkledger(&filter))["items"][0]["id"], id);
+
+    for _ in 0..2 {
+        let deleted = linkledger(&["links", "delete", id]);
+        assert_eq!(deleted.status.code(), Some(0), "{deleted:?}");
+    }
+    let gone = linkledger(&["links", "get", id]);
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    let left = json(&linkledger(&["links", "list", "--json"]));
+    let left = left["items"].as_array().unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_ne!(left[0]["id"], id);
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
 async fn a_create_whose_answer_is_lost_makes_one_link_and_one_charge() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "7"]);
