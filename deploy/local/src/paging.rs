@@ -58,12 +58,11 @@ impl Paging {
         let mut cursor = self.cursor.clone();
         loop {
             let call = call.clone().query("cursor", cursor.clone());
-            let answer = client.send(&call).await.inspect_err(|_| {
-                if let (true, Some(cursor)) = (self.all, &cursor) {
-                    note(&format!(
-                        "The list broke off; go on with --all --cursor {cursor}"
-                    ));
-                }
+            let answer = client.send(&call).await.map_err(|failure| match &cursor {
+                Some(cursor) if self.all => failure.advise(&format!(
+                    "The list broke off; go on with --all --cursor {cursor}"
+                )),
+                _ => failure,
             })?;
             let page: Page<'_> = client.read(&call, &answer)?;
             match (is_json, self.all) {

@@ -64,6 +64,18 @@ fn all_pages_are_one_table_or_one_item_on_each_line() {
 }
 
 #[test]
+fn a_list_that_breaks_off_says_where_to_go_on() {
+    let page = json!({ "items": [link()], "next_cursor": "c1" });
+    let (output, _server) = run(vec![Reply::json(200, &page)], &["links", "list", "--all"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(text(&output.stdout).lines().count(), 2, "{output:?}");
+    assert!(
+        text(&output.stderr).contains("--all --cursor c1"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn a_cursor_that_leads_back_to_itself_ends_the_list() {
     let page = json!({ "items": [], "next_cursor": "c1" });
     let script = vec![Reply::json(200, &page), Reply::json(200, &page)];
