@@ -3,31 +3,59 @@
 use linkledger_core::{openapi, problem::Code};
 use utoipa::OpenApi as _;
 
-use crate::routes::create_link;
+use crate::routes::{change_destination, create_link, delete_link};
 
 #[derive(utoipa::OpenApi)]
-#[openapi(paths(create_link::create_link))]
+#[openapi(paths(
+    create_link::create_link,
+    change_destination::change_destination,
+    delete_link::delete_link
+))]
 struct Operations;
 
 /// What each operation may answer with, beside what every operation may.
-const PROBLEMS: [(&str, &[Code]); 1] = [(
-    "create_link",
-    &[
-        Code::MalformedJson,
-        Code::BodyNotObject,
-        Code::IdempotencyKeyMissing,
-        Code::IdempotencyKeyInvalid,
-        Code::InsufficientCredits,
-        Code::SlugTaken,
-        Code::IdempotencyKeyInUse,
-        Code::ContentTooLarge,
-        Code::UnsupportedMediaType,
-        Code::UnsupportedContentEncoding,
-        Code::ValidationFailed,
-        Code::IdempotencyKeyReused,
-        Code::DeadlineExceeded,
-    ],
-)];
+const PROBLEMS: [(&str, &[Code]); 3] = [
+    (
+        "create_link",
+        &[
+            Code::MalformedJson,
+            Code::BodyNotObject,
+            Code::IdempotencyKeyMissing,
+            Code::IdempotencyKeyInvalid,
+            Code::InsufficientCredits,
+            Code::SlugTaken,
+            Code::IdempotencyKeyInUse,
+            Code::ContentTooLarge,
+            Code::UnsupportedMediaType,
+            Code::UnsupportedContentEncoding,
+            Code::ValidationFailed,
+            Code::IdempotencyKeyReused,
+            Code::DeadlineExceeded,
+        ],
+    ),
+    (
+        "change_destination",
+        &[
+            Code::MalformedJson,
+            Code::BodyNotObject,
+            Code::LinkNotFound,
+            Code::EtagMismatch,
+            Code::ContentTooLarge,
+            Code::UnsupportedMediaType,
+            Code::UnsupportedContentEncoding,
+            Code::ValidationFailed,
+            Code::DeadlineExceeded,
+        ],
+    ),
+    (
+        "delete_link",
+        &[
+            Code::LinkNotFound,
+            Code::EtagMismatch,
+            Code::DeadlineExceeded,
+        ],
+    ),
+];
 
 /// The document of the commands.
 pub fn openapi() -> utoipa::openapi::OpenApi {

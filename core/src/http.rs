@@ -6,7 +6,6 @@ mod bearer;
 pub mod entity_tag;
 pub mod gate;
 pub mod key_usage;
-#[cfg(feature = "openapi")]
 pub mod link_body;
 pub mod observe;
 pub mod rate_limit;

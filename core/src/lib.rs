@@ -19,8 +19,8 @@
 //!
 //! # Layers
 //! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
-//! event store, `http` what both HTTP services share, `openapi` their document, `service` what
-//! every process shares, `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
+//! event store, `http` what both HTTP services share, `service` what every process shares,
+//! `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
 
 #![warn(missing_docs)]
 
@@ -52,7 +52,7 @@ pub mod migrations;
 pub mod http;
 #[cfg(feature = "http")]
 pub mod metrics;
-#[cfg(feature = "openapi")]
+#[cfg(feature = "http")]
 pub mod openapi;
 
 #[cfg(feature = "service")]

@@ -9,23 +9,45 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
+    api_key::Scope,
     batch::{ChangeRequest, LinkChange},
     http::{
         authentication::Caller,
-        entity_tag,
+        entity_tag::{self, IfMatch},
         link_body::{LinkBody, LinkParts},
         request::{RequestContext, check_accept, check_merge_patch_body, check_no_query, link_id},
+        route_table,
     },
+    id::LinkId,
     link::{ChangeDestination, OwnHosts},
     problem::Problem,
 };
 
 use super::{AppState, answer, body::read_object};
+use members::LinkPatch;
 
 /// Changes the destination of a link. What is so already is left alone.
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    patch,
+    path = route_table::LINK,
+    tag = "links",
+    summary = "Change where a link points",
+    description = "Takes a JSON merge patch (RFC 7396); only `destination_url` may change. A link \
+                   that points there already is left alone and keeps its `ETag`.",
+    params(("id" = inline(LinkId), Path), IfMatch),
+    request_body(content(
+        (LinkPatch = "application/merge-patch+json", example = json!(LinkPatch::example())),
+        (LinkPatch = "application/json", example = json!(LinkPatch::example())),
+    )),
+    responses(
+        (status = 200, description = "The link as it is from here on.", body = LinkBody,
+         headers(("ETag"), ("Consistency-Token")), example = json!(LinkBody::example())),
+    ),
+    security(("api_key" = [Scope::LinksWrite.as_str()])),
+)]
 pub async fn change_destination(
     State(state): State<AppState>,
     Extension(context): Extension<RequestContext>,

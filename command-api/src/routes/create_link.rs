@@ -55,7 +55,12 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
     responses(
         (status = 201, description = "The link was created and charged.", body = CreatedLinkV1<'_>,
          headers(("Location"), ("ETag"), ("Consistency-Token"), ("Idempotent-Replayed")),
-         links(("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/id"))))),
+         links(
+             ("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/id")))),
+             ("change_destination" = (operation_id = "change_destination",
+                                      parameters(("id" = "$response.body#/id")))),
+             ("delete_link" = (operation_id = "delete_link", parameters(("id" = "$response.body#/id")))),
+         ),
          example = json!({
              "id": "lnk_01h455vb4pex5vsknk084sn02q",
              "short_url": "https://sho.rt/Spring-26",

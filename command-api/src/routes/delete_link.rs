@@ -7,12 +7,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
+    api_key::Scope,
     batch::{ChangeRequest, LinkChange},
     http::{
         authentication::Caller,
-        entity_tag,
+        entity_tag::{self, IfMatch},
         request::{RequestContext, check_accept, check_no_query, link_id},
+        route_table,
     },
+    id::LinkId,
     problem::Problem,
 };
 
@@ -22,6 +25,19 @@ use super::{AppState, answer};
 ///
 /// # Errors
 /// The problems of contract §9, in its order of checks.
+#[utoipa::path(
+    delete,
+    path = route_table::LINK,
+    tag = "links",
+    summary = "Delete a link",
+    description = "Ends a link for ever: it can't be read or followed any more, and its slug is never \
+                   given out again. Its price is not paid back. Deleted again, it stays deleted.",
+    params(("id" = inline(LinkId), Path), IfMatch),
+    responses(
+        (status = 204, description = "The link is deleted.", headers(("Consistency-Token"))),
+    ),
+    security(("api_key" = [Scope::LinksWrite.as_str()])),
+)]
 pub async fn delete_link(
     State(state): State<AppState>,
     Extension(context): Extension<RequestContext>,

@@ -4,8 +4,29 @@ use axum::http::{
     HeaderMap, HeaderName,
     header::{IF_MATCH, IF_NONE_MATCH},
 };
+use utoipa::IntoParams;
 
 use crate::link::ExpectedVersion;
+
+/// `If-None-Match` as it is documented.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct IfNoneMatch {
+    /// The `ETag` of the version that the caller has: the same one is not sent again.
+    #[param(rename = "If-None-Match", required = false, format = "entity-tags")]
+    if_none_match: String,
+}
+
+/// `If-Match` as it is documented.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct IfMatch {
+    /// The `ETag` of the version that the caller knows: of any other the link is left as it is.
+    #[param(rename = "If-Match", required = false, format = "entity-tags")]
+    if_match: String,
+}
 
 /// The strong entity tag of that version of a resource.
 pub fn of_version(version: i64) -> String {

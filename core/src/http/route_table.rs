@@ -28,7 +28,7 @@ pub const PROBLEM: &str = "/docs/problems/{code}";
 const READ: &[Method] = &[Method::GET, Method::HEAD];
 
 /// Each path with the methods that clients may use on it.
-const TABLE: &[(&str, &[Method])] = &[
+pub const TABLE: &[(&str, &[Method])] = &[
     // The service as a whole.
     ("*", &[]),
     (LINKS, &[Method::GET, Method::HEAD, Method::POST]),

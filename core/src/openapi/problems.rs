@@ -78,6 +78,9 @@ fn headers(codes: &[Code]) -> Vec<&'static str> {
     ]) {
         names.push("Retry-After");
     }
+    if any(&[Code::EtagMismatch]) {
+        names.push("ETag");
+    }
     names
 }
 

@@ -12,7 +12,11 @@ use crate::{
 };
 
 /// Whatever is accepted matches it; the rules for hosts are more than a pattern can say.
-const ADDRESS: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\u0000-\u0020\u007F-\u009F/?#@\\]+([/?#][^\u0000-\u001F\u007F-\u009F\\]*)?$";
+const ADDRESS: &str = concat!(
+    "^[Hh][Tt][Tt][Pp][Ss]?://",
+    r"[^\u0000-$&-,/:-@\[-^`{-\u009F]+(:[0-9]*)?",
+    r"([/?#][^\u0000-\u001F\u007F-\u009F\\]*)?$"
+);
 
 impl PartialSchema for LinkId {
     fn schema() -> RefOr<Schema> {

@@ -16,7 +16,7 @@ use linkledger_core::{
     event_store::log::{self, LinkFate},
     http::{
         authentication::Caller,
-        entity_tag,
+        entity_tag::{self, IfNoneMatch},
         link_body::LinkBody,
         request::{check_accept, check_no_query, link_id},
         route_table,
@@ -49,8 +49,7 @@ use crate::{
     description = "Shows a link, also right after its creation was answered.",
     params(
         ("id" = inline(LinkId), Path),
-        ("If-None-Match" = Option<String>, Header,
-         description = "The `ETag` of the version that the caller has: the same one is not sent again."),
+        IfNoneMatch,
         TokenHeader,
     ),
     responses(

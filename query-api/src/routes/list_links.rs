@@ -45,7 +45,8 @@ use crate::{
     responses(
         (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
          links(
-             ("next_page" = (operation_id = "list_links", parameters(("cursor" = "$response.body#/next_cursor")))),
+             ("next_page" = (operation_id = "list_links", description = "With the same filters.",
+                             parameters(("cursor" = "$response.body#/next_cursor")))),
              ("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/items/0/id")))),
          ),
          example = json!({ "items": [LinkBody::example()], "next_cursor": null, "has_more": false })),

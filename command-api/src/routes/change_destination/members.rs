@@ -5,12 +5,37 @@ use linkledger_core::{
     json::JsonObject,
     link::{Destination, OwnHosts},
 };
+use serde_json::{Value, json};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+};
 
 use crate::routes::body::{DESTINATION_URL, sorted, text};
 
 /// Members of a link that never change, and those of the answer to its creation.
 const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
 const CREDITS_PREFIX: &str = "credits_";
+
+/// The patch as it is documented.
+pub(super) struct LinkPatch;
+
+impl PartialSchema for LinkPatch {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .property(DESTINATION_URL, Destination::schema())
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .into()
+    }
+}
+
+impl ToSchema for LinkPatch {}
+
+impl LinkPatch {
+    pub(super) fn example() -> Value {
+        json!({ DESTINATION_URL: "https://example.com/offers?season=summer" })
+    }
+}
 
 /// The new destination, if the patch has one, or every rule that it breaks.
 pub(super) fn parse(

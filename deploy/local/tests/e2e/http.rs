@@ -94,6 +94,15 @@ impl Http {
             .await
     }
 
+    /// Without a body, under another key than its own.
+    pub(crate) async fn call(&self, method: &str, path: &str, api_key: &str) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.api_url))
+            .header("authorization", format!("Bearer {api_key}"));
+        self.send(request.body(Full::default()).unwrap()).await
+    }
+
     pub(crate) async fn follow(&self, short_url: &str) -> Answer {
         self.send(Request::get(short_url).body(Full::default()).unwrap())
             .await

@@ -1,14 +1,35 @@
-//! `docs/openapi.json` is what the handlers say.
+//! `docs/openapi.json` is what the handlers say, and says what the routes do.
 
-use std::{env, fs, path::Path};
+use std::{collections::BTreeSet, env, fs, path::Path};
 
+use linkledger_core::{
+    api_key::Scope,
+    event_store::{self, SessionKind},
+    http::route_table,
+    testing,
+};
+use serde_json::Value;
 use utoipa::openapi::OpenApi;
+
+use crate::process::{Stack, data_folder};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
 const REWRITE: &str = "REWRITE_OPENAPI";
 
 fn document() -> OpenApi {
     linkledger_command_api::openapi::openapi().merge_from(linkledger_query_api::openapi::openapi())
+}
+
+/// Method, path and description of each operation.
+fn operations() -> Vec<(String, String, Value)> {
+    let document = serde_json::to_value(document()).unwrap();
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            operations.push((method.to_uppercase(), path.clone(), operation.clone()));
+        }
+    }
+    operations
 }
 
 #[test]
@@ -23,4 +44,49 @@ fn the_committed_document_is_what_the_handlers_say() {
         "docs/openapi.json is out of date; rewrite it and read the difference:\n\
          {REWRITE}=1 cargo test -p linkledger --test e2e openapi && git diff docs/openapi.json"
     );
+}
+
+#[test]
+fn every_route_of_the_api_is_documented_and_no_other() {
+    let documented: BTreeSet<(String, String)> = operations()
+        .into_iter()
+        .map(|(method, path, _)| (method, path))
+        .collect();
+    let mut routes = BTreeSet::new();
+    for (path, methods) in route_table::TABLE {
+        // HEAD goes with GET.
+        for method in methods.iter().filter(|method| *method != "HEAD") {
+            if path.starts_with("/v1/") {
+                routes.insert((method.to_string(), (*path).to_owned()));
+            }
+        }
+    }
+    assert_eq!(documented, routes);
+}
+
+#[tokio::test]
+async fn each_operation_asks_for_the_scope_that_it_names() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let http = stack.http();
+    let url = &stack.environment()["DATABASE_URL"];
+    let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
+    let account_id = testing::account(&pool, 0).await;
+
+    for (method, path, operation) in operations() {
+        let name = operation["operationId"].as_str().unwrap();
+        let named = operation["security"][0]["api_key"][0].as_str().unwrap();
+        let named = Scope::parse(named).unwrap();
+        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|s| *s != named).collect();
+        let key = testing::api_key(&pool, account_id, &others).await;
+        let refused = http.call(&method, &path, key.reveal()).await;
+        assert_eq!(refused.status, 403, "{name}: {refused:?}");
+        assert_eq!(refused.json()["required_scopes"][0], named.as_str());
+
+        let key = testing::api_key(&pool, account_id, &[named]).await;
+        let admitted = http.call(&method, &path, key.reveal()).await;
+        assert_ne!(admitted.status, 403, "{name}: {admitted:?}");
+    }
+    pool.close().await;
+    assert_eq!(stack.interrupt(), Some(0));
 }
