@@ -1,120 +1,138 @@
 //! Requests with two faults: the one that contract §9 names first is told.
 
-use axum::{
-    body::Body,
-    http::{HeaderValue, Request},
-};
-use linkledger_core::{api_key::Scope, testing};
-use serde_json::json;
+mod fault;
+
+use axum::{body::Body, http::HeaderValue};
+use futures::future::select_all;
+use linkledger_core::{event_store::accounts, problem::Code};
 
 use crate::support::{TestApp, create, fresh_key, link, send};
+use fault::{Operation, Stage};
 
-type Fault = (&'static str, &'static str, fn(&mut Request<Body>));
-
-fn set(request: &mut Request<Body>, name: &'static str, value: &'static str) {
-    request
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(value));
-}
-
-/// In the order of the contract. Each fault leaves the later checks as they are.
-const FAULTS: [Fault; 11] = [
-    ("host", "invalid_header", |request| {
-        request.headers_mut().remove("host");
-    }),
-    ("path", "route_not_found", |request| {
-        *request.uri_mut() = format!("/v2/links{}", query(request)).parse().unwrap();
-    }),
-    ("method", "method_not_allowed", |request| {
-        *request.method_mut() = axum::http::Method::PUT;
-    }),
-    ("key", "authentication_required", |request| {
-        request.headers_mut().remove("authorization");
-    }),
-    ("query", "invalid_parameter", |request| {
-        *request.uri_mut() = format!("{}?x=1", request.uri().path()).parse().unwrap();
-    }),
-    ("accept", "not_acceptable", |request| {
-        set(request, "accept", "text/html");
-    }),
-    ("type", "unsupported_media_type", |request| {
-        set(request, "content-type", "text/plain");
-    }),
-    ("encoding", "unsupported_content_encoding", |request| {
-        set(request, "content-encoding", "gzip");
-    }),
-    ("size", "content_too_large", |request| {
-        set(request, "content-length", "16385");
-    }),
-    ("idempotency key", "idempotency_key_missing", |request| {
-        request.headers_mut().remove("idempotency-key");
-    }),
-    ("json", "malformed_json", |request| {
-        *request.body_mut() = Body::from("{");
-    }),
-];
-
-fn query(request: &Request<Body>) -> String {
-    request
-        .uri()
-        .query()
-        .map(|query| format!("?{query}"))
-        .unwrap_or_default()
+#[tokio::test]
+async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+    let stage = Stage::set().await;
+    for operation in [Operation::Create, Operation::Change, Operation::Delete] {
+        let faults = operation.faults();
+        for (first, fault) in faults.iter().enumerate() {
+            let code = fault.code();
+            for other in &faults[first..] {
+                // In either order: how a request comes to its faults must not matter.
+                let answer = stage.answer(operation, &[*other, *fault]).await;
+                assert_eq!(
+                    (answer.status.as_u16(), answer.problem().as_str()),
+                    (code.status(), code.as_str()),
+                    "{operation:?}: {fault:?} and {other:?}"
+                );
+            }
+        }
+        let answer = stage.answer(operation, &[]).await;
+        assert!(answer.status.is_success(), "{operation:?}: {answer:?}");
+    }
 }
 
 #[tokio::test]
-async fn of_two_faults_the_earlier_is_told() {
-    let app = TestApp::start().await;
-    let (_, key) = app.account(0).await;
-    for (first, (name, code, fault)) in FAULTS.iter().enumerate() {
-        for (other_name, _, other) in &FAULTS[first..] {
-            let mut request = create(&key, fresh_key(), &json!({ "slug": "a b" }));
-            other(&mut request);
-            fault(&mut request);
-            let answer = send(&app.router, request).await;
-            assert_eq!(answer.problem(), *code, "{name} and {other_name}");
+async fn a_request_with_every_fault_is_told_one_after_the_other() {
+    let stage = Stage::set().await;
+    for operation in [Operation::Create, Operation::Change, Operation::Delete] {
+        let faults = operation.faults();
+        for (first, fault) in faults.iter().enumerate() {
+            let answer = stage.answer(operation, &faults[first..]).await;
+            let code = fault.code().as_str();
+            assert_eq!(answer.problem(), code, "{operation:?}: {fault:?}");
         }
     }
 }
 
+/// Each code that no [`Fault`] has, and a file of tests in which a request brings it about.
+const ELSEWHERE: [(Code, &str); 12] = [
+    (Code::BodyNotObject, include_str!("order_of_checks.rs")),
+    (
+        Code::IdempotencyKeyInvalid,
+        include_str!("order_of_checks.rs"),
+    ),
+    (
+        Code::IdempotencyKeyInUse,
+        include_str!("order_of_checks.rs"),
+    ),
+    (Code::ApiKeyInvalid, include_str!("order_of_checks.rs")),
+    (Code::ApiKeyExpired, include_str!("create_link.rs")),
+    (Code::ApiKeyRevoked, include_str!("create_link.rs")),
+    (Code::UriTooLong, include_str!("raw_http/head.rs")),
+    (Code::HeadersTooLarge, include_str!("raw_http/head.rs")),
+    (Code::InternalError, include_str!("faults.rs")),
+    (Code::StorageUnavailable, include_str!("faults.rs")),
+    (
+        Code::ShortLinkGone,
+        include_str!("../../../query-api/tests/api/gone.rs"),
+    ),
+    (
+        Code::InvalidCursor,
+        include_str!("../../../query-api/tests/api/list_links.rs"),
+    ),
+];
+/// Codes that need a failure of the machine at the right moment.
+const BY_NO_REQUEST: [Code; 3] = [
+    Code::Overloaded,
+    Code::ReadModelBehind,
+    Code::DeadlineExceeded,
+];
+
+#[test]
+fn every_code_of_the_catalogue_is_brought_about_by_a_test() {
+    let operations = [Operation::Create, Operation::Change, Operation::Delete];
+    let faults = operations.iter().flat_map(|it| it.faults());
+    let mut codes: Vec<&str> = faults.map(|fault| fault.code().as_str()).collect();
+    for (code, tests) in ELSEWHERE {
+        let quoted = format!("\"{}\"", code.as_str());
+        assert!(tests.contains(&quoted), "no test brings about {quoted}");
+        codes.push(code.as_str());
+    }
+    codes.extend(BY_NO_REQUEST.map(Code::as_str));
+    codes.sort_unstable();
+    codes.dedup();
+    let mut catalogue: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    catalogue.sort_unstable();
+    assert_eq!(codes, catalogue);
+}
+
 #[tokio::test]
-async fn what_needs_the_database_comes_last_and_in_order() {
+async fn a_key_and_a_body_have_one_form() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    for body in ["null", "[]", "\"x\"", "1", "true"] {
+        let mut request = create(&key, fresh_key(), &link("spring"));
+        *request.body_mut() = Body::from(body);
+        let answer = send(&app.router, request).await;
+        assert_eq!(answer.problem(), "body_not_object", "{body}");
+    }
+    for idempotency_key in ["", "x", "{0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0}"] {
+        let mut request = create(&key, fresh_key(), &link("spring"));
+        request
+            .headers_mut()
+            .insert("idempotency-key", HeaderValue::from_static(idempotency_key));
+        let answer = send(&app.router, request).await;
+        assert_eq!(answer.problem(), "idempotency_key_invalid");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_first_request_does_not_end_is_in_use() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
-    let used = fresh_key();
-    assert_eq!(
-        send(&app.router, create(&key, used, &link("taken")))
-            .await
-            .status,
-        201
-    );
-    // The balance is 0 from here on.
-    let invalid = json!({ "slug": "taken" });
-    for (idempotency_key, body, code) in [
-        (used, &invalid, "idempotency_key_reused"),
-        (fresh_key(), &invalid, "validation_failed"),
-        (fresh_key(), &link("taken"), "slug_taken"),
-        (fresh_key(), &link("other"), "insufficient_credits"),
-    ] {
-        let answer = send(&app.router, create(&key, idempotency_key, body)).await;
-        assert_eq!(answer.problem(), code);
-    }
-    // Scope before account, account before query.
-    let pool = app.database.pool();
-    let reader = testing::api_key(pool, account_id, &[Scope::LinksRead]).await;
-    let writer = testing::api_key(pool, account_id, &[Scope::LinksWrite]).await;
-    sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
-        .execute(pool)
+    let mut holder = app.database.pool().begin().await.unwrap();
+    accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();
-    for (key, code) in [
-        (&reader, "insufficient_scope"),
-        (&writer, "account_suspended"),
-    ] {
-        let mut request = create(key, fresh_key(), &link("other"));
-        *request.uri_mut() = "/v1/links?x=1".parse().unwrap();
-        assert_eq!(send(&app.router, request).await.problem(), code);
-    }
+    let used = fresh_key();
+    let request = || Box::pin(send(&app.router, create(&key, used, &link("spring"))));
+    // Whichever comes second is told; the other one waits for the account.
+    let (told, _, waiting) = select_all([request(), request()]).await;
+    assert_eq!(told.status, 409);
+    assert_eq!(told.problem(), "idempotency_key_in_use");
+    assert_eq!(told.header("retry-after"), "1");
+    holder.rollback().await.unwrap();
+    assert_eq!(select_all(waiting).await.0.status, 201);
 }
 
 #[tokio::test]

@@ -132,3 +132,45 @@ fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id
     *response.body_mut() = Body::from(body);
     response.extensions_mut().insert(problem.code);
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::to_bytes, routing::get};
+    use serde_json::Value;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn answer_to(path: &str) -> (StatusCode, HeaderValue, Value) {
+        let routes = Router::new()
+            .route(
+                "/panics",
+                get(async || -> &'static str { panic!("a secret") }),
+            )
+            .route(
+                "/foreign",
+                get(async || (StatusCode::BAD_GATEWAY, "a secret")),
+            );
+        let settings = AnswerSettings {
+            base_url: "https://api.example.com".into(),
+            service: Service::QueryApi,
+        };
+        let request = Request::get(path).header("host", "h").body(Body::empty());
+        let response = with_problem_details(routes, settings).oneshot(request.unwrap());
+        let (head, body) = response.await.unwrap().into_parts();
+        let body = to_bytes(body, 10_000).await.unwrap();
+        assert!(!body.windows(6).any(|part| part == b"secret"));
+        let body = serde_json::from_slice(&body).unwrap();
+        (head.status, head.headers[CONTENT_TYPE].clone(), body)
+    }
+
+    #[tokio::test]
+    async fn panics_and_errors_without_a_code_are_problems_that_tell_nothing() {
+        for path in ["/panics", "/foreign"] {
+            let (status, content_type, body) = answer_to(path).await;
+            assert_eq!(status, 500, "{path}");
+            assert_eq!(content_type, "application/problem+json", "{path}");
+            assert_eq!(body["code"], "internal_error", "{path}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod get_link;
 mod gone;
 mod link_filters;
 mod list_links;
+mod order_of_checks;
 mod plans;
 mod problem_pages;
 mod process;

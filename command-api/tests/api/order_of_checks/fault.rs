@@ -1,0 +1,302 @@
+//! What can be wrong with a request, in the contract's order of checks, and requests with such
+//! faults.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Method, Request},
+};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    id::{AccountId, LinkId},
+    problem::Code,
+    testing,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send};
+
+/// In the order in which they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Host,
+    Path,
+    Method,
+    Credentials,
+    RateLimit,
+    Scope,
+    Account,
+    Query,
+    Accept,
+    MediaType,
+    Encoding,
+    Size,
+    IdempotencyKey,
+    Json,
+    UsedKey,
+    Validation,
+    Existence,
+    Precondition,
+    Slug,
+    Credits,
+}
+
+impl Fault {
+    pub(super) fn code(self) -> Code {
+        match self {
+            Self::Host => Code::InvalidHeader,
+            Self::Path => Code::RouteNotFound,
+            Self::Method => Code::MethodNotAllowed,
+            Self::Credentials => Code::AuthenticationRequired,
+            Self::RateLimit => Code::RateLimited,
+            Self::Scope => Code::InsufficientScope,
+            Self::Account => Code::AccountSuspended,
+            Self::Query => Code::InvalidParameter,
+            Self::Accept => Code::NotAcceptable,
+            Self::MediaType => Code::UnsupportedMediaType,
+            Self::Encoding => Code::UnsupportedContentEncoding,
+            Self::Size => Code::ContentTooLarge,
+            Self::IdempotencyKey => Code::IdempotencyKeyMissing,
+            Self::Json => Code::MalformedJson,
+            Self::UsedKey => Code::IdempotencyKeyReused,
+            Self::Validation => Code::ValidationFailed,
+            Self::Existence => Code::LinkNotFound,
+            Self::Precondition => Code::EtagMismatch,
+            Self::Slug => Code::SlugTaken,
+            Self::Credits => Code::InsufficientCredits,
+        }
+    }
+}
+
+/// The operations of command-api.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Create,
+    Change,
+    Delete,
+}
+
+impl Operation {
+    /// The faults that a request for it can have.
+    pub(super) fn faults(self) -> &'static [Fault] {
+        use Fault::*;
+        match self {
+            Self::Create => &[
+                Host,
+                Path,
+                Method,
+                Credentials,
+                RateLimit,
+                Scope,
+                Account,
+                Query,
+                Accept,
+                MediaType,
+                Encoding,
+                Size,
+                IdempotencyKey,
+                Json,
+                UsedKey,
+                Validation,
+                Slug,
+                Credits,
+            ],
+            Self::Change => &[
+                Host,
+                Path,
+                Method,
+                Credentials,
+                RateLimit,
+                Scope,
+                Account,
+                Query,
+                Accept,
+                MediaType,
+                Encoding,
+                Size,
+                Json,
+                Validation,
+                Existence,
+                Precondition,
+            ],
+            Self::Delete => &[
+                Host,
+                Path,
+                Method,
+                Credentials,
+                RateLimit,
+                Scope,
+                Account,
+                Query,
+                Accept,
+                Existence,
+                Precondition,
+            ],
+        }
+    }
+}
+
+/// An account that has used one idempotency key for one link.
+struct Caller {
+    account_id: AccountId,
+    link_id: String,
+    /// Issued after everything else, so that nobody has cached them.
+    writer: ApiKey,
+    reader: ApiKey,
+}
+
+/// A service, and callers of it with whom something is wrong, or nothing.
+pub(super) struct Stage {
+    pub(super) app: TestApp,
+    /// On the same database; a second or third request within a second is too much for it.
+    limited: TestApp,
+    rich: Caller,
+    poor: Caller,
+    suspended: Caller,
+    used_key: Uuid,
+}
+
+/// By then a limit of one request per second was reached, however slow the machine is.
+const REQUESTS_MAX: usize = 30;
+/// A slug of each caller; every link that is created here has another.
+const TAKEN: &str = "taken";
+
+impl Stage {
+    pub(super) async fn set() -> Self {
+        let app = TestApp::start().await;
+        let url = app.database.url().to_owned();
+        let limited = TestApp::start_on(app.database.share(), &url, 1).await;
+        let used_key = fresh_key();
+        let suspended = Caller::new(&app, 1, used_key, TAKEN).await;
+        sqlx::query("UPDATE event_store.accounts SET status = 'suspended' WHERE account_id = $1")
+            .bind(suspended.account_id.uuid())
+            .execute(app.database.pool())
+            .await
+            .unwrap();
+        Self {
+            rich: Caller::new(&app, 1_000, used_key, "rich").await,
+            poor: Caller::new(&app, 1, used_key, "poor").await,
+            suspended,
+            app,
+            limited,
+            used_key,
+        }
+    }
+
+    /// The answer to a request with these faults and no others.
+    pub(super) async fn answer(&self, operation: Operation, faults: &[Fault]) -> Answer {
+        let send_to = async |router| send(router, self.request(operation, faults)).await;
+        if !faults.contains(&Fault::RateLimit) {
+            return send_to(&self.app.router).await;
+        }
+        for _ in 1..REQUESTS_MAX {
+            let answer = send_to(&self.limited.router).await;
+            if answer.status == 429 {
+                return answer;
+            }
+        }
+        send_to(&self.limited.router).await
+    }
+
+    fn request(&self, operation: Operation, faults: &[Fault]) -> Request<Body> {
+        let has = |fault| faults.contains(&fault);
+        let caller = if has(Fault::Account) {
+            &self.suspended
+        } else if has(Fault::Credits) {
+            &self.poor
+        } else {
+            &self.rich
+        };
+        let key = if has(Fault::Scope) {
+            &caller.reader
+        } else {
+            &caller.writer
+        };
+        let unknown = LinkId::from_uuid(fresh_key()).to_string();
+        let link_id = if has(Fault::Existence) {
+            &unknown
+        } else {
+            &caller.link_id
+        };
+        let mut request = match operation {
+            Operation::Create => {
+                let key_of_request = if has(Fault::UsedKey) {
+                    self.used_key
+                } else {
+                    fresh_key()
+                };
+                create(key, key_of_request, &body(faults))
+            }
+            Operation::Change => change(key, link_id, &body(faults)),
+            Operation::Delete => delete(key, link_id),
+        };
+        for fault in faults {
+            apply(*fault, &mut request);
+        }
+        request
+    }
+}
+
+impl Caller {
+    /// Creates the account, and its link under that key.
+    async fn new(app: &TestApp, balance: i64, used_key: Uuid, slug: &str) -> Self {
+        let pool = app.database.pool();
+        let (account_id, key) = app.account(balance).await;
+        let created = send(&app.router, create(&key, used_key, &link(slug))).await;
+        assert_eq!(created.status, 201, "{created:?}");
+        Self {
+            account_id,
+            link_id: created.json()["id"].as_str().unwrap().to_owned(),
+            writer: testing::api_key(pool, account_id, &[Scope::LinksWrite]).await,
+            reader: testing::api_key(pool, account_id, &[Scope::LinksRead]).await,
+        }
+    }
+}
+
+fn body(faults: &[Fault]) -> Value {
+    let mut body = json!({});
+    if faults.contains(&Fault::Validation) {
+        body["destination_url"] = "ftp://example.com/".into();
+    } else {
+        body["destination_url"] = "https://example.com/other".into();
+    }
+    if faults.contains(&Fault::Slug) {
+        body["slug"] = TAKEN.into();
+    }
+    body
+}
+
+/// Gives the request the faults that lie in the request itself.
+fn apply(fault: Fault, request: &mut Request<Body>) {
+    let (path, query) = {
+        let uri = request.uri();
+        let query = uri.query().map(|query| format!("?{query}"));
+        (uri.path().to_owned(), query.unwrap_or_default())
+    };
+    let mut set = |name: &'static str, value: &'static str| {
+        let value = HeaderValue::from_static(value);
+        request.headers_mut().insert(name, value);
+    };
+    match fault {
+        Fault::Accept => set("accept", "text/html"),
+        Fault::MediaType => set("content-type", "text/plain"),
+        Fault::Encoding => set("content-encoding", "gzip"),
+        Fault::Size => set("content-length", "16385"),
+        Fault::Precondition => set("if-match", "\"9\""),
+        Fault::Host => drop(request.headers_mut().remove("host")),
+        Fault::Credentials => drop(request.headers_mut().remove("authorization")),
+        Fault::IdempotencyKey => drop(request.headers_mut().remove("idempotency-key")),
+        Fault::Method => *request.method_mut() = Method::PUT,
+        Fault::Path => *request.uri_mut() = format!("/v2{path}{query}").parse().unwrap(),
+        Fault::Query => *request.uri_mut() = format!("{path}?x=1").parse().unwrap(),
+        Fault::Json => *request.body_mut() = Body::from("{"),
+        Fault::RateLimit
+        | Fault::Scope
+        | Fault::Account
+        | Fault::UsedKey
+        | Fault::Validation
+        | Fault::Existence
+        | Fault::Slug
+        | Fault::Credits => {}
+    }
+}

@@ -1,0 +1,203 @@
+//! Reads with two faults: the one that contract §9 names first is told, on every route.
+
+use axum::http::Method;
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    id::AccountId,
+    problem::Code,
+    testing,
+};
+
+use crate::service::{Answer, TestService};
+
+/// In the order in which they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Host,
+    Path,
+    Method,
+    Credentials,
+    RateLimit,
+    Scope,
+    Account,
+    Query,
+    Accept,
+    Token,
+    Existence,
+}
+
+const FAULTS: [Fault; 11] = [
+    Fault::Host,
+    Fault::Path,
+    Fault::Method,
+    Fault::Credentials,
+    Fault::RateLimit,
+    Fault::Scope,
+    Fault::Account,
+    Fault::Query,
+    Fault::Accept,
+    Fault::Token,
+    Fault::Existence,
+];
+
+impl Fault {
+    fn code(self) -> Code {
+        match self {
+            Self::Host | Self::Token => Code::InvalidHeader,
+            Self::Path => Code::RouteNotFound,
+            Self::Method => Code::MethodNotAllowed,
+            Self::Credentials => Code::AuthenticationRequired,
+            Self::RateLimit => Code::RateLimited,
+            Self::Scope => Code::InsufficientScope,
+            Self::Account => Code::AccountSuspended,
+            Self::Query => Code::InvalidParameter,
+            Self::Accept => Code::NotAcceptable,
+            Self::Existence => Code::LinkNotFound,
+        }
+    }
+}
+
+/// The path of a route, and the scope that it needs.
+type Route = (&'static str, Scope);
+
+const LINK: Route = ("/v1/links/{id}", Scope::LinksRead);
+const ROUTES: [Route; 4] = [
+    ("/v1/links", Scope::LinksRead),
+    LINK,
+    ("/v1/credits", Scope::CreditsRead),
+    ("/v1/credits/entries", Scope::CreditsRead),
+];
+
+struct Caller {
+    key: ApiKey,
+    key_without_scopes: ApiKey,
+}
+
+impl Caller {
+    async fn new(service: &TestService, account_id: AccountId) -> Self {
+        let pool = service.pool();
+        Self {
+            key: testing::api_key(pool, account_id, &Scope::ALL).await,
+            key_without_scopes: testing::api_key(pool, account_id, &[]).await,
+        }
+    }
+}
+
+/// A service, and callers of it with whom something is wrong, or nothing.
+struct Stage {
+    service: TestService,
+    /// On the same database; a second or third request within a second is too much for it.
+    limited: TestService,
+    active: Caller,
+    suspended: Caller,
+    link_id: String,
+}
+
+/// By then a limit of one request per second was reached, however slow the machine is.
+const REQUESTS_MAX: usize = 30;
+
+impl Stage {
+    async fn set() -> Self {
+        let service = TestService::start().await;
+        let database = service.database.share();
+        let limited = TestService::start_with(database, |config| config.rate_limit = 1).await;
+        let suspended = testing::account(service.pool(), 0).await;
+        sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
+            .execute(service.pool())
+            .await
+            .unwrap();
+        let caller = service.caller().await;
+        let link = service.append_link(&caller, "spring").await;
+        Self {
+            active: Caller::new(&service, caller.account_id).await,
+            suspended: Caller::new(&service, suspended).await,
+            link_id: link.link.link_id.to_string(),
+            service,
+            limited,
+        }
+    }
+
+    /// The answer to a request with these faults and no others.
+    async fn answer(&self, route: Route, faults: &[Fault]) -> Answer {
+        if !faults.contains(&Fault::RateLimit) {
+            return self.send(&self.service, route, faults).await;
+        }
+        for _ in 1..REQUESTS_MAX {
+            let answer = self.send(&self.limited, route, faults).await;
+            if answer.status == 429 {
+                return answer;
+            }
+        }
+        self.send(&self.limited, route, faults).await
+    }
+
+    async fn send(&self, service: &TestService, route: Route, faults: &[Fault]) -> Answer {
+        let has = |fault| faults.contains(&fault);
+        let either = |fault, with: &'static str, without: &'static str| {
+            if has(fault) { with } else { without }
+        };
+        let unknown = "lnk_00000000000000000000000000";
+        let link_id = if has(Fault::Existence) {
+            unknown
+        } else {
+            &self.link_id
+        };
+        let path = format!(
+            "{}{}{}",
+            either(Fault::Path, "/v2", ""),
+            route.0.replace("{id}", link_id),
+            either(Fault::Query, "?x=1", "")
+        );
+        let caller = if has(Fault::Account) {
+            &self.suspended
+        } else {
+            &self.active
+        };
+        let key = if has(Fault::Scope) {
+            &caller.key_without_scopes
+        } else {
+            &caller.key
+        };
+        let bearer = format!("Bearer {}", key.reveal());
+        let mut headers = Vec::new();
+        for (is_there, name, value) in [
+            // A second one.
+            (has(Fault::Host), "host", "h"),
+            (!has(Fault::Credentials), "authorization", bearer.as_str()),
+            (has(Fault::Accept), "accept", "text/html"),
+            (has(Fault::Token), "consistency-token", "x"),
+        ] {
+            headers.extend(is_there.then_some((name, value)));
+        }
+        let method = if has(Fault::Method) {
+            Method::PUT
+        } else {
+            Method::GET
+        };
+        service.call_api(method, &path, &headers).await
+    }
+}
+
+#[tokio::test]
+async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+    let stage = Stage::set().await;
+    for route in ROUTES {
+        // Only a link may be missing.
+        let count = FAULTS.len() - usize::from(route != LINK);
+        let faults = &FAULTS[..count];
+        for (first, fault) in faults.iter().enumerate() {
+            let code = fault.code();
+            for other in &faults[first..] {
+                let answer = stage.answer(route, &[*fault, *other]).await;
+                assert_eq!(
+                    (answer.status.as_u16(), answer.json()["code"].as_str()),
+                    (code.status(), Some(code.as_str())),
+                    "{}: {fault:?} and {other:?}",
+                    route.0
+                );
+            }
+            let answer = stage.answer(route, &faults[first..]).await;
+            answer.assert_problem(code.status(), code.as_str());
+        }
+    }
+}
