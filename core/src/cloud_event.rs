@@ -93,13 +93,13 @@ impl PublishedEvent {
             timestamp::parse(get("ce_time")?).map_err(|_| RecordError::Malformed("ce_time"))?;
         let event = RecordedEvent {
             shard,
-            position: parsed::<Position>(SEQUENCE, get(SEQUENCE)?)?,
+            position: counted::<Position>(SEQUENCE, get(SEQUENCE)?)?,
             stream_id: parsed::<Subject>("ce_subject", get("ce_subject")?)?.stream_id(),
-            version: parsed("ce_streamversion", get("ce_streamversion")?)?,
+            version: counted("ce_streamversion", get("ce_streamversion")?)?,
             account_id,
             event_id: parsed::<EventId>("ce_id", get("ce_id")?)?,
             event_type: event_type.to_owned(),
-            schema_version: parsed("ce_type", schema_version)?,
+            schema_version: counted("ce_type", schema_version)?,
             payload,
             metadata: Metadata {
                 traceparent: headers.get("ce_traceparent").map(|&value| value.to_owned()),
@@ -109,13 +109,22 @@ impl PublishedEvent {
         };
         Ok(Self {
             event,
-            log_epoch: parsed(LOG_EPOCH, get(LOG_EPOCH)?)?,
+            log_epoch: counted(LOG_EPOCH, get(LOG_EPOCH)?)?,
         })
     }
 }
 
 fn parsed<T: std::str::FromStr>(name: &'static str, text: &str) -> Result<T, RecordError> {
     text.parse().map_err(|_| RecordError::Malformed(name))
+}
+
+/// A number that begins with 1.
+fn counted<T>(name: &'static str, text: &str) -> Result<T, RecordError>
+where
+    T: std::str::FromStr + PartialOrd + From<u8>,
+{
+    let number = text.parse().ok().filter(|number| *number >= T::from(1));
+    number.ok_or(RecordError::Malformed(name))
 }
 
 /// A stream is the account's own, or that of one of its links.
@@ -211,6 +220,20 @@ mod tests {
             let error = PublishedEvent::from_record(published.event.shard, headers, "{}".into());
             error.unwrap_err().to_string()
         };
+        for (name, value) in [
+            ("ce_time", "9999-12-31T23:59:59-00:01"),
+            ("ce_sequence", "00000000000000000000"),
+            ("ce_streamversion", "-1"),
+            ("ce_logepoch", "0"),
+            ("ce_type", "linkledger.CreditsCharged.v0"),
+        ] {
+            let sound = headers.insert(name, value).unwrap();
+            assert_eq!(
+                read(&headers),
+                format!("the record's header `{name}` is malformed")
+            );
+            headers.insert(name, sound);
+        }
         headers.insert("ce_type", "other.Event.v1");
         assert_eq!(read(&headers), "the record's header `ce_type` is malformed");
         headers.remove("ce_type");

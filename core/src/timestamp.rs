@@ -1,8 +1,8 @@
 //! The one spelling of instants in HTTP and on Kafka: RFC 3339, UTC, `Z`, milliseconds.
 
 use time::{
-    OffsetDateTime, format_description::FormatItem, format_description::well_known::Rfc3339,
-    macros::format_description,
+    OffsetDateTime, UtcOffset, format_description::FormatItem,
+    format_description::well_known::Rfc3339, macros::format_description,
 };
 
 const FORMAT: &[FormatItem<'_>] =
@@ -11,17 +11,26 @@ const FORMAT: &[FormatItem<'_>] =
 /// `2026-11-20T09:51:00.123Z`
 pub fn format(instant: OffsetDateTime) -> String {
     instant
-        .to_offset(time::UtcOffset::UTC)
+        .to_offset(UtcOffset::UTC)
         .format(FORMAT)
         .expect("every component is present")
 }
 
-/// The instant of that text, whatever its offset.
+/// The text is no instant, or none that can be written in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an instant of RFC 3339 from year 0 to year 9999 in UTC")]
+pub struct InvalidTimestamp;
+
+/// The instant of that text, whatever its offset, in UTC.
 ///
 /// # Errors
-/// When the text is not RFC 3339.
-pub fn parse(text: &str) -> Result<OffsetDateTime, time::error::Parse> {
-    OffsetDateTime::parse(text, &Rfc3339)
+/// [`InvalidTimestamp`], also where only the offset leads out of the years that have four digits.
+pub fn parse(text: &str) -> Result<OffsetDateTime, InvalidTimestamp> {
+    let given = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| InvalidTimestamp)?;
+    given
+        .checked_to_offset(UtcOffset::UTC)
+        .filter(|instant| instant.year() >= 0)
+        .ok_or(InvalidTimestamp)
 }
 
 #[cfg(test)]
@@ -40,5 +49,18 @@ mod tests {
             format(datetime!(2026-01-02 03:04:05.078 +1)),
             "2026-01-02T02:04:05.078Z"
         );
+    }
+
+    #[test]
+    fn an_offset_does_not_lead_out_of_the_years_with_four_digits() {
+        for text in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
+            assert_eq!(parse(text), Err(InvalidTimestamp), "{text}");
+        }
+        for (text, written) in [
+            ("9999-12-31T23:59:59.9999Z", "9999-12-31T23:59:59.999Z"),
+            ("0000-01-01T00:01:00+00:01", "0000-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(parse(text).map(format).as_deref(), Ok(written), "{text}");
+        }
     }
 }
