@@ -32,6 +32,7 @@ pub mod cloud_event;
 pub mod config;
 pub mod consistency;
 pub mod credits;
+pub mod cursor;
 pub mod envelope;
 pub mod event;
 pub mod field;

@@ -6,7 +6,6 @@
 mod checkpoint_watcher;
 pub mod config;
 mod consistency;
-mod cursor;
 mod docs;
 pub mod openapi;
 mod paging;
@@ -23,6 +22,7 @@ use anyhow::Context as _;
 use axum::Router;
 use linkledger_core::{
     clock::{Clock, SystemClock},
+    cursor::CursorKeys,
     event_store::{self, SessionKind},
     http::{
         answer::AnswerSettings, authentication::Authenticator, observe::Service,
@@ -37,7 +37,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
-    cursor::CursorKeys,
     redirect::{FollowLink, Redirects},
     routes::Api,
 };

@@ -8,7 +8,10 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use linkledger_core::problem::{Code, Problem};
+use linkledger_core::{
+    cursor::{CursorKeys, CursorScope},
+    problem::{Code, Problem},
+};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::{
@@ -20,7 +23,6 @@ use utoipa::{
 };
 
 use crate::{
-    cursor::{CursorKeys, CursorScope},
     parameters::{ParameterError, Parameters},
     routes::NOT_SHARED,
 };

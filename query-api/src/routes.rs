@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::{Router, middleware, routing::get};
 use linkledger_core::{
     api_key::Scope,
+    cursor::{CursorKeys, CursorScope},
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
@@ -20,13 +21,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use crate::{
-    checkpoint_watcher::CheckpointWatcher,
-    cursor::{CursorKeys, CursorScope},
-    docs,
-    paging::List,
-    problem_page,
-};
+use crate::{checkpoint_watcher::CheckpointWatcher, docs, paging::List, problem_page};
 
 /// `Cache-Control` of what belongs to one account and may change at any time.
 pub(crate) const NOT_SHARED: &str = "private, no-cache";

@@ -17,7 +17,23 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(pub Uuid);
 
+/// Length of a UUID with its hyphens.
+const HYPHENATED_LENGTH: usize = 36;
+
 impl IdempotencyKey {
+    /// The key of a header's value: a UUID, bare or as a quoted string of RFC 9651.
+    pub fn parse(value: &str) -> Option<Self> {
+        let quoted = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        let text = quoted.unwrap_or(value);
+        // The length leaves out the other spellings that the parser knows.
+        let key = Uuid::try_parse(text)
+            .ok()
+            .filter(|_| text.len() == HYPHENATED_LENGTH);
+        key.map(Self)
+    }
+
     /// The form in which the key stands on the event.
     pub fn stored(self) -> String {
         format!("create:{}", self.0.hyphenated())

@@ -10,6 +10,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
+    cursor::CursorScope,
     http::{authentication::Caller, request::check_accept, route_table},
     id::{EntryId, LinkId},
     openapi::Timestamp,
@@ -24,7 +25,6 @@ use super::Api;
 use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token},
-    cursor::CursorScope,
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::credits::{self, Entry, EntryRange},

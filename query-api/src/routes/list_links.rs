@@ -12,6 +12,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
+    cursor::CursorScope,
     http::{authentication::Caller, link_body::LinkBody, request::check_accept, route_table},
     problem::Problem,
     shard::Shard,
@@ -23,7 +24,6 @@ use super::Api;
 use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token},
-    cursor::CursorScope,
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::links::{Link, LinkRange},

@@ -3,11 +3,11 @@
 //!
 //! A cursor names a place between rows, not a row: it outlives the row that it was made from.
 
-use anyhow::{Context as _, ensure};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use linkledger_core::id::AccountId;
 use sha2::Sha256;
+
+use crate::id::AccountId;
 
 /// Form of the bytes below; another form gets another number.
 const VERSION: u8 = 1;
@@ -24,16 +24,35 @@ const KEY_LENGTH_MIN: usize = 32;
 
 /// What a cursor is good for.
 #[derive(Debug, Clone)]
-pub(crate) struct CursorScope {
+pub struct CursorScope {
     /// Path of the list, and its filters as a query in their one spelling.
-    pub(crate) list: String,
+    pub list: String,
     /// Whose list.
-    pub(crate) account_id: AccountId,
+    pub account_id: AccountId,
+}
+
+/// Why the setting is not usable; names a key by its place, never by its text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CursorKeyError {
+    /// Not the text of any bytes.
+    #[error("key {place} is not usable: it is neither hex nor base64url without padding")]
+    Encoding {
+        /// Of the key in the setting, from 1.
+        place: usize,
+    },
+    /// Too few bytes to be a secret.
+    #[error("key {place} is not usable: it has {length} bytes, {KEY_LENGTH_MIN} are needed")]
+    TooShort {
+        /// Of the key in the setting, from 1.
+        place: usize,
+        /// How many bytes it has.
+        length: usize,
+    },
 }
 
 /// The keys of this service: the first one signs, all are accepted, so that keys can be rotated
 /// without breaking a scan.
-pub(crate) struct CursorKeys {
+pub struct CursorKeys {
     first: Hmac<Sha256>,
     others: Vec<Hmac<Sha256>>,
 }
@@ -42,20 +61,21 @@ impl CursorKeys {
     /// The keys of the setting: in hex or base64url, separated by commas.
     ///
     /// # Errors
-    /// Names the key by its place, never by its text.
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut keys = text.split(',').enumerate().map(|(index, key)| {
-            parse_key(key.trim()).with_context(|| format!("key {} is not usable", index + 1))
-        });
-        let first = keys.next().context("there is no key")??;
+    /// [`CursorKeyError`] of the first one that is not usable.
+    pub fn parse(text: &str) -> Result<Self, CursorKeyError> {
+        let mut keys = text
+            .split(',')
+            .zip(1..)
+            .map(|(key, place)| parse_key(key.trim(), place));
+        let first = keys.next().expect("the first part of a text, if empty")?;
         Ok(Self {
             first,
-            others: keys.collect::<anyhow::Result<_>>()?,
+            others: keys.collect::<Result<_, _>>()?,
         })
     }
 
     /// The opaque text of the place right after `place`.
-    pub(crate) fn seal(&self, scope: &CursorScope, place: u128) -> String {
+    pub fn seal(&self, scope: &CursorScope, place: u128) -> String {
         let mut cursor = [0; CURSOR_LENGTH];
         cursor[0] = VERSION;
         cursor[1..SIGNED_LENGTH].copy_from_slice(&place.to_be_bytes());
@@ -65,7 +85,7 @@ impl CursorKeys {
     }
 
     /// The place of that text, if it was sealed here for this scope.
-    pub(crate) fn open(&self, scope: &CursorScope, text: &str) -> Option<u128> {
+    pub fn open(&self, scope: &CursorScope, text: &str) -> Option<u128> {
         let cursor: [u8; CURSOR_LENGTH] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let (signed, tag) = cursor.split_at(SIGNED_LENGTH);
         let is_authentic = std::iter::once(&self.first).chain(&self.others).any(|key| {
@@ -87,20 +107,19 @@ fn authenticate(key: &Hmac<Sha256>, scope: &CursorScope, signed: &[u8]) -> Hmac<
         .chain_update(signed)
 }
 
-fn parse_key(text: &str) -> anyhow::Result<Hmac<Sha256>> {
+fn parse_key(text: &str, place: usize) -> Result<Hmac<Sha256>, CursorKeyError> {
     // Hex digits are base64url too, but no random key of that length has nothing else.
     let bytes = match decode_hex(text) {
         Some(bytes) => bytes,
         // Not as a source: that error names characters of the key.
         None => URL_SAFE_NO_PAD
             .decode(text)
-            .map_err(|_| anyhow::anyhow!("it is neither hex nor base64url without padding"))?,
+            .map_err(|_| CursorKeyError::Encoding { place })?,
     };
-    ensure!(
-        bytes.len() >= KEY_LENGTH_MIN,
-        "it has {} bytes, {KEY_LENGTH_MIN} are needed",
-        bytes.len()
-    );
+    if bytes.len() < KEY_LENGTH_MIN {
+        let length = bytes.len();
+        return Err(CursorKeyError::TooShort { place, length });
+    }
     Ok(Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length"))
 }
 
@@ -217,7 +236,7 @@ mod tests {
             ),
         ] {
             let error = CursorKeys::parse(text).err().unwrap();
-            assert_eq!(format!("{error:#}"), complaint, "{text}");
+            assert_eq!(error.to_string(), complaint, "{text}");
         }
     }
 
