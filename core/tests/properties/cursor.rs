@@ -1,0 +1,45 @@
+//! Cursors of lists (contract §6).
+
+use std::sync::LazyLock;
+
+use linkledger_core::{
+    cursor::{CursorKeys, CursorScope},
+    id::AccountId,
+};
+use uuid::Uuid;
+
+static KEYS: LazyLock<CursorKeys> = LazyLock::new(|| CursorKeys::parse(&"07".repeat(32)).unwrap());
+static SCOPE: LazyLock<CursorScope> = LazyLock::new(|| CursorScope {
+    list: "/v1/links".to_owned(),
+    account_id: AccountId::from_uuid(Uuid::from_u128(1)),
+});
+
+/// A cursor is accepted in the spelling in which it was given out, and in no other.
+pub(crate) fn property(input: &[u8]) -> bool {
+    // Chance does not find a tag: the input also changes a cursor that has one.
+    if let Some((place, change)) = input.split_first_chunk::<16>() {
+        let cursor = KEYS.seal(&SCOPE, u128::from_be_bytes(*place));
+        assert!(is_accepted(&cursor));
+        if let Some((at, inserted)) = change.split_first() {
+            let (start, end) = cursor.split_at(usize::from(*at) % cursor.len());
+            let inserted = String::from_utf8_lossy(inserted);
+            let end = end.get(inserted.len()..).unwrap_or_default();
+            let changed = format!("{start}{inserted}{end}");
+            assert_eq!(is_accepted(&changed), changed == cursor, "{changed:?}");
+        }
+    }
+    std::str::from_utf8(input).is_ok_and(is_accepted)
+}
+
+fn is_accepted(text: &str) -> bool {
+    let place = KEYS.open(&SCOPE, text);
+    place.is_some_and(|place| {
+        assert_eq!(KEYS.seal(&SCOPE, place), text);
+        true
+    })
+}
+
+#[test]
+fn a_cursor_is_accepted_in_the_spelling_in_which_it_was_given_out() {
+    super::seeds::explore("cursor", property);
+}

@@ -1,0 +1,71 @@
+//! `If-Match` and `If-None-Match`; each line of the input is the value of one header.
+
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{IF_MATCH, IF_NONE_MATCH},
+};
+use linkledger_core::{
+    http::entity_tag::{expected_version, none_match_fails, of_version},
+    link::ExpectedVersion,
+};
+
+/// A version that no seed names.
+const VERSION: i64 = 4_711_471_147_114_711;
+
+/// Only what stands there is expected; what matches strongly also matches weakly; and no header
+/// hides another one.
+pub(crate) fn property(input: &[u8]) -> bool {
+    let values: Result<Vec<_>, _> = input
+        .split(|byte| *byte == b'\n')
+        .map(HeaderValue::from_bytes)
+        .collect();
+    let Ok(mut values) = values else {
+        return false;
+    };
+    let is_any = values
+        .iter()
+        .any(|value| value.as_bytes().trim_ascii() == b"*");
+    let named = match expected_version(&headers(&IF_MATCH, &values)) {
+        ExpectedVersion::Any => {
+            assert!(is_any);
+            vec![VERSION]
+        }
+        ExpectedVersion::OneOf(versions) => {
+            assert!(!is_any);
+            versions
+        }
+    };
+    for version in &named {
+        let tag = of_version(*version);
+        let stands_there = input.windows(tag.len()).any(|part| part == tag.as_bytes());
+        assert!(stands_there || is_any, "{tag}");
+        assert!(
+            none_match_fails(&headers(&IF_NONE_MATCH, &values), &tag),
+            "{tag}"
+        );
+    }
+    values.push(of_version(VERSION).parse().unwrap());
+    let expected = expected_version(&headers(&IF_MATCH, &values));
+    assert!(
+        matches!(&expected, ExpectedVersion::OneOf(versions) if versions.contains(&VERSION))
+            || is_any
+    );
+    assert!(none_match_fails(
+        &headers(&IF_NONE_MATCH, &values),
+        &of_version(VERSION)
+    ));
+    !named.is_empty()
+}
+
+fn headers(name: &HeaderName, values: &[HeaderValue]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for value in values {
+        headers.append(name, value.clone());
+    }
+    headers
+}
+
+#[test]
+fn only_the_tags_that_stand_there_match() {
+    super::seeds::explore("entity_tag", property);
+}
