@@ -1,0 +1,22 @@
+//! One property under libFuzzer: `PROPERTY` names it. `.ci/fuzz` builds and runs this.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/properties/main.rs"]
+mod properties;
+
+static PROPERTY: LazyLock<properties::Property> = LazyLock::new(|| {
+    let wanted = std::env::var("PROPERTY").expect("PROPERTY names a folder of corpus/");
+    let found = properties::PROPERTIES
+        .iter()
+        .find(|(name, _)| *name == wanted);
+    found.expect("PROPERTY names a folder of corpus/").1
+});
+
+fuzz_target!(|input: &[u8]| {
+    PROPERTY(input);
+});
