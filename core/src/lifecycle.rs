@@ -190,6 +190,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn it_is_ready_from_its_start_to_its_shutdown_and_alive_throughout() {
+        let shutdown = CancellationToken::new();
+        let readiness = Readiness::default();
+        let mut tasks = Tasks::new(shutdown.clone());
+        let recorder = Recorder::install(&mut tasks).unwrap();
+        let router = internal_router(readiness.clone(), shutdown.clone(), recorder);
+        let status = async |path: &str| {
+            let request = axum::extract::Request::get(path);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let response = tower::ServiceExt::oneshot(router.clone(), request).await;
+            response.unwrap().status().as_u16()
+        };
+        assert_eq!(status("/readyz").await, 503);
+        readiness.set_ready();
+        assert_eq!(status("/readyz").await, 200);
+        shutdown.cancel();
+        assert_eq!(status("/readyz").await, 503);
+        assert_eq!(status("/livez").await, 200);
+    }
+
+    #[tokio::test]
     async fn a_task_that_ends_by_itself_takes_the_process_down() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let shutdown = tasks.shutdown();

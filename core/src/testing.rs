@@ -4,6 +4,7 @@
 //! is migrated once.
 
 mod append_events;
+pub mod record;
 
 use std::{
     future::Future,
@@ -60,6 +61,7 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// Clones a fresh database.
     pub async fn create() -> Self {
+        record::logs();
         let server = SERVER.get_or_init(start_server).await;
         let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
@@ -215,6 +217,7 @@ pub async fn api_key(pool: &PgPool, account_id: AccountId, scopes: &[Scope]) -> 
         created_at: now,
     };
     api_keys::insert(pool, &key).await.expect("a key is issued");
+    record::secret(record::Secret::ApiKey, secret.reveal());
     secret
 }
 

@@ -13,7 +13,7 @@ use linkledger_core::{
     clock::{SystemClock, new_uuid},
     id::AccountId,
     lifecycle::Tasks,
-    testing::{self, TestBroker, TestDatabase},
+    testing::{self, TestBroker, TestDatabase, record},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -115,6 +115,7 @@ fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
 
 /// A create that is right in every respect; tests change what they are about.
 pub(crate) fn create(key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Request<Body> {
+    record::create(&idempotency_key.to_string(), body);
     Request::post("/v1/links")
         .header("host", "api.sho.rt")
         .header("authorization", format!("Bearer {}", key.reveal()))
@@ -173,6 +174,7 @@ pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
     let body = axum::body::to_bytes(body, usize::MAX)
         .await
         .expect("the body ends");
+    record::answer(&head.headers, &body);
     Answer {
         status: head.status,
         headers: head.headers,

@@ -15,7 +15,7 @@ use linkledger_core::{
     consistency::ConsistencyToken,
     id::AccountId,
     lifecycle::Tasks,
-    testing::{self, FixedClock, TestDatabase},
+    testing::{self, FixedClock, TestDatabase, record},
 };
 use linkledger_query_api::{Config, start};
 use serde_json::Value;
@@ -195,6 +195,7 @@ async fn call(router: &Router, method: Method, path: &str, headers: &[(&str, &st
     let response = router.clone().oneshot(request).await.unwrap();
     let (head, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
+    record::answer(&head.headers, &body);
     Answer {
         status: head.status,
         headers: head.headers,

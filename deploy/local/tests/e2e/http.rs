@@ -7,6 +7,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use linkledger_core::testing::record;
 use serde_json::Value;
 
 /// An answer, read to its end.
@@ -40,6 +41,7 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(api_url: String, api_key: String) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
+        record::secret(record::Secret::ApiKey, &api_key);
         Self {
             client,
             api_url,
@@ -52,6 +54,7 @@ impl Http {
     }
 
     pub(crate) async fn create(&self, idempotency_key: &str, body: &Value) -> Answer {
+        record::create(idempotency_key, body);
         let headers = [
             ("content-type", "application/json"),
             ("idempotency-key", idempotency_key),
@@ -132,6 +135,7 @@ impl Http {
         let response = self.client.request(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
+        record::answer(&head.headers, &body);
         Answer {
             status: head.status,
             headers: head.headers,

@@ -62,7 +62,7 @@ async fn each_step_of_a_link_moves_its_metric() {
     let command_api = &environment["COMMAND_METRICS_URL"];
     let before = Scrape::of(&http, command_api).await;
 
-    let body = json!({ "destination_url": "https://example.com/", "slug": "spring-metrics" });
+    let body = json!({ "destination_url": "https://example.com/?name=someone&token=0123456789", "slug": "spring-metrics" });
     let created = http
         .create("00000000-0000-4000-8000-000000000001", &body)
         .await;

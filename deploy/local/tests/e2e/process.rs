@@ -9,6 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use linkledger_core::testing::record;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -51,6 +52,7 @@ impl Stack {
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
         let ports = ["--api-port", "0", "--short-port", "0"];
         let mut command = linkledger(data_dir, &[&ports, arguments].concat());
+        record::logs_of(&mut command, "stack");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut welcome = String::new();

@@ -4,9 +4,14 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Mutex,
 };
 
-use linkledger_core::testing::{TestBroker, TestDatabase, eventually};
+use linkledger_core::testing::{self, TestBroker, TestDatabase, eventually, record};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 
 use crate::{http::Http, metrics::Scrape};
@@ -44,7 +49,26 @@ struct Service(Child);
 
 impl Service {
     fn start(mut command: Command) -> Self {
-        Self(command.stderr(Stdio::null()).spawn().unwrap())
+        command.stderr(Stdio::null());
+        record::logs_of(&mut command, "service");
+        Self(command.spawn().unwrap())
+    }
+
+    /// The exit code of a service that is told to end, as an orchestrator tells it.
+    async fn terminate(mut self) -> Option<i32> {
+        kill(
+            Pid::from_raw(i32::try_from(self.0.id()).unwrap()),
+            Signal::SIGTERM,
+        )
+        .unwrap();
+        self.exit_code().await
+    }
+
+    /// Waits for the end.
+    async fn exit_code(&mut self) -> Option<i32> {
+        let child = Mutex::new(&mut self.0);
+        let has_ended = async || child.lock().unwrap().try_wait().unwrap();
+        eventually("the process ends", has_ended).await.code()
     }
 }
 
@@ -147,10 +171,9 @@ async fn three_processes_share_a_database_and_a_broker() {
     let internal = |nth: usize| ["--internal-listen", &settings.internal[nth]];
     let listen = ["--api-listen", &settings.command_api];
     let serve = [&["serve"][..], &listen, &internal(0)].concat();
-    let _command_api =
-        Service::start(settings.command(&command_api, "linkledger_command_api", &serve));
+    let command = Service::start(settings.command(&command_api, "linkledger_command_api", &serve));
     let run = [&["run"][..], &internal(1)].concat();
-    let _projector = Service::start(settings.command(&projector, "linkledger_projector", &run));
+    let projection = Service::start(settings.command(&projector, "linkledger_projector", &run));
     let listen = [
         "--api-listen",
         &settings.query_api,
@@ -158,7 +181,7 @@ async fn three_processes_share_a_database_and_a_broker() {
         &settings.short_host,
     ];
     let serve = [&["serve"][..], &listen, &internal(2)].concat();
-    let _query_api = Service::start(settings.command(&query_api, "linkledger_query_api", &serve));
+    let query = Service::start(settings.command(&query_api, "linkledger_query_api", &serve));
 
     let writer = Http::new(format!("http://{}", settings.command_api), api_key.clone());
     let reader = Http::new(format!("http://{}", settings.query_api), api_key);
@@ -199,6 +222,32 @@ async fn three_processes_share_a_database_and_a_broker() {
     let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
     assert_eq!(unknown.status, 404, "{unknown:?}");
     each_tells_of_its_own_work(&settings, &reader).await;
+    for service in [command, projection, query] {
+        assert_eq!(service.terminate().await, Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_task_dies_ends_and_says_so() {
+    let settings = Settings::new().await;
+    let pool = settings.database.pool();
+    let account_id = testing::account(pool, 1).await;
+    testing::append_links(pool, account_id, &[("spring", "https://example.com/")]).await;
+    let projector = program("linkledger-projector", "projector");
+    let run = ["run", "--internal-listen", "127.0.0.1:0"];
+    let mut service = Service::start(settings.command(&projector, OWNER, &run));
+    eventually("the log is applied", async || {
+        let applied = "SELECT count(*) FROM read_model.checkpoints WHERE position = 2";
+        let applied: i64 = sqlx::query_scalar(applied).fetch_one(pool).await.unwrap();
+        (applied > 0).then_some(())
+    })
+    .await;
+    // The log has lost events, as after a restore: no projector can go on from there.
+    sqlx::query("UPDATE event_store.log_shards SET head = 0")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(service.exit_code().await, Some(1));
 }
 
 async fn each_tells_of_its_own_work(settings: &Settings, http: &Http) {
