@@ -92,10 +92,8 @@ pub(super) async fn run(
                 return;
             }
             () = shutdown.cancelled(), if !is_draining => {
-                if progress.lock().is_idle() {
-                    return;
-                }
                 is_draining = true;
+                // Ends at once where no request is under way.
                 connection.as_mut().graceful_shutdown();
             }
         }
