@@ -3,6 +3,7 @@
 pub mod command;
 pub mod destination;
 pub mod event;
+pub mod members;
 pub mod slug;
 pub mod state;
 

@@ -1,17 +1,11 @@
-//! Reading a request's body: one JSON object, and all that is wrong with its members at once.
+//! Reading a request's body: one JSON object.
 
 use axum::body::{Body, Bytes};
 use linkledger_core::{
-    field::{FieldCode, FieldError},
     http::request::{BODY_LENGTH_MAX, content_too_large},
     json::{JsonError, JsonObject},
     problem::{Code, Problem},
 };
-use serde_json::Value;
-
-pub(super) const DESTINATION_URL: &str = "destination_url";
-/// Most errors that one answer names.
-const ERRORS_MAX: usize = 100;
 
 /// The object that a body is.
 ///
@@ -48,25 +42,6 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
         ),
         JsonError::NotAnObject => Problem::new(Code::BodyNotObject, "Send a JSON object: {…}."),
     })
-}
-
-/// The text of a member.
-pub(super) fn text(value: &Value) -> Result<&str, FieldCode> {
-    match value {
-        Value::String(text) => Ok(text),
-        Value::Null => Err(FieldCode::NullNotAllowed),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(FieldCode::WrongType)
-        }
-    }
-}
-
-/// The errors in the order of their members, as many as one answer names.
-pub(super) fn sorted(errors: impl Iterator<Item = FieldError>) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> = errors.collect();
-    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
-    errors.truncate(ERRORS_MAX);
-    errors
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {

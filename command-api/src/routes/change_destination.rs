@@ -19,7 +19,7 @@ use linkledger_core::{
         route_table,
     },
     id::LinkId,
-    link::{ChangeDestination, OwnHosts},
+    link::{ChangeDestination, OwnHosts, members::parse_patch},
     problem::Problem,
 };
 
@@ -79,7 +79,7 @@ async fn parse(
     check_merge_patch_body(request.headers())?;
     let (head, body) = request.into_parts();
     let object = read_object(body).await?;
-    let change = members::parse(&object, own_hosts).map(|destination| ChangeDestination {
+    let change = parse_patch(&object, own_hosts).map(|destination| ChangeDestination {
         destination,
         expected_version: entity_tag::expected_version(&head.headers),
     });

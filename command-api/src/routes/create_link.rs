@@ -20,7 +20,7 @@ use linkledger_core::{
         request::{RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
-    link::OwnHosts,
+    link::{OwnHosts, members::parse_new_link},
     problem::Problem,
 };
 
@@ -120,7 +120,7 @@ async fn parse(
         account_id: caller.account_id,
         key,
         fingerprint: object.fingerprint(),
-        body: members::parse(&object, own_hosts),
+        body: parse_new_link(&object, own_hosts),
         metadata: answer::metadata(context, caller),
     })
 }

@@ -11,6 +11,7 @@ mod entity_tag;
 mod event;
 mod idempotency_key;
 mod json;
+mod merge_patch;
 mod published_event;
 mod query;
 mod slug;
@@ -22,7 +23,7 @@ mod seeds;
 pub(crate) type Property = fn(&[u8]) -> bool;
 
 /// By the name of their corpus, in its order.
-pub(crate) const PROPERTIES: [(&str, Property); 11] = [
+pub(crate) const PROPERTIES: [(&str, Property); 12] = [
     ("api_key", api_key::property),
     ("consistency_token", consistency_token::property),
     ("cursor", cursor::property),
@@ -31,6 +32,7 @@ pub(crate) const PROPERTIES: [(&str, Property); 11] = [
     ("event", event::property),
     ("idempotency_key", idempotency_key::property),
     ("json", json::property),
+    ("merge_patch", merge_patch::property),
     ("published_event", published_event::property),
     ("query", query::property),
     ("slug", slug::property),

@@ -1,0 +1,199 @@
+//! The members of a body that asks for a link, or for another destination of one: all that is
+//! wrong with them at once (contract §3, §9).
+
+use serde_json::Value;
+
+use super::{Destination, OwnHosts, Slug};
+use crate::{
+    batch::LinkDraft,
+    field::{FieldCode, FieldError},
+    json::JsonObject,
+};
+
+/// Name of the member with the address that a link points to.
+pub const DESTINATION_URL: &str = "destination_url";
+/// Name of the member with the slug that the caller chooses.
+pub const SLUG: &str = "slug";
+/// Members of a link that never change, and those of the answer to its creation.
+const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
+const CREDITS_PREFIX: &str = "credits_";
+/// Most errors that one answer names.
+const ERRORS_MAX: usize = 100;
+
+/// The link that the body asks for, or every rule that it breaks, ordered by member.
+///
+/// # Errors
+/// One for each member that is missing, unknown or of no use.
+pub fn parse_new_link(
+    object: &JsonObject,
+    own_hosts: &OwnHosts,
+) -> Result<LinkDraft, Vec<FieldError>> {
+    let members = object.members();
+    let destination = match members.get(DESTINATION_URL) {
+        None => Err(FieldCode::Required),
+        Some(value) => text(value).and_then(|text| Destination::parse(text, own_hosts)),
+    };
+    let slug = members
+        .get(SLUG)
+        .map(|value| text(value).and_then(Slug::parse))
+        .transpose();
+    let is_known = |name: &str| name == DESTINATION_URL || name == SLUG;
+    let unknown = members.keys().filter(|name| !is_known(name));
+    let errors = unknown
+        .map(|name| FieldError::of_member(name, FieldCode::UnknownField))
+        .chain(
+            destination
+                .as_ref()
+                .err()
+                .map(|code| FieldError::of_member(DESTINATION_URL, *code)),
+        )
+        .chain(
+            slug.as_ref()
+                .err()
+                .map(|code| FieldError::of_member(SLUG, *code)),
+        );
+    let errors = sorted(errors);
+    match (destination, slug) {
+        (Ok(destination), Ok(slug)) if errors.is_empty() => Ok(LinkDraft { slug, destination }),
+        _ => Err(errors),
+    }
+}
+
+/// The new destination, if the merge patch (RFC 7396) has one, or every rule that it breaks, ordered
+/// by member.
+///
+/// # Errors
+/// One for each member that can't be changed, is unknown or of no use.
+pub fn parse_patch(
+    object: &JsonObject,
+    own_hosts: &OwnHosts,
+) -> Result<Option<Destination>, Vec<FieldError>> {
+    let members = object.members();
+    let destination = members
+        .get(DESTINATION_URL)
+        .map(|value| text(value).and_then(|text| Destination::parse(text, own_hosts)))
+        .transpose();
+    let error = |name: &String| {
+        let is_immutable = IMMUTABLE.contains(&name.as_str()) || name.starts_with(CREDITS_PREFIX);
+        let code = match destination {
+            Err(code) if name == DESTINATION_URL => code,
+            Ok(_) | Err(_) if name == DESTINATION_URL => return None,
+            Ok(_) | Err(_) if is_immutable => FieldCode::FieldNotMutable,
+            Ok(_) | Err(_) => FieldCode::UnknownField,
+        };
+        Some(FieldError::of_member(name, code))
+    };
+    let errors = sorted(members.keys().filter_map(error));
+    match destination {
+        Ok(destination) if errors.is_empty() => Ok(destination),
+        Ok(_) | Err(_) => Err(errors),
+    }
+}
+
+/// The text of a member.
+fn text(value: &Value) -> Result<&str, FieldCode> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Null => Err(FieldCode::NullNotAllowed),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(FieldCode::WrongType)
+        }
+    }
+}
+
+/// The errors in the order of their members, as many as one answer names.
+fn sorted(errors: impl Iterator<Item = FieldError>) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = errors.collect();
+    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    errors.truncate(ERRORS_MAX);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(body: &str) -> Vec<(String, &'static str)> {
+        let object = JsonObject::parse(body.as_bytes()).unwrap();
+        let errors = parse_new_link(&object, &OwnHosts::default())
+            .err()
+            .unwrap_or_default();
+        errors
+            .into_iter()
+            .map(|error| (error.pointer, error.code.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn a_slug_is_optional_and_a_destination_is_not() {
+        assert_eq!(errors(r#"{"destination_url":"https://example.com"}"#), []);
+        assert_eq!(errors("{}"), [("#/destination_url".to_owned(), "required")]);
+    }
+
+    #[test]
+    fn all_errors_are_told_at_once() {
+        let body = r#"{"destination_url":"ftp://x","slug":"a b","Slug":"x","id":null}"#;
+        let expected = [
+            ("#/Slug", "unknown_field"),
+            ("#/destination_url", "url_scheme_not_allowed"),
+            ("#/id", "unknown_field"),
+            ("#/slug", "slug_invalid_character"),
+        ];
+        assert_eq!(
+            errors(body),
+            expected.map(|(pointer, code)| (pointer.to_owned(), code))
+        );
+    }
+
+    #[test]
+    fn other_types_are_told_apart_from_null() {
+        let body = r#"{"destination_url":["https://example.com"],"slug":null}"#;
+        let expected = [
+            ("#/destination_url", "wrong_type"),
+            ("#/slug", "null_not_allowed"),
+        ];
+        assert_eq!(
+            errors(body),
+            expected.map(|(pointer, code)| (pointer.to_owned(), code))
+        );
+    }
+
+    fn patch(body: &str) -> Result<Option<String>, Vec<(String, &'static str)>> {
+        let object = JsonObject::parse(body.as_bytes()).unwrap();
+        let shown = |error: FieldError| (error.pointer, error.code.as_str());
+        parse_patch(&object, &OwnHosts::default())
+            .map(|destination| destination.map(|it| it.as_str().to_owned()))
+            .map_err(|errors| errors.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn an_empty_patch_changes_nothing() {
+        assert_eq!(patch("{}"), Ok(None));
+    }
+
+    #[test]
+    fn a_destination_is_kept_in_its_serialised_form() {
+        let patched = patch(r#"{"destination_url":"HTTPS://example.com"}"#);
+        assert_eq!(patched, Ok(Some("https://example.com/".to_owned())));
+    }
+
+    #[test]
+    fn what_never_changes_is_told_apart_from_what_is_unknown() {
+        let body = r#"{"id":null,"slug":"x","short_url":1,"created_at":"","credits_charged":1,
+            "credits_balance":1,"credits_":1,"Slug":"x","destination_url":null,"title":"x"}"#;
+        let expected = [
+            ("#/Slug", "unknown_field"),
+            ("#/created_at", "field_not_mutable"),
+            ("#/credits_", "field_not_mutable"),
+            ("#/credits_balance", "field_not_mutable"),
+            ("#/credits_charged", "field_not_mutable"),
+            ("#/destination_url", "null_not_allowed"),
+            ("#/id", "field_not_mutable"),
+            ("#/short_url", "field_not_mutable"),
+            ("#/slug", "field_not_mutable"),
+            ("#/title", "unknown_field"),
+        ];
+        let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
+        assert_eq!(patch(body), Err(expected.to_vec()));
+    }
+}

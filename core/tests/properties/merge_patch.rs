@@ -1,0 +1,63 @@
+//! Merge patches of links (RFC 7396, contract §3).
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    json::JsonObject,
+    link::{
+        Destination, OwnHosts,
+        members::{DESTINATION_URL, parse_patch},
+    },
+};
+
+const ERRORS_MAX: usize = 100;
+
+/// A patch is accepted as a whole or refused with one error for each member that is wrong, by
+/// pointer, each of which leads to its member.
+pub(crate) fn property(input: &[u8]) -> bool {
+    let Ok(object) = JsonObject::parse(input) else {
+        return false;
+    };
+    let own_hosts = OwnHosts::default();
+    let members = object.members();
+    let parsed = members.get(DESTINATION_URL).map(|value| {
+        let text = value.as_str()?;
+        Destination::parse(text, &own_hosts).ok()
+    });
+    let is_wrong = |name: &&String| *name != DESTINATION_URL || parsed == Some(None);
+    let wrong: BTreeSet<&String> = members.keys().filter(is_wrong).collect();
+    let errors = match parse_patch(&object, &own_hosts) {
+        Ok(destination) => {
+            assert!(wrong.is_empty());
+            assert_eq!(destination, parsed.flatten());
+            return true;
+        }
+        Err(errors) => errors,
+    };
+    let pointers: Vec<&str> = errors.iter().map(|error| &*error.pointer).collect();
+    assert!(pointers.is_sorted_by(|a, b| a < b), "{pointers:?}");
+    assert_eq!(pointers.len(), wrong.len().min(ERRORS_MAX));
+    let named: BTreeSet<String> = pointers.into_iter().map(member_of).collect();
+    assert!(named.iter().all(|name| wrong.contains(name)), "{named:?}");
+    let errors_again = parse_patch(&object, &own_hosts).unwrap_err();
+    assert_eq!(errors_again, errors);
+    false
+}
+
+/// The name in a pointer that is a fragment of an address (RFC 6901, 6).
+fn member_of(pointer: &str) -> String {
+    let escaped = pointer.strip_prefix("#/").unwrap();
+    let mut parts = escaped.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    let name = String::from_utf8(bytes).unwrap();
+    name.replace("~1", "/").replace("~0", "~")
+}
+
+#[test]
+fn each_error_of_a_refused_patch_leads_to_its_member() {
+    super::seeds::explore("merge_patch", property);
+}
