@@ -56,7 +56,14 @@ metrics! {
     HTTP:
     HTTP_REQUEST_DURATION_SECONDS = Histogram "http_request_duration_seconds" ["service", "route", "method", "status"] "From the head of a request to the head of its answer, by template of the route.";
     HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers that are problems, by code of the catalogue.";
-    CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "What was asked of a cache, by result: hit, miss.";
+    CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "What was asked of a cache, by result: hit, miss, bypassed.";
+}
+
+metrics! {
+    /// Of query-api.
+    QUERY_API:
+    REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Since all changes of redirects were heard of; from 0.5 s on the cache is bypassed.";
+    REDIRECT_CACHE_BYTES = Gauge "redirect_cache_bytes" [] "About how much memory the redirect cache takes.";
 }
 
 metrics! {
@@ -89,9 +96,10 @@ metrics! {
 }
 
 /// All of them, by who shows them.
-pub const ALL: [(&str, &[Metric]); 4] = [
+pub const ALL: [(&str, &[Metric]); 5] = [
     ("Every process", PROCESS),
     ("command-api and query-api", HTTP),
+    ("query-api", QUERY_API),
     ("command-api", COMMAND_API),
     ("projector", PROJECTOR),
 ];

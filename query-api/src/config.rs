@@ -33,6 +33,9 @@ pub struct Config {
     /// Status of a redirect: 301, 302, 307 or 308.
     #[arg(long, env = "REDIRECT_STATUS", default_value = "302")]
     pub redirect_status: RedirectStatus,
+    /// Memory for redirects that are answered without the database, in MiB; 0 for none.
+    #[arg(long, env = "REDIRECT_CACHE_MIB", default_value_t = 64)]
+    pub redirect_cache_mib: u32,
     /// Most connections to the database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]

@@ -13,8 +13,11 @@ mod parameters;
 mod problem_page;
 mod read_model;
 mod redirect;
+mod redirect_cache;
+mod redirect_changes;
 mod routes;
 mod short_host;
+mod single_flight;
 
 use std::sync::Arc;
 
@@ -38,6 +41,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
     redirect::{FollowLink, Redirects},
+    redirect_cache::RedirectCache,
+    redirect_changes::Follower,
     routes::Api,
 };
 pub use config::{Config, ListenConfig};
@@ -97,8 +102,9 @@ pub async fn start(
         authenticator,
         rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
     };
+    let cache = start_redirect_cache(&config, tasks)?;
     let follow = FollowLink {
-        redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher))),
+        redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
         status: config.redirect_status,
     };
     let short_host = short_host::router(follow, settings(Service::ShortHost));
@@ -117,6 +123,18 @@ pub async fn start(
         short_host,
         readiness,
     })
+}
+
+/// Without a follower, as long as the cache has no size, it is bypassed.
+fn start_redirect_cache(config: &Config, tasks: &mut Tasks) -> anyhow::Result<Arc<RedirectCache>> {
+    let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
+    if config.redirect_cache_mib > 0 {
+        let database_url = config.database_url.reveal();
+        let pool = event_store::pool(database_url, SessionKind::Reader, 1)?;
+        let follower = Follower::new(Arc::clone(&cache), pool);
+        tasks.spawn("redirect changes", follower.run(tasks.shutdown()));
+    }
+    Ok(cache)
 }
 
 /// Runs the service as a process of its own, until the shutdown or a signal.

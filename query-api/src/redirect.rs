@@ -12,9 +12,12 @@ use axum::{
 use linkledger_core::{
     event_store::{log::LinkFate, slugs},
     link::Slug,
+    metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
 };
+use metrics::counter;
 use sqlx::PgPool;
+use tokio::time::Instant;
 
 use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
@@ -22,25 +25,84 @@ use crate::{
     consistency::{Wait, read_model_behind},
     read_model::{
         Place,
-        redirects::{self, Target},
+        redirects::{self, Redirect, Target},
         unavailable,
     },
+    redirect_cache::{LookUp, RedirectCache, Ticket},
+    single_flight::{Flights, Turn},
 };
 
 /// Finds out where slugs lead to.
 pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
+    cache: Arc<RedirectCache>,
+    flights: Flights,
 }
 
 impl Redirects {
-    pub(crate) fn new(pool: PgPool, watcher: Arc<CheckpointWatcher>) -> Self {
-        Self { pool, watcher }
+    pub(crate) fn new(
+        pool: PgPool,
+        watcher: Arc<CheckpointWatcher>,
+        cache: Arc<RedirectCache>,
+    ) -> Self {
+        Self {
+            pool,
+            watcher,
+            cache,
+            flights: Flights::default(),
+        }
     }
 
     /// What becomes of a visitor of this slug; `None` when nobody has it. Every look-up of a
     /// redirect is here.
     async fn target_of(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
+        let folded = slug.folded();
+        let found = match self.look_up(&folded) {
+            LookUp::Hit(redirect) => Some(redirect),
+            LookUp::Bypassed => None,
+            LookUp::Miss(ticket) => self.load_once(slug, &folded, ticket).await?,
+        };
+        if let Some(redirect) = found {
+            return Ok(Some(redirect.target.clone()));
+        }
+        let found = self.target_past_cache(slug).await?;
+        if found.is_some() {
+            self.cache.forget_slug(&folded);
+        }
+        Ok(found)
+    }
+
+    /// The redirect, if the read table has it; of requests for one slug, one asks.
+    async fn load_once(
+        &self,
+        slug: &Slug,
+        folded: &str,
+        ticket: Ticket,
+    ) -> Result<Option<Arc<Redirect>>, Problem> {
+        match self.flights.join(folded) {
+            Turn::Go(_flight) => {
+                let loaded = redirects::find(&self.pool, slug).await;
+                let loaded = loaded.map_err(|error| unavailable(&error))?.map(Arc::new);
+                if let Some(redirect) = &loaded {
+                    let redirect = Arc::clone(redirect);
+                    self.cache.store(ticket, folded.to_owned(), redirect);
+                }
+                Ok(loaded)
+            }
+            Turn::Wait(landed) => {
+                landed.cancelled().await;
+                // This request may have begun later than that load, to which nothing may have been
+                // there yet: what it has found counts only as long as it is in the cache.
+                match self.cache.look_up(folded, Instant::now()) {
+                    LookUp::Hit(redirect) => Ok(Some(redirect)),
+                    LookUp::Miss(_) | LookUp::Bypassed => Ok(None),
+                }
+            }
+        }
+    }
+
+    async fn target_past_cache(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
         let found = redirects::find(&self.pool, slug)
             .await
             .map_err(|error| unavailable(&error))?;
@@ -48,6 +110,17 @@ impl Redirects {
             Some(redirect) => Ok(Some(redirect.target)),
             None => self.target_of_missing(slug).await,
         }
+    }
+
+    fn look_up(&self, folded: &str) -> LookUp {
+        let look_up = self.cache.look_up(folded, Instant::now());
+        let result = match &look_up {
+            LookUp::Hit(_) => "hit",
+            LookUp::Miss(_) => "miss",
+            LookUp::Bypassed => "bypassed",
+        };
+        counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result).increment(1);
+        look_up
     }
 
     /// A miss is judged by the event store: what exists there is never answered with 404.

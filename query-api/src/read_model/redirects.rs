@@ -23,6 +23,84 @@ pub(crate) enum Target {
     Gone,
 }
 
+impl Target {
+    /// How long its text is.
+    pub(crate) fn length_bytes(&self) -> usize {
+        match self {
+            Self::Destination(destination) => destination.len(),
+            Self::Gone => 0,
+        }
+    }
+}
+
+/// What is known of changes in one snapshot.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Of the log.
+    pub(crate) epoch: i32,
+    /// The one that is read.
+    pub(crate) generation: i32,
+    /// Of the newest change there ever was; 0 if there was none.
+    pub(crate) last_number: i64,
+    /// Those that were asked for and are still there, in order.
+    pub(crate) found: Vec<Change>,
+}
+
+/// What is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The short link of a slug, folded.
+    Slug(String),
+    /// Every short link of an account.
+    Account(AccountId),
+}
+
+/// Changes with higher numbers than `number`.
+pub(crate) async fn changes_after(
+    pool: &PgPool,
+    number: i64,
+    count_max: i64,
+) -> sqlx::Result<Changes> {
+    // The outer join keeps the first row when there are no changes.
+    let rows = sqlx::query!(
+        r#"
+        SELECT log.epoch, active.active_generation, counter.last_number,
+               change.slug_folded AS "slug_folded?", change.account_id AS "account_id?"
+        FROM event_store.log_meta AS log
+        CROSS JOIN read_model.redirect_change_counter AS counter
+        JOIN read_model.projections AS active ON active.projection = 'redirects'
+        LEFT JOIN LATERAL (
+            SELECT number, slug_folded, account_id FROM read_model.redirect_changes
+            WHERE number > $1
+            ORDER BY number
+            LIMIT $2
+        ) AS change ON true
+        ORDER BY change.number
+        "#,
+        number,
+        count_max
+    )
+    .fetch_all(pool)
+    .await?;
+    let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let (epoch, generation, last_number) =
+        (first.epoch, first.active_generation, first.last_number);
+    let found = rows.into_iter().filter_map(|row| {
+        let account = || {
+            row.account_id
+                .map(AccountId::from_uuid)
+                .map(Change::Account)
+        };
+        row.slug_folded.map(Change::Slug).or_else(account)
+    });
+    Ok(Changes {
+        epoch,
+        generation,
+        last_number,
+        found: found.collect(),
+    })
+}
+
 /// The short link of a slug.
 pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redirect>> {
     let row = sqlx::query_as!(

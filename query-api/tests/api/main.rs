@@ -16,5 +16,6 @@ mod plans;
 mod problem_pages;
 mod process;
 mod read_tables;
+mod redirect_cache;
 mod service;
 mod telemetry;

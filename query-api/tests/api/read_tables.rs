@@ -154,3 +154,23 @@ impl Entry {
         ))
     }
 }
+
+/// What caches are told when a slug, in lower case, or an account has changed.
+pub(crate) async fn announce_change(
+    pool: &PgPool,
+    slug_folded: Option<&str>,
+    account_id: Option<AccountId>,
+) {
+    sqlx::query(
+        "WITH taken AS (
+             UPDATE read_model.redirect_change_counter SET last_number = last_number + 1
+             RETURNING last_number
+         )
+         INSERT INTO read_model.redirect_changes SELECT last_number, $1, $2, now() FROM taken",
+    )
+    .bind(slug_folded)
+    .bind(account_id.map(AccountId::uuid))
+    .execute(pool)
+    .await
+    .unwrap();
+}

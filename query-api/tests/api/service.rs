@@ -59,6 +59,7 @@ pub(crate) fn config(database: &TestDatabase) -> Config {
         cursor_keys: CURSOR_KEY.to_owned().into(),
         rate_limit: 0,
         redirect_status: "302".parse().unwrap(),
+        redirect_cache_mib: 0,
         connections_max: 4,
     }
 }

@@ -150,6 +150,7 @@ impl Settings {
             cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
+            redirect_cache_mib: 64,
             connections_max: 16,
         })
     }

@@ -1,0 +1,345 @@
+//! Whatever the order in which loads, changes and looks at changes overtake each other, an answer
+//! is never older than half a second, nor than an answer before it.
+
+use std::{collections::HashMap, time::Duration};
+
+use linkledger_core::id::AccountId;
+use proptest::prelude::*;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::*;
+use crate::read_model::redirects::Target;
+
+const SLUGS: usize = 3;
+
+/// Two accounts take turns.
+fn account_of(slug: usize) -> AccountId {
+    AccountId::from_uuid(Uuid::from_u128(slug as u128 % 2))
+}
+
+fn redirect(slug: usize, value: u32) -> Arc<Redirect> {
+    Arc::new(Redirect {
+        account_id: account_of(slug),
+        target: Target::Destination(value.to_string()),
+    })
+}
+
+fn value_of(redirect: &Redirect) -> u32 {
+    match &redirect.target {
+        Target::Destination(value) => value.parse().unwrap(),
+        Target::Gone => panic!("nothing is gone here"),
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    ChangeSlug(usize),
+    ChangeAccount(usize),
+    /// A request comes in.
+    Ask(usize),
+    /// A load reads the database.
+    Read(usize),
+    /// A load ends, and its request is answered.
+    End(usize),
+    /// The follower reads the database.
+    LookAtChanges,
+    /// It has forgotten what it read.
+    HearChanges,
+    /// A look that lost so much that everything goes.
+    HearOfGap,
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..SLUGS).prop_map(Step::ChangeSlug),
+        1 => (0..2_usize).prop_map(Step::ChangeAccount),
+        6 => (0..SLUGS).prop_map(Step::Ask),
+        4 => (0..4_usize).prop_map(Step::Read),
+        4 => (0..4_usize).prop_map(Step::End),
+        3 => Just(Step::LookAtChanges),
+        3 => Just(Step::HearChanges),
+        1 => Just(Step::HearOfGap),
+        3 => prop_oneof![0..50_u64, 150..300_u64, 400..550_u64].prop_map(Step::Pass),
+    ]
+}
+
+struct Load {
+    slug: usize,
+    /// `None`: past the cache.
+    ticket: Option<Ticket>,
+    read: Option<u32>,
+}
+
+struct Look {
+    begun_at: Instant,
+    changes_seen: usize,
+    values_seen: [u32; SLUGS],
+}
+
+/// A database, a follower and requests around a cache.
+struct World {
+    cache: RedirectCache,
+    now: Instant,
+    /// Of each slug, as the database has it, with the moments of its changes.
+    values: [u32; SLUGS],
+    history: Vec<(Instant, [u32; SLUGS])>,
+    changes: Vec<Change>,
+    heard: usize,
+    look: Option<Look>,
+    loads: Vec<Load>,
+    /// The newest value that somebody was answered with.
+    answered: [u32; SLUGS],
+    /// What the cache was told to forget is at least so new.
+    heard_values: [u32; SLUGS],
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            cache: RedirectCache::new(1),
+            now,
+            values: [0; SLUGS],
+            history: vec![(now, [0; SLUGS])],
+            changes: Vec::new(),
+            heard: 0,
+            look: None,
+            loads: Vec::new(),
+            answered: [0; SLUGS],
+            heard_values: [0; SLUGS],
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::ChangeSlug(slug) => self.change(&[*slug], Change::Slug(slug.to_string())),
+            Step::ChangeAccount(first) => {
+                let slugs: Vec<usize> = (*first..SLUGS).step_by(2).collect();
+                self.change(&slugs, Change::Account(account_of(*first)));
+            }
+            Step::Ask(slug) => self.ask(*slug),
+            Step::Read(load) => {
+                if let Some(load) = self.loads.get_mut(*load) {
+                    load.read = Some(self.values[load.slug]);
+                }
+            }
+            Step::End(load) if *load < self.loads.len() => self.end(*load),
+            Step::End(_) => {}
+            Step::LookAtChanges => {
+                self.look = Some(Look {
+                    begun_at: self.now,
+                    changes_seen: self.changes.len(),
+                    values_seen: self.values,
+                });
+            }
+            Step::HearChanges => self.hear(false),
+            Step::HearOfGap => self.hear(true),
+            Step::Pass(milliseconds) => self.now += Duration::from_millis(*milliseconds),
+        }
+    }
+
+    fn change(&mut self, slugs: &[usize], change: Change) {
+        for slug in slugs {
+            self.values[*slug] += 1;
+        }
+        self.history.push((self.now, self.values));
+        self.changes.push(change);
+    }
+
+    fn ask(&mut self, slug: usize) {
+        let ticket = match self.cache.look_up(&slug.to_string(), self.now) {
+            LookUp::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
+            LookUp::Miss(ticket) => Some(ticket),
+            LookUp::Bypassed => None,
+        };
+        // Of those with a ticket, only one is under way.
+        let is_flying = |load: &Load| load.slug == slug && load.ticket.is_some();
+        if ticket.is_none() || !self.loads.iter().any(is_flying) {
+            self.loads.push(Load {
+                slug,
+                ticket,
+                read: None,
+            });
+        }
+    }
+
+    fn answer_from_cache(&mut self, slug: usize, value: u32) {
+        let bound = self.now - HEARD_WITHIN;
+        let newest = self.history.iter().rev().find(|(at, _)| *at <= bound);
+        if let Some((_, values)) = newest {
+            assert!(value >= values[slug], "older than the bound");
+        }
+        assert!(value >= self.heard_values[slug], "forgotten, and back");
+        self.answer(slug, value);
+    }
+
+    fn answer(&mut self, slug: usize, value: u32) {
+        assert!(value >= self.answered[slug], "older than an answer before");
+        self.answered[slug] = value;
+    }
+
+    fn end(&mut self, index: usize) {
+        let Load { slug, ticket, read } = self.loads.swap_remove(index);
+        // Given up before it has read anything.
+        let Some(value) = read else { return };
+        match ticket {
+            Some(ticket) => self
+                .cache
+                .store(ticket, slug.to_string(), redirect(slug, value)),
+            None => self.cache.forget_slug(&slug.to_string()),
+        }
+        // Two requests may be answered in another order than they have read in.
+        if value >= self.answered[slug] {
+            self.answer(slug, value);
+        }
+    }
+
+    fn hear(&mut self, of_gap: bool) {
+        let Some(look) = self.look.take() else { return };
+        let changes = self.changes[self.heard..look.changes_seen].to_vec();
+        if of_gap {
+            self.cache.forget(&Forget::Everything);
+        } else if !changes.is_empty() {
+            self.cache.forget(&Forget::These(changes));
+        }
+        self.cache.heard_everything(look.begun_at);
+        self.heard = look.changes_seen;
+        self.heard_values = look.values_seen;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn an_answer_is_never_older_than_the_bound_nor_than_one_before(
+        steps in proptest::collection::vec(step(), 1..80)
+    ) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+        }
+    }
+}
+
+#[test]
+fn what_is_older_does_not_come_back_after_an_answer_past_the_cache() {
+    let mut world = World::new();
+    for step in [
+        Step::LookAtChanges,
+        Step::HearChanges,
+        Step::Ask(0),
+        Step::Read(0),
+        Step::End(0),
+        Step::Pass(400),
+        Step::LookAtChanges,
+        Step::Pass(150),
+        Step::ChangeSlug(0),
+        // Bypassed: it sees what the look has not seen.
+        Step::Ask(0),
+        Step::Read(0),
+        Step::End(0),
+        Step::HearChanges,
+        Step::Ask(0),
+    ] {
+        world.take(&step);
+    }
+    assert_eq!(world.answered[0], 1);
+}
+
+/// A cache that has just heard everything.
+fn heard() -> (RedirectCache, Instant) {
+    let cache = RedirectCache::new(1);
+    let now = Instant::now();
+    cache.heard_everything(now);
+    (cache, now)
+}
+
+fn ticket(cache: &RedirectCache, slug: usize, now: Instant) -> Ticket {
+    match cache.look_up(&slug.to_string(), now) {
+        LookUp::Miss(ticket) => ticket,
+        LookUp::Hit(_) | LookUp::Bypassed => panic!("not a miss: {slug}"),
+    }
+}
+
+/// By slug, those that are hits.
+fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
+    let hit = |slug: usize| match cache.look_up(&slug.to_string(), now) {
+        LookUp::Hit(redirect) => Some((slug, value_of(&redirect))),
+        LookUp::Miss(_) | LookUp::Bypassed => None,
+    };
+    (0..SLUGS).filter_map(hit).collect()
+}
+
+#[test]
+fn nothing_is_answered_before_changes_were_heard_of_nor_long_after() {
+    let cache = RedirectCache::new(1);
+    let now = Instant::now();
+    assert!(matches!(cache.look_up("0", now), LookUp::Bypassed));
+    cache.heard_everything(now);
+    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 5));
+    let last = now + HEARD_WITHIN - Duration::from_millis(1);
+    assert_eq!(hits(&cache, last), HashMap::from([(0, 5)]));
+    assert!(matches!(
+        cache.look_up("0", now + HEARD_WITHIN),
+        LookUp::Bypassed
+    ));
+}
+
+#[test]
+fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
+    let (cache, now) = heard();
+    let before = ticket(&cache, 0, now);
+    cache.forget(&Forget::These(vec![Change::Slug("3".to_owned())]));
+    cache.store(before, "0".to_owned(), redirect(0, 1));
+    assert!(hits(&cache, now).is_empty());
+    // Nor does it leave what another one has loaded before it, and which is older.
+    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 0));
+    cache.store(before, "0".to_owned(), redirect(0, 1));
+    assert!(hits(&cache, now).is_empty());
+    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 2));
+    assert_eq!(hits(&cache, now), HashMap::from([(0, 2)]));
+}
+
+#[test]
+fn a_slug_an_account_or_everything_is_forgotten() {
+    let (cache, now) = heard();
+    let fill = || {
+        for slug in 0..SLUGS {
+            let ticket = Ticket(*cache.forgotten_count.read().unwrap());
+            cache.store(ticket, slug.to_string(), redirect(slug, 1));
+        }
+    };
+    for (forget, left) in [
+        (
+            Forget::These(vec![Change::Slug("2".to_owned())]),
+            &[0, 1][..],
+        ),
+        (Forget::These(vec![Change::Account(account_of(1))]), &[0, 2]),
+        (Forget::Everything, &[]),
+    ] {
+        fill();
+        cache.forget(&forget);
+        let mut slugs: Vec<usize> = hits(&cache, now).into_keys().collect();
+        slugs.sort_unstable();
+        assert_eq!(slugs, left, "{forget:?}");
+    }
+}
+
+#[test]
+fn it_takes_no_more_memory_than_it_may() {
+    let cache = RedirectCache::new(1);
+    let now = Instant::now();
+    cache.heard_everything(now);
+    let long = Arc::new(Redirect {
+        account_id: account_of(0),
+        target: Target::Destination("x".repeat(2_048)),
+    });
+    for slug in 0..2_000 {
+        let ticket = ticket(&cache, slug, now);
+        cache.store(ticket, slug.to_string(), Arc::clone(&long));
+    }
+    assert!(cache.entries.weight() <= 1 << 20);
+    assert!(cache.entries.len() > 100);
+}

@@ -1,0 +1,258 @@
+//! The cache of redirects: what it answers, what makes it forget, and when it is not asked.
+
+use std::sync::Arc;
+
+use linkledger_core::testing::{TestDatabase, eventually, in_background};
+use sqlx::{Executor as _, PgPool};
+
+use crate::{
+    read_tables::{announce_change, insert_redirect, stop_account, update_redirect},
+    service::{TestCaller, TestService},
+};
+
+const OLD: &str = "https://example.com/old";
+const NEW: &str = "https://example.com/new";
+/// How often an answer is looked at that must not change any more.
+const REPEATS: usize = 50;
+
+async fn caching_service() -> TestService {
+    caching_service_on(TestDatabase::create().await).await
+}
+
+async fn caching_service_on(database: TestDatabase) -> TestService {
+    TestService::start_with(database, |config| config.redirect_cache_mib = 1).await
+}
+
+async fn link_to_old(service: &TestService, caller: &TestCaller, slug: &str) {
+    let mut link = service.append_link(caller, slug).await;
+    OLD.clone_into(&mut link.link.destination_url);
+    insert_redirect(service.pool(), &link).await;
+}
+
+/// Where the slug leads to; empty if nowhere.
+async fn target(service: &TestService, slug: &str) -> String {
+    let answer = service.follow(&format!("/{slug}")).await;
+    answer.header("location").unwrap_or_default().to_owned()
+}
+
+async fn until_target_is(service: &TestService, slug: &str, destination: &str) {
+    eventually(&format!("{slug} leads to {destination:?}"), async || {
+        (target(service, slug).await == destination).then_some(())
+    })
+    .await;
+}
+
+async fn assert_target_stays(service: &TestService, slug: &str, destination: &str) {
+    for _ in 0..REPEATS {
+        assert_eq!(target(service, slug).await, destination, "{slug}");
+    }
+}
+
+/// Waits until the old answer is given though the row, behind the cache's back, says something
+/// else.
+async fn until_cached(service: &TestService, slug: &str) {
+    eventually(&format!("{slug} is answered from memory"), async || {
+        update_redirect(service.pool(), slug, OLD, "active").await;
+        target(service, slug).await;
+        update_redirect(service.pool(), slug, NEW, "active").await;
+        if target(service, slug).await == OLD {
+            return Some(());
+        }
+        // On a busy machine the cache may have been bypassed, and have read the row only now.
+        update_redirect(service.pool(), slug, OLD, "active").await;
+        announce_change(service.pool(), Some(slug), None).await;
+        until_target_is(service, slug, OLD).await;
+        None
+    })
+    .await;
+}
+
+/// Nothing can be followed from here on, until the other name is taken away again.
+async fn hide_changes(pool: &PgPool) {
+    pool.execute("ALTER TABLE read_model.redirect_change_counter RENAME TO hidden")
+        .await
+        .unwrap();
+}
+
+async fn show_changes(pool: &PgPool) {
+    pool.execute("ALTER TABLE read_model.hidden RENAME TO redirect_change_counter")
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_change_reaches_every_process_and_the_old_answer_never_comes_back() {
+    let one = caching_service().await;
+    let other = caching_service_on(one.database.share()).await;
+    let caller = one.caller().await;
+    link_to_old(&one, &caller, "changed").await;
+    for service in [&one, &other] {
+        until_cached(service, "changed").await;
+    }
+    update_redirect(one.pool(), "changed", NEW, "active").await;
+    announce_change(one.pool(), Some("changed"), None).await;
+    for service in [&one, &other] {
+        until_target_is(service, "changed", NEW).await;
+        assert_target_stays(service, "changed", NEW).await;
+        assert_target_stays(service, "CHANGED", NEW).await;
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_link_is_gone_in_every_process() {
+    let one = caching_service().await;
+    let other = caching_service_on(one.database.share()).await;
+    let caller = one.caller().await;
+    link_to_old(&one, &caller, "deleted").await;
+    for service in [&one, &other] {
+        until_cached(service, "deleted").await;
+    }
+    update_redirect(one.pool(), "deleted", OLD, "deleted").await;
+    announce_change(one.pool(), Some("deleted"), None).await;
+    for service in [&one, &other] {
+        until_target_is(service, "deleted", "").await;
+        for _ in 0..REPEATS {
+            assert_eq!(service.follow("/deleted").await.status, 410);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_account_takes_all_its_links_with_it_and_no_others() {
+    let service = caching_service().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    for (caller, slug) in [(&caller, "first"), (&caller, "second"), (&other, "third")] {
+        link_to_old(&service, caller, slug).await;
+        until_cached(&service, slug).await;
+    }
+    stop_account(service.pool(), caller.account_id).await;
+    announce_change(service.pool(), None, Some(caller.account_id)).await;
+    for slug in ["first", "second"] {
+        until_target_is(&service, slug, "").await;
+        assert_target_stays(&service, slug, "").await;
+    }
+    // The row says something else since it was read.
+    until_target_is(&service, "third", OLD).await;
+}
+
+#[tokio::test]
+async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    link_to_old(&service, &caller, "changed").await;
+    until_cached(&service, "changed").await;
+    hide_changes(service.pool()).await;
+    until_target_is(&service, "changed", NEW).await;
+    assert_target_stays(&service, "changed", NEW).await;
+    // Nor does the old answer come back when the cache is asked again.
+    show_changes(service.pool()).await;
+    link_to_old(&service, &caller, "probe").await;
+    until_cached(&service, "probe").await;
+    assert_target_stays(&service, "changed", NEW).await;
+}
+
+#[tokio::test]
+async fn a_follower_that_has_missed_changes_forgets_everything() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    for (what, statement) in [
+        (
+            "pruned",
+            "UPDATE read_model.hidden SET last_number = last_number + 2;
+             INSERT INTO read_model.redirect_changes
+             SELECT last_number, 'another', NULL, now() FROM read_model.hidden",
+        ),
+        (
+            "reset",
+            "DELETE FROM read_model.redirect_changes;
+             UPDATE read_model.hidden SET last_number = 0",
+        ),
+        (
+            "restored",
+            "UPDATE event_store.log_meta SET epoch = epoch + 1",
+        ),
+    ] {
+        // Two: one is asked for while the cache is bypassed, the other only afterwards.
+        for slug in ["probe", "forgotten"].map(|slug| format!("{slug}-{what}")) {
+            link_to_old(&service, &caller, &slug).await;
+            until_cached(&service, &slug).await;
+        }
+        hide_changes(service.pool()).await;
+        until_target_is(&service, &format!("probe-{what}"), NEW).await;
+        service
+            .pool()
+            .execute(sqlx::raw_sql(statement))
+            .await
+            .unwrap();
+        show_changes(service.pool()).await;
+        until_cached(&service, &format!("probe-{what}")).await;
+        let forgotten = format!("forgotten-{what}");
+        assert_eq!(target(&service, &forgotten).await, NEW, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn another_generation_makes_everything_forgotten() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    link_to_old(&service, &caller, "rebuilt").await;
+    until_cached(&service, "rebuilt").await;
+    let rebuild = "
+        CREATE TABLE read_model.redirects_2 PARTITION OF read_model.redirects FOR VALUES IN (2);
+        INSERT INTO read_model.redirects SELECT 2, slug_folded, link_id, account_id,
+            'https://example.com/rebuilt', state FROM read_model.redirects;
+        INSERT INTO read_model.checkpoints SELECT projection, 2, shard, epoch, position, 'building'
+            FROM read_model.checkpoints WHERE projection = 'redirects';
+        UPDATE read_model.projections SET active_generation = 2 WHERE projection = 'redirects'";
+    service
+        .pool()
+        .execute(sqlx::raw_sql(rebuild))
+        .await
+        .unwrap();
+    until_target_is(&service, "rebuilt", "https://example.com/rebuilt").await;
+    assert_target_stays(&service, "rebuilt", "https://example.com/rebuilt").await;
+}
+
+#[tokio::test]
+async fn that_there_is_nothing_is_never_remembered() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    for _ in 0..REPEATS {
+        assert_eq!(service.follow("/later").await.status, 404);
+    }
+    link_to_old(&service, &caller, "later").await;
+    assert_target_stays(&service, "later", OLD).await;
+}
+
+#[tokio::test]
+async fn requests_that_come_during_a_load_are_all_answered() {
+    let service = Arc::new(caching_service().await);
+    let caller = service.caller().await;
+    link_to_old(&service, &caller, "popular").await;
+    // Nobody can read the row now.
+    let mut tx = service.pool().begin().await.unwrap();
+    tx.execute("LOCK TABLE read_model.redirects IN ACCESS EXCLUSIVE MODE")
+        .await
+        .unwrap();
+    let requests: Vec<_> = (0..REPEATS)
+        .map(|_| {
+            let service = Arc::clone(&service);
+            in_background(async move { service.follow("/popular").await.status })
+        })
+        .collect();
+    eventually("somebody waits for the row", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_locks
+             WHERE NOT granted AND relation = 'read_model.redirects'::regclass",
+        )
+        .fetch_one(service.pool())
+        .await
+        .unwrap();
+        (waiting > 0).then_some(())
+    })
+    .await;
+    tx.commit().await.unwrap();
+    for request in requests {
+        assert_eq!(request.await.unwrap(), 302);
+    }
+}
