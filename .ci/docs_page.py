@@ -11,6 +11,7 @@ import urllib.request
 import uuid
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -49,7 +50,10 @@ class Page:
         """The first of these elements that can be seen."""
         def seen(driver):
             return next((e for e in driver.find_elements(By.CSS_SELECTOR, css) if e.is_displayed()), None)
-        return WebDriverWait(self.driver, DEADLINE_S).until(seen, f"nothing to be seen at {css}")
+        try:
+            return WebDriverWait(self.driver, DEADLINE_S).until(seen)
+        except TimeoutException:
+            sys.exit(f"/docs: nothing to be seen at {css}; the browser says: {complaints(self.driver)}")
 
     def click(self, css):
         element = self.wait(css)
@@ -82,6 +86,10 @@ def requested(driver):
     return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 
 
+def complaints(driver):
+    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
 def check(is_true, complaint):
     if not is_true:
         sys.exit(f"/docs: {complaint}")
@@ -103,7 +111,7 @@ def main(screenshot):
         # The browser's own new tab was there before the page.
         elsewhere = [url for url in urls if not url.startswith((f"{API_URL}/", "data:", "chrome://"))]
         check(not elsewhere, f"asks others: {elsewhere}")
-        errors = [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+        errors = complaints(driver)
         ours = sum(url.startswith(API_URL) for url in urls)
         check(not errors, f"the browser complains: {errors}")
         print(f"{len(expected)} operations, {ours} requests, all to {API_URL}; {screenshot}")

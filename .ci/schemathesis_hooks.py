@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import urllib.request
 import uuid
 
@@ -17,6 +18,13 @@ API_KEY = os.environ["API_KEY"]
 CURSOR = "a-cursor-of-this-list"
 
 
+key_numbers = itertools.count(1)
+
+
+def fresh_key():
+    return str(uuid.UUID(int=next(key_numbers)))
+
+
 def call(path, body=None, **headers):
     data = None if body is None else json.dumps(body).encode()
     headers |= {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json"}
@@ -24,10 +32,12 @@ def call(path, body=None, **headers):
         return answer.headers, json.load(answer)
 
 
-def create(n):
-    body = {"destination_url": f"https://example.com/{n}"}
-    headers, _ = call("/v1/links", body, **{"Idempotency-Key": str(uuid.UUID(int=n))})
-    return headers["Consistency-Token"]
+def create():
+    """A new link: its id, and the token to see it in lists."""
+    headers, link = call(
+        "/v1/links", {"destination_url": "https://example.com/"}, **{"Idempotency-Key": fresh_key()}
+    )
+    return link["id"], headers["Consistency-Token"]
 
 
 def cursor_of(path):
@@ -35,11 +45,12 @@ def cursor_of(path):
     return page["next_cursor"]
 
 
-TOKEN = latest_token = [create(n) for n in range(3)][-1]
+create()
+_, TOKEN = create()
+latest_token = TOKEN
 CURSORS = {path: cursor_of(path) for path in ("/v1/links", "/v1/credits/entries")}
 FILTERS = ("slug", "destination_url")
 FILTERS_OF_CURSOR = {cursor: {} for cursor in CURSORS.values()}
-FRESH_KEYS = (uuid.UUID(int=n) for n in itertools.count(1_000_000))
 
 label = st.from_regex(r"\A[a-z_]([a-z0-9_]{0,10}[a-z0-9])?\Z")
 host = st.builds(
@@ -69,19 +80,31 @@ def is_uuid(text):
         return False
 
 
+LINK_ID = re.compile("lnk_[0-7][0-9a-hjkmnp-tv-z]{25}")
+turns = itertools.count()
+
+
+def stands_alone(case):
+    return case.meta is not None and case.meta.phase.name.value != "stateful"
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     query, headers = case.query or {}, case.headers or {}
     if query.get("cursor") == CURSOR:
         query["cursor"] = CURSORS[case.operation.path]
     # A cursor belongs to the list it was given out for, filters included.
-    if query.get("cursor") in FILTERS_OF_CURSOR:
+    if "cursor" in query and query["cursor"] in FILTERS_OF_CURSOR:
         for name in FILTERS:
             query.pop(name, None)
         query.update(FILTERS_OF_CURSOR[query["cursor"]])
+    # Drawn ids are nobody's: half of the cases, where a case stands alone, get a link of their own.
+    ids = case.path_parameters or {}
+    if LINK_ID.fullmatch(str(ids.get("id"))) and stands_alone(case) and next(turns) % 2:
+        ids["id"], _ = create()
     # A key belongs to one body: each case has a key of its own.
     if is_uuid(headers.get("Idempotency-Key")):
-        headers["Idempotency-Key"] = str(next(FRESH_KEYS))
+        headers["Idempotency-Key"] = fresh_key()
     # Addresses that were seen in answers are used again, but no link may lead to a short link.
     for members in (query, case.body if isinstance(case.body, dict) else {}):
         if str(members.get("destination_url", "")).startswith(SHORT_URL):
@@ -95,9 +118,10 @@ def before_call(context, case, kwargs):
 def after_call(context, case, response):
     global latest_token
     latest_token = response.headers.get("consistency-token", [latest_token])[0]
-    if response.status_code == 200 and (page := response.json()).get("next_cursor"):
+    if case.operation.path in CURSORS and case.method == "GET" and response.status_code == 200:
         query = case.query or {}
-        FILTERS_OF_CURSOR[page["next_cursor"]] = {name: query[name] for name in FILTERS if name in query}
+        filters = {name: query[name] for name in FILTERS if name in query}
+        FILTERS_OF_CURSOR[response.json()["next_cursor"]] = filters
 
 
 @schemathesis.check
