@@ -19,3 +19,4 @@ mod read_tables;
 mod redirect_cache;
 mod service;
 mod telemetry;
+mod two_tenants;

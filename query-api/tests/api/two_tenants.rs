@@ -1,0 +1,174 @@
+//! Nothing of one account shows in what another one is answered: whatever it asks for, it is told
+//! the same as if that did not exist.
+
+use axum::http::Method;
+use linkledger_core::batch::SettledCreate;
+
+use crate::{
+    read_tables::{
+        Entry, insert_appended_link, insert_entry, insert_redirect, set_checkpoint, unused_link_id,
+    },
+    service::{Answer, TestCaller, TestService, token_of},
+};
+
+const LISTS: [&str; 2] = ["/v1/links", "/v1/credits/entries"];
+
+/// An account that has something, and another one that has nothing.
+struct Tenants {
+    service: TestService,
+    owner: TestCaller,
+    other: TestCaller,
+    links: [SettledCreate; 2],
+}
+
+impl Tenants {
+    async fn new() -> Self {
+        let service = TestService::start().await;
+        let (owner, other) = (service.caller().await, service.caller().await);
+        let links = [
+            service.append_link(&owner, "Theirs").await,
+            service.append_link(&owner, "Theirs-too").await,
+        ];
+        for (version, link) in (1..).zip(&links) {
+            insert_appended_link(service.pool(), link).await;
+            insert_redirect(service.pool(), link).await;
+            let entry = Entry::grant(version, 500, 500 * version);
+            insert_entry(service.pool(), owner.account_id, entry).await;
+        }
+        for projection in ["links", "redirects", "credits"] {
+            let position = links[1].position;
+            set_checkpoint(service.pool(), projection, owner.account_id, position).await;
+        }
+        Self {
+            service,
+            owner,
+            other,
+            links,
+        }
+    }
+
+    /// What the account that has nothing is answered.
+    async fn ask(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Told {
+        let bearer = format!("Bearer {}", self.other.key.reveal());
+        let headers = [&[("authorization", bearer.as_str())], headers].concat();
+        let answer = self.service.call_api(method.clone(), path, &headers).await;
+        Told::of(&answer)
+    }
+
+    /// A cursor of the owner's, for that list.
+    async fn cursor(&self, list: &str) -> String {
+        let path = format!("{list}?limit=1");
+        let page = self.service.get(&self.owner, &path).await.json();
+        page["next_cursor"].as_str().unwrap().to_owned()
+    }
+}
+
+/// All that an answer tells, but for what differs between any two requests.
+#[derive(Debug, PartialEq)]
+struct Told {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Told {
+    fn of(answer: &Answer) -> Self {
+        let headers = answer.headers.iter();
+        let mut headers: Vec<_> = headers
+            .filter(|(name, _)| *name != "x-request-id")
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        headers.sort();
+        Self {
+            status: answer.status.as_u16(),
+            headers,
+            body: answer.body_without_request_id(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_is_as_if_it_did_not_exist() {
+    let tenants = Tenants::new().await;
+    let id = tenants.links[0].link.link_id.to_string();
+    let unknown_id = unused_link_id().to_string();
+    let address = &tenants.links[0].link.destination_url;
+    let any = [("if-none-match", "*")];
+    // By what it asks for: something of the owner's, and something that nobody has.
+    for (pattern, theirs, nobodys, headers, status) in [
+        (
+            "/v1/links/{}",
+            id.as_str(),
+            unknown_id.as_str(),
+            &[][..],
+            404,
+        ),
+        ("/v1/links/{}", &id, &unknown_id, &any, 404),
+        ("/v1/links?slug={}", "theirs", "nobodys", &[], 200),
+        (
+            "/v1/links?destination_url={}",
+            address,
+            "https://example.com/nobodys",
+            &[],
+            200,
+        ),
+    ] {
+        for method in [Method::GET, Method::HEAD] {
+            let ask = async |what: &str| {
+                let path = pattern.replace("{}", what);
+                tenants.ask(&method, &path, headers).await
+            };
+            let told = ask(theirs).await;
+            assert_eq!(told.status, status, "{method} {pattern}");
+            assert_eq!(told, ask(nobodys).await, "{method} {pattern}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_and_balance_are_those_of_an_account_in_an_empty_service() {
+    let tenants = Tenants::new().await;
+    let empty = TestService::start().await;
+    let nobody = empty.caller().await;
+    for path in ["/v1/links", "/v1/credits", "/v1/credits/entries"] {
+        let alone = Told::of(&empty.get(&nobody, path).await);
+        assert_eq!(tenants.ask(&Method::GET, path, &[]).await, alone, "{path}");
+        let owners = Told::of(&tenants.service.get(&tenants.owner, path).await);
+        assert_ne!(owners, alone, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_cursor_of_another_is_told_apart_from_no_other_flaw() {
+    let tenants = Tenants::new().await;
+    for list in LISTS {
+        let cursor = tenants.cursor(list).await;
+        let path = format!("{list}?cursor={cursor}");
+        assert_eq!(tenants.service.get(&tenants.owner, &path).await.status, 200);
+        let told = tenants.ask(&Method::GET, &path, &[]).await;
+        assert_eq!(told.status, 400, "{list}");
+        let malformed = format!("{list}?cursor=x");
+        assert_eq!(told, tenants.ask(&Method::GET, &malformed, &[]).await);
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_another_is_told_apart_from_no_other_flaw() {
+    let tenants = Tenants::new().await;
+    let token = token_of(&tenants.links[1], 1);
+    let theirs = [("consistency-token", token.as_str())];
+    let malformed = [("consistency-token", "x")];
+    let id = &tenants.links[0].link.link_id;
+    for path in [
+        "/v1/links",
+        "/v1/credits",
+        "/v1/credits/entries",
+        &format!("/v1/links/{id}"),
+    ] {
+        let answer = tenants.service.get_with(&tenants.owner, path, &theirs);
+        assert_eq!(answer.await.status, 200, "{path}");
+        let told = tenants.ask(&Method::GET, path, &theirs).await;
+        assert_eq!(told.status, 400, "{path}");
+        assert_eq!(told, tenants.ask(&Method::GET, path, &malformed).await);
+    }
+}
