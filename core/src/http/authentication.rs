@@ -105,7 +105,7 @@ enum Memory {
     Nothing,
 }
 
-/// Looks keys up and remembers them for [`KNOWN_FOR`].
+/// Looks keys up and remembers them for `KNOWN_FOR`.
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
