@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use linkledger_core::{
-    config::{BaseUrl, Secret},
+    config::{BaseUrl, Origin, Secret},
     telemetry::TelemetryConfig,
 };
 
@@ -44,6 +44,10 @@ pub struct Config {
     /// Write requests per second of each account, counted in this process; 0 for no limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
+    /// Origins whose pages may call the API from a browser, separated by commas, such as
+    /// <https://app.example.com>; none by default.
+    #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
+    pub cors_allowed_origins: Vec<Origin>,
     /// Batches that may be under way at once. Few writers beat many on few cores.
     #[arg(long, env = "WRITERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]

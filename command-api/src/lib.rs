@@ -20,7 +20,7 @@ use linkledger_core::{
     batch::Terms,
     clock::Clock,
     event_store::{self, SessionKind, log},
-    http::authentication::Authenticator,
+    http::{authentication::Authenticator, cors},
     lifecycle::{self, Readiness, Tasks},
     link::OwnHosts,
     metrics::recorder::Recorder,
@@ -118,7 +118,7 @@ pub async fn start(
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(CommandApi {
-        router: routes::router(state, guards),
+        router: cors::allow(routes::router(state, guards), &config.cors_allowed_origins),
         readiness,
     })
 }

@@ -73,6 +73,35 @@ impl FromStr for BaseUrl {
     }
 }
 
+/// Where a page comes from: scheme, host, perhaps a port (RFC 6454).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin(String);
+
+/// The text is no origin in the form in which browsers send it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an origin such as https://app.example.com: no path, no wildcard, lower case")]
+pub struct InvalidOrigin;
+
+impl Origin {
+    /// As browsers send it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Origin {
+    type Err = InvalidOrigin;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        let url: Url = text.parse().map_err(|_| InvalidOrigin)?;
+        let is_origin =
+            url.scheme().starts_with("http") && url.origin().ascii_serialization() == text;
+        is_origin
+            .then(|| Self(text.to_owned()))
+            .ok_or(InvalidOrigin)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +123,23 @@ mod tests {
         ] {
             let parsed: Option<BaseUrl> = text.parse().ok();
             assert_eq!(parsed.as_ref().map(BaseUrl::as_str), kept, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_what_browsers_send() {
+        for (text, is_origin) in [
+            ("https://app.example.com", true),
+            ("http://localhost:3000", true),
+            ("https://app.example.com:443", false),
+            ("https://App.example.com", false),
+            ("https://app.example.com/", false),
+            ("https://*.example.com", false),
+            ("*", false),
+            ("null", false),
+            ("ftp://example.com", false),
+        ] {
+            assert_eq!(text.parse::<Origin>().is_ok(), is_origin, "{text}");
         }
     }
 

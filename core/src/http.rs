@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod authentication;
 mod bearer;
+pub mod cors;
 pub mod entity_tag;
 pub mod gate;
 pub mod key_usage;

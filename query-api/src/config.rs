@@ -4,7 +4,7 @@ use std::{net::SocketAddr, str::FromStr};
 
 use axum::http::StatusCode;
 use linkledger_core::{
-    config::{BaseUrl, Secret},
+    config::{BaseUrl, Origin, Secret},
     lifecycle::listen,
     telemetry::TelemetryConfig,
 };
@@ -30,6 +30,10 @@ pub struct Config {
     /// Requests per second of one account, counted in this process; 0 for no limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
+    /// Origins whose pages may call the API from a browser, separated by commas, such as
+    /// <https://app.example.com>; none by default.
+    #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
+    pub cors_allowed_origins: Vec<Origin>,
     /// Status of a redirect: 301, 302, 307 or 308.
     #[arg(long, env = "REDIRECT_STATUS", default_value = "302")]
     pub redirect_status: RedirectStatus,

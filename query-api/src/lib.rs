@@ -28,7 +28,7 @@ use linkledger_core::{
     cursor::CursorKeys,
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, observe::Service,
+        answer::AnswerSettings, authentication::Authenticator, cors, observe::Service,
         rate_limit::RateLimits,
     },
     lifecycle::{self, Readiness, Tasks},
@@ -119,7 +119,10 @@ pub async fn start(
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(QueryApi {
-        api: routes::router(api, &guards, answers),
+        api: cors::allow(
+            routes::router(api, &guards, answers),
+            &config.cors_allowed_origins,
+        ),
         short_host,
         readiness,
     })

@@ -108,6 +108,7 @@ fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
         short_base_url: "https://sho.rt".parse().expect("an address"),
         link_price: 1,
         rate_limit,
+        cors_allowed_origins: Vec::new(),
         writers: 2,
         instance_id: None,
     }

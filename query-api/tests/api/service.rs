@@ -58,6 +58,7 @@ pub(crate) fn config(database: &TestDatabase) -> Config {
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
         cursor_keys: CURSOR_KEY.to_owned().into(),
         rate_limit: 0,
+        cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
         connections_max: 4,

@@ -126,6 +126,7 @@ impl Settings {
             short_base_url: self.short_base_url.parse()?,
             link_price: LINK_PRICE,
             rate_limit: self.rate_limit,
+            cors_allowed_origins: Vec::new(),
             writers: 1,
             // There is one stack per database: it takes its own leases back at once.
             instance_id: Some("local stack".to_owned()),
@@ -149,6 +150,7 @@ impl Settings {
             short_base_url: self.short_base_url.parse()?,
             cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
+            cors_allowed_origins: Vec::new(),
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
             redirect_cache_mib: 64,
             connections_max: 16,
