@@ -94,8 +94,9 @@ impl FromStr for Origin {
 
     fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
         let url: Url = text.parse().map_err(|_| InvalidOrigin)?;
-        let is_origin =
-            url.scheme().starts_with("http") && url.origin().ascii_serialization() == text;
+        let is_origin = url.scheme().starts_with("http")
+            && url.origin().ascii_serialization() == text
+            && !text.contains('*');
         is_origin
             .then(|| Self(text.to_owned()))
             .ok_or(InvalidOrigin)

@@ -45,6 +45,26 @@ async fn a_commit_that_never_arrived_is_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_can_not_be_found_out_is_called_so() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (account_id, key) = app.account(10).await;
+    let idempotency_key = fresh_key();
+    proxy.break_next(Fault::AfterCommitForLong);
+    let answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.problem().as_str()),
+        (504, "deadline_exceeded")
+    );
+    assert_eq!(answer.json()["may_have_succeeded"], true);
+    assert_eq!(answer.header("retry-after"), "1");
+    proxy.mend();
+    let again = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
+    assert_eq!(again.status, 201, "{again:?}");
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    assert_eq!(app.balance(account_id).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_commit_is_lost_either_way_happens_once() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;

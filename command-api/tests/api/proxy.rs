@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use linkledger_core::testing;
@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     BeforeCommit,
     /// The server has carried it out; its answer is lost.
     AfterCommit,
+    /// The same, and the server can't be reached until the proxy is [`Proxy::mend`]ed.
+    AfterCommitForLong,
 }
 
 /// Forwards bytes until told to misbehave.
@@ -26,6 +28,7 @@ pub(crate) struct Proxy {
     pub(crate) port: u16,
     fault: Arc<Mutex<Option<Fault>>>,
     broken: Arc<AtomicUsize>,
+    is_away: Arc<AtomicBool>,
 }
 
 impl Proxy {
@@ -37,10 +40,14 @@ impl Proxy {
             port,
             fault: Arc::default(),
             broken: Arc::default(),
+            is_away: Arc::default(),
         };
         let accepting = proxy.clone();
         testing::in_background(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if accepting.is_away.load(Ordering::SeqCst) {
+                    continue;
+                }
                 let server = TcpStream::connect(("127.0.0.1", server_port))
                     .await
                     .unwrap();
@@ -53,6 +60,11 @@ impl Proxy {
     /// Breaks the next connection on which COMMIT is sent.
     pub(crate) fn break_next(&self, fault: Fault) {
         *self.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// Lets connections through again.
+    pub(crate) fn mend(&self) {
+        self.is_away.store(false, Ordering::SeqCst);
     }
 
     /// How many connections were broken.
@@ -96,7 +108,9 @@ impl Proxy {
             return false;
         }
         server.write_all(bytes).await.unwrap();
-        if fault == Some(Fault::AfterCommit) {
+        if let Some(fault) = fault {
+            let is_for_long = fault == Fault::AfterCommitForLong;
+            self.is_away.store(is_for_long, Ordering::SeqCst);
             // The answer means that it is committed; nobody gets to see it.
             assert!(server.read(answer).await.unwrap() > 0);
             return false;
