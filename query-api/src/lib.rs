@@ -1,6 +1,6 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
-//! Writes nothing. From the event store it reads the epoch, API keys, and, when a read table lacks
+//! Writes nothing but when API keys were last used. From the event store it reads the epoch, API keys, and, when a read table lacks
 //! something, whether that exists at all: a miss is not yet a 404.
 
 mod checkpoint_watcher;

@@ -1,7 +1,8 @@
 //! The one way to call the API: a call is sent as often as it takes, within its patience.
 //!
-//! The import and the commands share it. Every call may be repeated: a create has its key, the
-//! others come to the same when they are done twice.
+//! The import and the commands share it. Every call may be repeated: a create has its key, a read
+//! and a deletion come to the same when they are done twice. So does a change, unless somebody else
+//! changed the link between the two: that is overwritten, and only `If-Match` guards against it.
 
 mod call;
 pub(crate) mod connection;
