@@ -1,6 +1,6 @@
 //! `GET /{slug}` on the short host: follows a short link (contract §11).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     http::{
@@ -17,7 +17,7 @@ use linkledger_core::{
 };
 use metrics::counter;
 use sqlx::PgPool;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
@@ -32,12 +32,22 @@ use crate::{
     single_flight::{Flights, Turn},
 };
 
+/// Longest time that a look into the read table may take: others wait for the same.
+const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Finds out where slugs lead to.
 pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
-    flights: Flights,
+    flights: Flights<Load>,
+}
+
+/// What a load has found, for all who waited for it.
+#[derive(Debug, Clone)]
+struct Load {
+    ticket: Ticket,
+    found: Result<Option<Arc<Redirect>>, Problem>,
 }
 
 impl Redirects {
@@ -60,13 +70,17 @@ impl Redirects {
         let folded = slug.folded();
         let found = match self.look_up(&folded) {
             LookUp::Hit(redirect) => Some(redirect),
-            LookUp::Bypassed => None,
-            LookUp::Miss(ticket) => self.load_once(slug, &folded, ticket).await?,
+            LookUp::Miss => self.load_once(slug, &folded).await?,
+            LookUp::Bypassed => {
+                let found = self.find(slug).await?;
+                self.cache.forget_slug(&folded);
+                found
+            }
         };
         if let Some(redirect) = found {
             return Ok(Some(redirect.target.clone()));
         }
-        let found = self.target_past_cache(slug).await?;
+        let found = self.target_of_missing(slug).await?;
         if found.is_some() {
             self.cache.forget_slug(&folded);
         }
@@ -74,49 +88,51 @@ impl Redirects {
     }
 
     /// The redirect, if the read table has it; of requests for one slug, one asks.
-    async fn load_once(
-        &self,
-        slug: &Slug,
-        folded: &str,
-        ticket: Ticket,
-    ) -> Result<Option<Arc<Redirect>>, Problem> {
-        match self.flights.join(folded) {
-            Turn::Go(_flight) => {
-                let loaded = redirects::find(&self.pool, slug).await;
-                let loaded = loaded.map_err(|error| unavailable(&error))?.map(Arc::new);
-                if let Some(redirect) = &loaded {
-                    let redirect = Arc::clone(redirect);
-                    self.cache.store(ticket, folded.to_owned(), redirect);
+    async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Arc<Redirect>>, Problem> {
+        let mut has_waited = false;
+        // Ends with the first load that is not given up by its client.
+        loop {
+            let landing = match self.flights.join(folded) {
+                Turn::Go(flight) => {
+                    let load = self.load(slug, folded).await;
+                    flight.land(load.clone());
+                    return load.found;
                 }
-                Ok(loaded)
-            }
-            Turn::Wait(landed) => {
-                landed.cancelled().await;
-                // This request may have begun later than that load, to which nothing may have been
-                // there yet: what it has found counts only as long as it is in the cache.
-                match self.cache.look_up(folded, Instant::now()) {
-                    LookUp::Hit(redirect) => Ok(Some(redirect)),
-                    LookUp::Miss(_) | LookUp::Bypassed => Ok(None),
+                Turn::Wait(landing) => landing,
+            };
+            if let Some(load) = landing.found().await {
+                // Begun before this request, it is good as long as the cache would have it; whatever
+                // comes after the first wait has begun later.
+                let is_good = has_waited || self.cache.is_current(load.ticket, Instant::now());
+                if is_good || load.found.is_err() {
+                    return load.found;
                 }
             }
+            has_waited = true;
         }
     }
 
-    async fn target_past_cache(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
-        let found = redirects::find(&self.pool, slug)
-            .await
-            .map_err(|error| unavailable(&error))?;
-        match found {
-            Some(redirect) => Ok(Some(redirect.target)),
-            None => self.target_of_missing(slug).await,
+    async fn load(&self, slug: &Slug, folded: &str) -> Load {
+        let ticket = self.cache.ticket();
+        let found = self.find(slug).await;
+        if let Ok(Some(redirect)) = &found {
+            let redirect = Arc::clone(redirect);
+            self.cache.store(ticket, folded.to_owned(), redirect);
         }
+        Load { ticket, found }
+    }
+
+    async fn find(&self, slug: &Slug) -> Result<Option<Arc<Redirect>>, Problem> {
+        let found = timeout(LOAD_TIME_MAX, redirects::find(&self.pool, slug)).await;
+        let found = found.unwrap_or_else(|_| Err(sqlx::Error::PoolTimedOut));
+        Ok(found.map_err(|error| unavailable(&error))?.map(Arc::new))
     }
 
     fn look_up(&self, folded: &str) -> LookUp {
         let look_up = self.cache.look_up(folded, Instant::now());
         let result = match &look_up {
             LookUp::Hit(_) => "hit",
-            LookUp::Miss(_) => "miss",
+            LookUp::Miss => "miss",
             LookUp::Bypassed => "bypassed",
         };
         counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result).increment(1);

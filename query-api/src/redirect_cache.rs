@@ -4,6 +4,7 @@
 //! it is pushed out or forgotten. Nobody remembers here that there is nothing.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -34,8 +35,8 @@ pub(crate) enum Forget {
 #[derive(Debug)]
 pub(crate) enum LookUp {
     Hit(Arc<Redirect>),
-    /// Load it; what is loaded from now on may be remembered under this ticket.
-    Miss(Ticket),
+    /// Load it, and remember it.
+    Miss,
     /// It has not heard of changes for too long. Load it, and don't remember it.
     Bypassed,
 }
@@ -88,13 +89,19 @@ impl RedirectCache {
         }
         match self.entries.get(slug_folded) {
             Some(redirect) => LookUp::Hit(redirect),
-            None => LookUp::Miss(Ticket(
-                *self
-                    .forgotten_count
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner),
-            )),
+            None => LookUp::Miss,
         }
+    }
+
+    /// What is loaded from now on may be remembered under this ticket.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let forgotten_count = self.forgotten_count.read();
+        Ticket(*forgotten_count.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether what was loaded under this ticket is as good as an entry.
+    pub(crate) fn is_current(&self, ticket: Ticket, now: Instant) -> bool {
+        self.has_heard_lately(now) && self.ticket() == ticket
     }
 
     /// Remembers what was loaded, before it is answered with. If something was forgotten since the
@@ -111,7 +118,7 @@ impl RedirectCache {
         }
     }
 
-    /// To be called before something is answered that was loaded without a ticket: it may be newer
+    /// To be called before something is answered that was loaded past the cache: it may be newer
     /// than what is here, and what is older must not come back after it.
     pub(crate) fn forget_slug(&self, slug_folded: &str) {
         let mut forgotten_count = self
@@ -133,13 +140,15 @@ impl RedirectCache {
             Forget::Everything => return self.entries.clear(),
             Forget::These(changes) => changes,
         };
-        let mut accounts = Vec::new();
+        let mut accounts = HashSet::new();
         for change in changes {
             match change {
                 Change::Slug(slug) => {
                     self.entries.remove(slug);
                 }
-                Change::Account(account_id) => accounts.push(*account_id),
+                Change::Account(account_id) => {
+                    accounts.insert(*account_id);
+                }
             }
         }
         // All entries are looked through: an account is suspended rarely.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    read_model::redirects::{self, Changes},
+    read_model::redirects::{self, Changes, Origin},
     redirect_cache::{Forget, RedirectCache},
 };
 
@@ -27,8 +27,7 @@ const CHANGES_MAX: i64 = 1_000;
 /// Up to where the cache has forgotten what has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Followed {
-    epoch: i32,
-    generation: i32,
+    origin: Origin,
     number: i64,
 }
 
@@ -36,8 +35,7 @@ impl Followed {
     /// What has to be forgotten, given what is there now; `None` for nothing.
     fn advance(previous: Option<Self>, seen: Changes) -> (Self, Option<Forget>) {
         let now = Self {
-            epoch: seen.epoch,
-            generation: seen.generation,
+            origin: seen.origin,
             number: seen.last_number,
         };
         let forget = match previous {
@@ -45,7 +43,7 @@ impl Followed {
             Some(previous) if previous.precedes(now, seen.found.len()) => {
                 Some(Forget::These(seen.found))
             }
-            // Another log, another generation, numbers that went back or were pruned meanwhile.
+            // Numbers of another origin, or such as went back or were pruned meanwhile.
             Some(_) | None => Some(Forget::Everything),
         };
         (now, forget)
@@ -53,7 +51,7 @@ impl Followed {
 
     /// Whether just as many changes as were found lead from one to the other.
     fn precedes(self, later: Self, found: usize) -> bool {
-        (self.epoch, self.generation) == (later.epoch, later.generation)
+        self.origin == later.origin
             && i64::try_from(found).is_ok_and(|found| self.number + found == later.number)
     }
 }
@@ -125,20 +123,25 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
+    use time::macros::datetime;
+
     use super::*;
     use crate::read_model::redirects::Change;
 
-    const FIRST: Followed = Followed {
+    const ORIGIN: Origin = Origin {
         epoch: 1,
         generation: 1,
+        server_started_at: datetime!(2026-11-20 09:51 UTC),
+    };
+    const FIRST: Followed = Followed {
+        origin: ORIGIN,
         number: 7,
     };
 
     /// What there is after `FIRST`, with those numbers' changes still there.
     fn seen(last_number: i64, found: &[i64]) -> Changes {
         Changes {
-            epoch: 1,
-            generation: 1,
+            origin: ORIGIN,
             last_number,
             found: found.iter().map(|number| slug(*number)).collect(),
         }
@@ -165,25 +168,32 @@ mod tests {
             ("pruned", seen(9, &[9])),
             ("all pruned", seen(9, &[])),
             ("numbers went back", seen(6, &[])),
-            (
-                "another generation",
-                Changes {
-                    generation: 2,
-                    ..seen(7, &[])
-                },
-            ),
-            (
-                "another epoch",
-                Changes {
-                    epoch: 2,
-                    ..seen(8, &[8])
-                },
-            ),
         ] {
             let number = seen.last_number;
             let (followed, forget) = Followed::advance(Some(FIRST), seen);
             assert_eq!(forget, Some(Forget::Everything), "{what}");
             assert_eq!(followed.number, number, "{what}");
+        }
+        let origins = [
+            Origin { epoch: 2, ..ORIGIN },
+            Origin {
+                generation: 2,
+                ..ORIGIN
+            },
+            // Restored, or another one in its place: its numbers may have been given out before.
+            Origin {
+                server_started_at: datetime!(2026-11-20 09:52 UTC),
+                ..ORIGIN
+            },
+        ];
+        for origin in origins {
+            let seen = Changes {
+                origin,
+                ..seen(8, &[8])
+            };
+            let (followed, forget) = Followed::advance(Some(FIRST), seen);
+            assert_eq!(forget, Some(Forget::Everything), "{origin:?}");
+            assert_eq!(followed.origin, origin);
         }
     }
 }

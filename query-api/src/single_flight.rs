@@ -1,56 +1,95 @@
-//! One load at a time for each slug: the others wait for its end.
+//! One load at a time for each slug: the others wait for what it finds.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+
+type UnderWay<T> = HashMap<String, watch::Receiver<Option<T>>>;
 
 /// Loads that are under way, by slug. No more than there are requests.
-#[derive(Debug, Default)]
-pub(crate) struct Flights(Mutex<HashMap<String, CancellationToken>>);
+#[derive(Debug)]
+pub(crate) struct Flights<T>(Mutex<UnderWay<T>>);
 
 /// What a request does.
 #[derive(Debug)]
-pub(crate) enum Turn<'a> {
-    /// It loads, and holds on to this meanwhile.
-    Go(Flight<'a>),
-    /// Another one loads: this is cancelled when that has ended, in whatever way.
-    Wait(CancellationToken),
+pub(crate) enum Turn<'a, T> {
+    /// It loads, and tells the others.
+    Go(Flight<'a, T>),
+    /// Another one loads.
+    Wait(Landing<T>),
 }
 
 /// A load that is under way. It ends with this value, so also when its request is given up.
 #[derive(Debug)]
-pub(crate) struct Flight<'a> {
-    flights: &'a Flights,
+pub(crate) struct Flight<'a, T> {
+    // Goes first: whoever comes after the end must not find this load.
+    place: Place<'a, T>,
+    sender: watch::Sender<Option<T>>,
+}
+
+/// What a load comes to, for somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Landing<T>(watch::Receiver<Option<T>>);
+
+#[derive(Debug)]
+struct Place<'a, T> {
+    flights: &'a Flights<T>,
     slug_folded: String,
 }
 
-impl Flights {
+impl<T> Default for Flights<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Flights<T> {
     /// Begins a load, or finds the one that is under way.
-    pub(crate) fn join(&self, slug_folded: &str) -> Turn<'_> {
+    pub(crate) fn join(&self, slug_folded: &str) -> Turn<'_, T> {
         match self.lock().entry(slug_folded.to_owned()) {
-            Entry::Occupied(flight) => Turn::Wait(flight.get().clone()),
+            Entry::Occupied(flight) => Turn::Wait(Landing(flight.get().clone())),
             Entry::Vacant(place) => {
-                place.insert(CancellationToken::new());
+                let (sender, receiver) = watch::channel(None);
+                place.insert(receiver);
                 Turn::Go(Flight {
-                    flights: self,
-                    slug_folded: slug_folded.to_owned(),
+                    place: Place {
+                        flights: self,
+                        slug_folded: slug_folded.to_owned(),
+                    },
+                    sender,
                 })
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    fn lock(&self) -> MutexGuard<'_, UnderWay<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Flight<'_> {
+impl<T> Flight<'_, T> {
+    /// Ends it, and tells those who wait.
+    pub(crate) fn land(self, found: T) {
+        drop(self.place);
+        self.sender.send_replace(Some(found));
+    }
+}
+
+impl<T: Clone> Landing<T> {
+    /// Waits for the end; `None` when the load was given up.
+    pub(crate) async fn found(mut self) -> Option<T> {
+        let landed = self.0.wait_for(Option::is_some).await.ok()?;
+        landed.clone()
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
     fn drop(&mut self) {
         let landed = self.flights.lock().remove(&self.slug_folded);
-        landed.expect("only this removes it").cancel();
+        debug_assert!(landed.is_some(), "only this removes it");
     }
 }
 
@@ -58,22 +97,42 @@ impl Drop for Flight<'_> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_goes_and_the_others_wait_until_it_ends() {
+    fn go<'a>(flights: &'a Flights<u8>, slug: &str) -> Flight<'a, u8> {
+        match flights.join(slug) {
+            Turn::Go(flight) => flight,
+            Turn::Wait(_) => panic!("somebody was there before"),
+        }
+    }
+
+    fn wait(flights: &Flights<u8>, slug: &str) -> Landing<u8> {
+        match flights.join(slug) {
+            Turn::Wait(landing) => landing,
+            Turn::Go(_) => panic!("two at once"),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_goes_and_the_others_are_told_what_it_found() {
         let flights = Flights::default();
-        let Turn::Go(first) = flights.join("slug") else {
-            panic!("nobody was there before");
-        };
-        let waiting: Vec<_> = (0..3)
-            .map(|_| match flights.join("slug") {
-                Turn::Wait(landed) => landed,
-                Turn::Go(_) => panic!("two at once"),
-            })
-            .collect();
-        assert!(matches!(flights.join("other"), Turn::Go(_)));
-        assert!(waiting.iter().all(|landed| !landed.is_cancelled()));
+        let first = go(&flights, "slug");
+        let waiting = [(); 3].map(|()| wait(&flights, "slug"));
+        let other = go(&flights, "other");
+        first.land(7);
+        for landing in waiting {
+            assert_eq!(landing.found().await, Some(7));
+        }
+        // Whoever comes now needs a load of its own.
+        drop(go(&flights, "slug"));
+        drop(other);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_load_that_is_given_up_is_told_so() {
+        let flights = Flights::default();
+        let first = go(&flights, "slug");
+        let landing = wait(&flights, "slug");
         drop(first);
-        assert!(waiting.iter().all(CancellationToken::is_cancelled));
-        assert!(matches!(flights.join("slug"), Turn::Go(_)));
+        assert_eq!(landing.found().await, None);
+        drop(go(&flights, "slug"));
     }
 }

@@ -2,6 +2,7 @@
 
 use linkledger_core::{id::AccountId, link::Slug, shard::Shard};
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Place, Seen};
@@ -36,14 +37,23 @@ impl Target {
 /// What is known of changes in one snapshot.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// Of the log.
-    pub(crate) epoch: i32,
-    /// The one that is read.
-    pub(crate) generation: i32,
+    /// Where the numbers come from.
+    pub(crate) origin: Origin,
     /// Of the newest change there ever was; 0 if there was none.
     pub(crate) last_number: i64,
     /// Those that were asked for and are still there, in order.
     pub(crate) found: Vec<Change>,
+}
+
+/// Where numbers of changes come from: those of two origins don't compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Of the log.
+    pub(crate) epoch: i32,
+    /// The one that is read.
+    pub(crate) generation: i32,
+    /// Another one after a restart, hence after a restore or a failover.
+    pub(crate) server_started_at: OffsetDateTime,
 }
 
 /// What is not as it was.
@@ -65,6 +75,7 @@ pub(crate) async fn changes_after(
     let rows = sqlx::query!(
         r#"
         SELECT log.epoch, active.active_generation, counter.last_number,
+               pg_postmaster_start_time() AS "server_started_at!",
                change.slug_folded AS "slug_folded?", change.account_id AS "account_id?"
         FROM event_store.log_meta AS log
         CROSS JOIN read_model.redirect_change_counter AS counter
@@ -83,8 +94,12 @@ pub(crate) async fn changes_after(
     .fetch_all(pool)
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    let (epoch, generation, last_number) =
-        (first.epoch, first.active_generation, first.last_number);
+    let last_number = first.last_number;
+    let origin = Origin {
+        epoch: first.epoch,
+        generation: first.active_generation,
+        server_started_at: first.server_started_at,
+    };
     let found = rows.into_iter().filter_map(|row| {
         let account = || {
             row.account_id
@@ -94,8 +109,7 @@ pub(crate) async fn changes_after(
         row.slug_folded.map(Change::Slug).or_else(account)
     });
     Ok(Changes {
-        epoch,
-        generation,
+        origin,
         last_number,
         found: found.collect(),
     })

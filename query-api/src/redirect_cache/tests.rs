@@ -70,6 +70,19 @@ struct Load {
     /// `None`: past the cache.
     ticket: Option<Ticket>,
     read: Option<u32>,
+    /// Requests that came meanwhile.
+    waiting: Vec<Waiter>,
+}
+
+/// A request that waits for somebody else's load.
+#[derive(Clone, Copy)]
+struct Waiter {
+    /// What somebody had been answered with when it came.
+    answered: u32,
+    /// What the database had when it came.
+    value: u32,
+    /// Whether it has waited for an earlier load in vain.
+    has_waited: bool,
 }
 
 struct Look {
@@ -151,28 +164,51 @@ impl World {
     fn ask(&mut self, slug: usize) {
         let ticket = match self.cache.look_up(&slug.to_string(), self.now) {
             LookUp::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
-            LookUp::Miss(ticket) => Some(ticket),
+            LookUp::Miss => Some(self.cache.ticket()),
             LookUp::Bypassed => None,
         };
-        // Of those with a ticket, only one is under way.
-        let is_flying = |load: &Load| load.slug == slug && load.ticket.is_some();
-        if ticket.is_none() || !self.loads.iter().any(is_flying) {
-            self.loads.push(Load {
-                slug,
-                ticket,
-                read: None,
-            });
+        if ticket.is_some() {
+            let waiter = Waiter {
+                answered: self.answered[slug],
+                value: self.values[slug],
+                has_waited: false,
+            };
+            self.join(slug, waiter);
+        } else {
+            self.begin(slug, None);
         }
     }
 
+    /// Of the loads for the cache, one is under way for each slug.
+    fn join(&mut self, slug: usize, waiter: Waiter) {
+        let is_flying = |load: &&mut Load| load.slug == slug && load.ticket.is_some();
+        match self.loads.iter_mut().find(is_flying) {
+            Some(flight) => flight.waiting.push(waiter),
+            None => self.begin(slug, Some(self.cache.ticket())),
+        }
+    }
+
+    fn begin(&mut self, slug: usize, ticket: Option<Ticket>) {
+        self.loads.push(Load {
+            slug,
+            ticket,
+            read: None,
+            waiting: Vec::new(),
+        });
+    }
+
     fn answer_from_cache(&mut self, slug: usize, value: u32) {
+        self.assert_fresh(slug, value);
+        self.answer(slug, value);
+    }
+
+    fn assert_fresh(&self, slug: usize, value: u32) {
         let bound = self.now - HEARD_WITHIN;
         let newest = self.history.iter().rev().find(|(at, _)| *at <= bound);
         if let Some((_, values)) = newest {
             assert!(value >= values[slug], "older than the bound");
         }
         assert!(value >= self.heard_values[slug], "forgotten, and back");
-        self.answer(slug, value);
     }
 
     fn answer(&mut self, slug: usize, value: u32) {
@@ -181,19 +217,48 @@ impl World {
     }
 
     fn end(&mut self, index: usize) {
-        let Load { slug, ticket, read } = self.loads.swap_remove(index);
-        // Given up before it has read anything.
-        let Some(value) = read else { return };
-        match ticket {
-            Some(ticket) => self
-                .cache
-                .store(ticket, slug.to_string(), redirect(slug, value)),
-            None => self.cache.forget_slug(&slug.to_string()),
+        let load = self.loads.swap_remove(index);
+        let slug = load.slug;
+        if let Some(value) = load.read {
+            match load.ticket {
+                Some(ticket) => {
+                    let redirect = redirect(slug, value);
+                    self.cache.store(ticket, slug.to_string(), redirect);
+                }
+                None => self.cache.forget_slug(&slug.to_string()),
+            }
+            self.note_answer(slug, value);
         }
-        // Two requests may be answered in another order than they have read in.
-        if value >= self.answered[slug] {
-            self.answer(slug, value);
+        for waiter in load.waiting {
+            self.tell(waiter, slug, load.ticket.zip(load.read));
         }
+    }
+
+    /// Ends the waiting for a load, which found this or was given up.
+    fn tell(&mut self, waiter: Waiter, slug: usize, landed: Option<(Ticket, u32)>) {
+        match landed {
+            Some((_, value)) if waiter.has_waited => {
+                assert!(value >= waiter.value, "older than the request");
+                self.note_answer(slug, value);
+            }
+            Some((ticket, value)) if self.cache.is_current(ticket, self.now) => {
+                self.assert_fresh(slug, value);
+                assert!(value >= waiter.answered, "older than an answer before it");
+                self.note_answer(slug, value);
+            }
+            Some(_) | None => {
+                let waiter = Waiter {
+                    has_waited: true,
+                    ..waiter
+                };
+                self.join(slug, waiter);
+            }
+        }
+    }
+
+    /// Two requests may be answered in another order than they have read in.
+    fn note_answer(&mut self, slug: usize, value: u32) {
+        self.answered[slug] = self.answered[slug].max(value);
     }
 
     fn hear(&mut self, of_gap: bool) {
@@ -256,18 +321,11 @@ fn heard() -> (RedirectCache, Instant) {
     (cache, now)
 }
 
-fn ticket(cache: &RedirectCache, slug: usize, now: Instant) -> Ticket {
-    match cache.look_up(&slug.to_string(), now) {
-        LookUp::Miss(ticket) => ticket,
-        LookUp::Hit(_) | LookUp::Bypassed => panic!("not a miss: {slug}"),
-    }
-}
-
 /// By slug, those that are hits.
 fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
     let hit = |slug: usize| match cache.look_up(&slug.to_string(), now) {
         LookUp::Hit(redirect) => Some((slug, value_of(&redirect))),
-        LookUp::Miss(_) | LookUp::Bypassed => None,
+        LookUp::Miss | LookUp::Bypassed => None,
     };
     (0..SLUGS).filter_map(hit).collect()
 }
@@ -278,7 +336,7 @@ fn nothing_is_answered_before_changes_were_heard_of_nor_long_after() {
     let now = Instant::now();
     assert!(matches!(cache.look_up("0", now), LookUp::Bypassed));
     cache.heard_everything(now);
-    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 5));
+    cache.store(cache.ticket(), "0".to_owned(), redirect(0, 5));
     let last = now + HEARD_WITHIN - Duration::from_millis(1);
     assert_eq!(hits(&cache, last), HashMap::from([(0, 5)]));
     assert!(matches!(
@@ -290,15 +348,15 @@ fn nothing_is_answered_before_changes_were_heard_of_nor_long_after() {
 #[test]
 fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
     let (cache, now) = heard();
-    let before = ticket(&cache, 0, now);
+    let before = cache.ticket();
     cache.forget(&Forget::These(vec![Change::Slug("3".to_owned())]));
     cache.store(before, "0".to_owned(), redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
     // Nor does it leave what another one has loaded before it, and which is older.
-    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 0));
+    cache.store(cache.ticket(), "0".to_owned(), redirect(0, 0));
     cache.store(before, "0".to_owned(), redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
-    cache.store(ticket(&cache, 0, now), "0".to_owned(), redirect(0, 2));
+    cache.store(cache.ticket(), "0".to_owned(), redirect(0, 2));
     assert_eq!(hits(&cache, now), HashMap::from([(0, 2)]));
 }
 
@@ -307,7 +365,7 @@ fn a_slug_an_account_or_everything_is_forgotten() {
     let (cache, now) = heard();
     let fill = || {
         for slug in 0..SLUGS {
-            let ticket = Ticket(*cache.forgotten_count.read().unwrap());
+            let ticket = cache.ticket();
             cache.store(ticket, slug.to_string(), redirect(slug, 1));
         }
     };
@@ -337,7 +395,7 @@ fn it_takes_no_more_memory_than_it_may() {
         target: Target::Destination("x".repeat(2_048)),
     });
     for slug in 0..2_000 {
-        let ticket = ticket(&cache, slug, now);
+        let ticket = cache.ticket();
         cache.store(ticket, slug.to_string(), Arc::clone(&long));
     }
     assert!(cache.entries.weight() <= 1 << 20);
