@@ -105,9 +105,9 @@ pub async fn start(
         short_base_url: config.short_base_url.as_str().into(),
     };
     let authenticator = Arc::new(Authenticator::new(readers, clock));
-    let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());
-    tasks.spawn("key usage", async move {
-        usage.run(shutdown).await;
+    let (usage, drained) = (authenticator.usage(), tasks.drained());
+    tasks.spawn_until_drained("key usage", async move {
+        usage.run(drained).await;
         Ok(())
     });
     let guards = Guards {

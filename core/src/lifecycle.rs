@@ -41,6 +41,9 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 pub struct Tasks {
     set: JoinSet<(&'static str, anyhow::Result<()>)>,
     shutdown: CancellationToken,
+    /// What the tasks of `set` need to finish.
+    until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
+    drained: CancellationToken,
 }
 
 impl Tasks {
@@ -49,6 +52,8 @@ impl Tasks {
         Self {
             set: JoinSet::new(),
             shutdown,
+            until_drained: JoinSet::new(),
+            drained: CancellationToken::new(),
         }
     }
 
@@ -66,6 +71,21 @@ impl Tasks {
         self.set.spawn(async move { (name, task.await) });
     }
 
+    /// What tasks that requests depend on watch to know when to end: during the shutdown, when the
+    /// last request is answered.
+    pub fn drained(&self) -> CancellationToken {
+        self.drained.clone()
+    }
+
+    /// Runs a task that the others need until they have ended, with [`Tasks::drained`].
+    pub fn spawn_until_drained(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.until_drained.spawn(async move { (name, task.await) });
+    }
+
     /// Waits until all have ended.
     ///
     /// # Errors
@@ -76,20 +96,25 @@ impl Tasks {
         // One for all: it must not begin anew with each task that ends.
         let mut drain_time_is_over = pin!(drain_time_is_over(&shutdown));
         loop {
+            if self.set.is_empty() {
+                self.drained.cancel();
+            }
+            let some_run = !(self.set.is_empty() && self.until_drained.is_empty());
             let ended = tokio::select! {
-                ended = self.set.join_next() => ended,
-                () = &mut drain_time_is_over => {
+                Some(ended) = self.set.join_next() => ended,
+                Some(ended) = self.until_drained.join_next() => ended,
+                () = &mut drain_time_is_over, if some_run => {
                     return Err(failure.unwrap_or_else(|| {
                         anyhow::anyhow!("tasks did not end within {DRAIN_TIME_MAX:?}")
                     }));
                 }
+                else => return failure.map_or(Ok(()), Err),
             };
             let error = match ended {
-                None => return failure.map_or(Ok(()), Err),
-                Some(Ok((_, Ok(())))) if self.shutdown.is_cancelled() => continue,
-                Some(Ok((name, Ok(())))) => anyhow::anyhow!("task `{name}` ended by itself"),
-                Some(Ok((name, Err(error)))) => error.context(format!("task `{name}` failed")),
-                Some(Err(error)) => anyhow::Error::new(error).context("a task has panicked"),
+                Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
+                Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
+                Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
+                Err(error) => anyhow::Error::new(error).context("a task has panicked"),
             };
             self.shutdown.cancel();
             failure.get_or_insert(error);
@@ -221,6 +246,27 @@ mod tests {
         });
         let error = tasks.join().await.unwrap_err();
         assert_eq!(error.to_string(), "task `short` ended by itself");
+    }
+
+    #[tokio::test]
+    async fn what_the_others_need_ends_after_them() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
+        let (answer, question) = tokio::sync::oneshot::channel();
+        tasks.spawn("asks", async move {
+            shutdown.cancelled().await;
+            Ok(question.await?)
+        });
+        let shutdown = tasks.shutdown();
+        tasks.spawn_until_drained("answers", async move {
+            shutdown.cancelled().await;
+            anyhow::ensure!(!drained.is_cancelled(), "somebody still asks");
+            answer.send(()).expect("somebody waits for it");
+            drained.cancelled().await;
+            Ok(())
+        });
+        tasks.shutdown().cancel();
+        tasks.join().await.unwrap();
     }
 
     #[tokio::test]

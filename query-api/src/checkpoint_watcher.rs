@@ -66,8 +66,8 @@ impl CheckpointWatcher {
             somebody_waits: Notify::new(),
             log_epoch: AtomicI32::new(epoch),
         });
-        let task = Arc::clone(&watcher).watch(pool, tasks.shutdown());
-        tasks.spawn("checkpoint watcher", task);
+        let task = Arc::clone(&watcher).watch(pool, tasks.drained());
+        tasks.spawn_until_drained("checkpoint watcher", task);
         Ok(watcher)
     }
 
@@ -99,7 +99,7 @@ impl CheckpointWatcher {
     async fn watch(
         self: Arc<Self>,
         pool: PgPool,
-        shutdown: CancellationToken,
+        drained: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut epoch_is_due = interval(EPOCH_INTERVAL);
         loop {
@@ -107,8 +107,7 @@ impl CheckpointWatcher {
                 biased;
                 _ = epoch_is_due.tick() => self.look_at_epoch(&pool).await,
                 () = self.until_somebody_waits() => self.look_at_checkpoints(&pool).await,
-                // Last: whoever waits when the shutdown begins is still answered.
-                () = shutdown.cancelled() => return Ok(()),
+                () = drained.cancelled() => return Ok(()),
             }
         }
     }

@@ -93,9 +93,9 @@ pub async fn start(
         service,
     };
     let authenticator = Arc::new(Authenticator::new(pool.clone(), clock));
-    let (usage, shutdown) = (authenticator.usage(), tasks.shutdown());
-    tasks.spawn("key usage", async move {
-        usage.run(shutdown).await;
+    let (usage, drained) = (authenticator.usage(), tasks.drained());
+    tasks.spawn_until_drained("key usage", async move {
+        usage.run(drained).await;
         Ok(())
     });
     let guards = routes::Guards {

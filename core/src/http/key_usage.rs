@@ -42,15 +42,15 @@ impl KeyUsage {
         }
     }
 
-    /// Writes what is pending, again and again, and a last time at the shutdown. A failure is
-    /// logged and tried again with the next batch.
-    pub async fn run(&self, shutdown: CancellationToken) {
+    /// Writes what is pending, again and again, and a last time when no request is left. A failure
+    /// is logged and tried again with the next batch.
+    pub async fn run(&self, drained: CancellationToken) {
         let mut is_due = interval(WRITE_INTERVAL);
         is_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !shutdown.is_cancelled() {
+        while !drained.is_cancelled() {
             tokio::select! {
                 _ = is_due.tick() => {}
-                () = shutdown.cancelled() => {}
+                () = drained.cancelled() => {}
             }
             self.write().await;
         }

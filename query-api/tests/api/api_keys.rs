@@ -279,6 +279,18 @@ async fn the_use_of_a_key_is_noted_at_most_once_a_minute() {
 }
 
 #[tokio::test]
+async fn a_use_during_the_shutdown_is_noted() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    service.begin_shutdown();
+    assert_eq!(with_key(&service, &caller.key).await.status, 200);
+    let now = service.clock.now();
+    let database = service.shut_down().await.unwrap();
+    let stored = stored(database.pool(), &caller).await;
+    assert_eq!(stored.last_used_at, Some(now));
+}
+
+#[tokio::test]
 async fn a_key_that_is_refused_is_not_used() {
     let service = TestService::start().await;
     let caller = service.caller().await;

@@ -109,7 +109,17 @@ async fn query_parameters_are_unknown_here() {
 
 #[tokio::test]
 async fn a_link_that_becomes_visible_during_the_request_is_shown() {
+    shows_what_becomes_visible(TestService::start().await).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_keep_a_request_from_what_becomes_visible() {
     let service = TestService::start().await;
+    service.begin_shutdown();
+    shows_what_becomes_visible(service).await;
+}
+
+async fn shows_what_becomes_visible(service: TestService) {
     let caller = service.caller().await;
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);

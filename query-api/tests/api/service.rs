@@ -96,9 +96,14 @@ impl TestService {
         Self::start_with(self.database.share(), |_| {}).await
     }
 
-    /// As SIGTERM does.
-    pub(crate) async fn shut_down(self) -> anyhow::Result<TestDatabase> {
+    /// As SIGTERM does; what was accepted by then is still answered.
+    pub(crate) fn begin_shutdown(&self) {
         self.tasks.shutdown().cancel();
+    }
+
+    /// From SIGTERM to the end.
+    pub(crate) async fn shut_down(self) -> anyhow::Result<TestDatabase> {
+        self.begin_shutdown();
         self.tasks.join().await?;
         Ok(self.database)
     }
