@@ -39,6 +39,7 @@ pub struct Config {
     pub redirect_status: RedirectStatus,
     /// Memory for redirects that are answered without the database, in MiB; 0 for none.
     #[arg(long, env = "REDIRECT_CACHE_MIB", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=65_536))]
     pub redirect_cache_mib: u32,
     /// Most connections to the database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
@@ -104,6 +105,25 @@ impl FromStr for RedirectStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cache_is_no_larger_than_what_a_machine_may_have() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            config: Config,
+        }
+        let parse = |mib: &str| {
+            let required = "query-api --database-url x --cursor-keys x --redirect-cache-mib";
+            let arguments = required.split(' ').chain([mib]);
+            let parsed = <Cli as clap::Parser>::try_parse_from(arguments);
+            parsed.map(|cli| cli.config.redirect_cache_mib)
+        };
+        assert_eq!(parse("0").unwrap(), 0);
+        assert_eq!(parse("65536").unwrap(), 65_536);
+        let refused = parse("65537").unwrap_err().to_string();
+        assert!(refused.contains("65537 is not in 0..=65536"), "{refused}");
+    }
 
     #[test]
     fn only_redirects_are_a_redirect_status() {
