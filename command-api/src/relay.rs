@@ -178,7 +178,7 @@ impl<P: EventPublisher> Relay<P> {
         for shard in Shard::all() {
             if let Some(held) = self.held[shard.index()] {
                 let backlog = heads[shard.index()] - held.acknowledged;
-                gauge!(RELAY_BACKLOG_EVENTS, "shard" => shard.to_string()).set(count(backlog));
+                report_backlog(shard, backlog);
                 if backlog == 0 {
                     report_age(shard, 0.0);
                 } else {
@@ -305,6 +305,9 @@ async fn renew_all(leases: &LeaseTable, held: &mut PerShard<Option<Held>>) -> an
     for lease in ours.iter().filter(|lease| !renewed.contains(&lease.shard)) {
         tracing::warn!(shard = %lease.shard, "the lease of the shard is lost");
         held[lease.shard.index()] = None;
+        // From here on the shard is told of by the process that has it.
+        report_backlog(lease.shard, 0);
+        report_age(lease.shard, 0.0);
     }
     Ok(renewed.len() == ours.len())
 }
@@ -317,6 +320,10 @@ fn report_ages(events: &[PublishedEvent]) {
         let age = now - of_shard[0].event.recorded_at;
         report_age(of_shard[0].event.shard, age.as_seconds_f64().max(0.0));
     }
+}
+
+fn report_backlog(shard: Shard, events: i64) {
+    gauge!(RELAY_BACKLOG_EVENTS, "shard" => shard.to_string()).set(count(events));
 }
 
 fn report_age(shard: Shard, seconds: f64) {
