@@ -18,9 +18,9 @@ use linkledger_core::{
     migrations,
 };
 use serde::Serialize;
-use sqlx::PgPool;
+use sqlx::{PgPool, migrate::MigrateError};
 
-use crate::config::DatabaseConfig;
+use crate::{command_handler::is_lock_timeout, config::DatabaseConfig};
 
 /// Sessions of one command.
 const CONNECTIONS_MAX: u32 = 2;
@@ -84,12 +84,28 @@ async fn migrate(options: &Options) -> anyhow::Result<()> {
     )
     .context("the database address can't be read")?;
     connect(options.database.database_url.reveal()).await?;
-    migrations::run(&pool).await?;
+    migrations::run(&pool)
+        .await
+        .map_err(|error| explain(&error))?;
     print(
         options,
         &Migrated { migrated: true },
         "The database is up to date.",
     )
+}
+
+fn explain(error: &MigrateError) -> anyhow::Error {
+    if let MigrateError::ExecuteMigration(cause, version) = error
+        && is_lock_timeout(cause)
+    {
+        return anyhow::anyhow!(
+            "migration {version} waited for a lock on a table that another transaction uses, and \
+             gave up so as not to hold up the services; nothing of it was done: run `migrate` \
+             again when that transaction has ended"
+        );
+    }
+    // Its text has all that its sources would repeat.
+    anyhow::anyhow!("{error}")
 }
 
 impl Options {

@@ -26,7 +26,8 @@ use crate::{
     renderer,
 };
 use decided::{Decided, Verdict};
-use failure::{BatchFailure, is_lock_timeout};
+use failure::BatchFailure;
+pub(crate) use failure::is_lock_timeout;
 
 /// How long an unknown outcome is looked into before its callers are told so, in seconds.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -39,7 +40,7 @@ pub struct CommandHandler {
     pub pool: PgPool,
     /// Price and short host.
     pub terms: Terms,
-    /// Read once per batch.
+    /// Read once for each command.
     pub clock: Arc<dyn Clock>,
     /// Told after each commit.
     pub appended: Arc<Notify>,

@@ -37,7 +37,7 @@ impl BatchFailure {
 }
 
 /// `lock_not_available`
-pub(super) fn is_lock_timeout(error: &Error) -> bool {
+pub(crate) fn is_lock_timeout(error: &Error) -> bool {
     sqlstate(error).is_some_and(|state| state == "55P03")
 }
 

@@ -268,6 +268,32 @@ async fn a_wrong_command_line_says_what_would_be_right() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_a_long_transaction_holds_up_gives_up_and_is_repeated() {
+    let database = TestDatabase::create().await;
+    // As the release before has left it.
+    sqlx::raw_sql(
+        "ALTER TABLE event_store.accounts DROP COLUMN redirects_stopped;
+         DELETE FROM event_store._sqlx_migrations WHERE version >= 20261120120000",
+    )
+    .execute(database.pool())
+    .await
+    .unwrap();
+    let mut reader = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("SELECT FROM event_store.accounts")
+        .execute(&mut *reader)
+        .await
+        .unwrap();
+    assert_eq!(
+        error(database.url(), &["migrate"], 1),
+        "error: migration 20261120120000 waited for a lock on a table that another transaction \
+         uses, and gave up so as not to hold up the services; nothing of it was done: run \
+         `migrate` again when that transaction has ended\n"
+    );
+    reader.rollback().await.unwrap();
+    json(database.url(), &["migrate"]);
+}
+
 #[tokio::test]
 async fn a_database_that_is_not_there_or_not_ready_is_one_line() {
     let unreachable = "postgres://nobody@127.0.0.1:1/none";
