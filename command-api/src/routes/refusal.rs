@@ -17,7 +17,7 @@ pub(super) fn problem(refusal: &Refusal) -> Problem {
         Refusal::StorageUnavailable => Problem::storage_unavailable(),
         Refusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
-            "It may have been done; send the same request again, with the same Idempotency-Key.",
+            "It may have been done; send the same request again, a create with its Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),
