@@ -29,6 +29,7 @@ use crate::{
     id::{AccountId, KeyId},
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
+    single_flight::{Flights, Turn},
 };
 
 /// How long a key is trusted without a look-up, in seconds: the bound on the delay of a
@@ -113,6 +114,8 @@ pub struct Authenticator {
     /// Apart from `known`: a flood of made-up keys drives no real one out.
     unknown: Cache<[u8; 32], Instant>,
     strangers: Strangers,
+    /// One look-up of a key at a time, by its hash.
+    look_ups: Flights<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
 }
 
@@ -126,6 +129,7 @@ impl Authenticator {
             known: Cache::new(REMEMBERED_MAX),
             unknown: Cache::new(REMEMBERED_MAX),
             strangers: Strangers::default(),
+            look_ups: Flights::default(),
         }
     }
 
@@ -172,22 +176,37 @@ impl Authenticator {
         let hash = key.sha256();
         let memory = self.remember(&hash);
         count(&memory);
-        let _turn = match memory {
+        match memory {
+            Memory::Known(key) => return Ok(Some(key)),
+            Memory::Unknown => return Ok(None),
+            Memory::Stale | Memory::Nothing => {}
+        }
+        match self.look_ups.join(hash) {
+            Turn::Go(look_up) => {
+                let found = self.load(key, hash).await;
+                look_up.land(found.as_ref().map(|_| ()).map_err(Clone::clone));
+                found
+            }
+            Turn::Wait(landing) => match landing.outcome().await {
+                Some(Err(problem)) => Err(problem),
+                // What it found is remembered, unless that is too old by now.
+                Some(Ok(())) | None => self.load(key, hash).await,
+            },
+        }
+    }
+
+    async fn load(&self, key: &ApiKey, hash: [u8; 32]) -> Result<Option<Arc<CachedKey>>, Problem> {
+        let _turn = match self.remember(&hash) {
             Memory::Known(key) => return Ok(Some(key)),
             Memory::Unknown => return Ok(None),
             Memory::Stale => None,
             Memory::Nothing => Some(self.strangers.turn().await?),
         };
-        match self.remember(&hash) {
-            // Another request with this key had its turn meanwhile.
-            Memory::Known(key) => Ok(Some(key)),
-            Memory::Unknown => Ok(None),
-            Memory::Stale | Memory::Nothing => self.look_up(key, hash).await.map_err(|error| {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "can't look up an API key");
-                Problem::storage_unavailable()
-            }),
-        }
+        self.look_up(key, hash).await.map_err(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "can't look up an API key");
+            Problem::storage_unavailable()
+        })
     }
 
     fn remember(&self, hash: &[u8; 32]) -> Memory {

@@ -247,6 +247,32 @@ async fn a_flood_of_made_up_keys_takes_little_of_the_database_and_nothing_of_kno
     assert_eq!(with_key(&service, &fresh.key).await.status, 200);
 }
 
+#[tokio::test]
+async fn many_requests_with_one_key_are_one_look_up() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut lock = service.pool().begin().await.unwrap();
+    sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    // Refused right behind the gate: only the key is looked up.
+    let path = format!("{LINKS}?unknown=1");
+    let burst = join_all((0..400).map(async |_| service.get(&caller, &path).await));
+    let watch = async {
+        eventually("a look-up waits", async || {
+            (waiting_look_ups(&service).await > 0).then_some(())
+        })
+        .await;
+        assert_eq!(waiting_look_ups(&service).await, 1);
+        lock.rollback().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(burst, watch);
+    for answer in &answers {
+        answer.assert_problem(400, "invalid_parameter");
+    }
+}
+
 async fn waiting_look_ups(service: &TestService) -> i64 {
     sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity
