@@ -17,7 +17,6 @@ mod redirect_cache;
 mod redirect_changes;
 mod routes;
 mod short_host;
-mod single_flight;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ use linkledger_core::{
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
+    single_flight::{Flights, Turn},
 };
 use metrics::counter;
 use sqlx::PgPool;
@@ -29,7 +30,6 @@ use crate::{
         unavailable,
     },
     redirect_cache::{LookUp, RedirectCache, Ticket},
-    single_flight::{Flights, Turn},
 };
 
 /// Longest time that a look into the read table may take: others wait for the same.
@@ -40,7 +40,7 @@ pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
-    flights: Flights<Load>,
+    flights: Flights<String, Load>,
 }
 
 /// What a load has found, for all who waited for it.
@@ -92,7 +92,7 @@ impl Redirects {
         let mut has_waited = false;
         // Ends with the first load that is not given up by its client.
         loop {
-            let landing = match self.flights.join(folded) {
+            let landing = match self.flights.join(folded.to_owned()) {
                 Turn::Go(flight) => {
                     let load = self.load(slug, folded).await;
                     flight.land(load.clone());
@@ -100,7 +100,7 @@ impl Redirects {
                 }
                 Turn::Wait(landing) => landing,
             };
-            if let Some(load) = landing.found().await {
+            if let Some(load) = landing.outcome().await {
                 // Begun before this request, it is good as long as the cache would have it; whatever
                 // comes after the first wait has begun later.
                 let is_good = has_waited || self.cache.is_current(load.ticket, Instant::now());
