@@ -49,6 +49,9 @@ listed! {
     }
 }
 
+/// Most errors that one answer names.
+pub const ERRORS_MAX: usize = 100;
+
 impl FieldCode {
     /// The code as it is sent.
     pub const fn as_str(self) -> &'static str {

@@ -8,7 +8,7 @@ mod example;
 
 use serde_json::{Map, Value, json};
 
-use crate::field::FieldError;
+use crate::field::{ERRORS_MAX, FieldError};
 pub use code::Code;
 pub use example::EXAMPLE_REQUEST_ID;
 
@@ -79,10 +79,11 @@ impl Problem {
         Self::new(Code::LinkNotFound, detail)
     }
 
-    /// Fields of the body are wrong: all of them at once.
+    /// Fields of the body are wrong: all of them at once, or as many as one answer names.
     pub fn validation_failed(errors: &[FieldError]) -> Self {
         let detail = match errors.len() {
             1 => "1 field is not valid.".to_owned(),
+            ERRORS_MAX.. => format!("{ERRORS_MAX} or more fields are not valid."),
             count => format!("{count} fields are not valid."),
         };
         let errors: Vec<Value> = errors

@@ -10,7 +10,7 @@ use linkledger_core::{
 };
 use serde_json::{Value, json};
 
-/// Most errors that one answer names.
+/// Most errors that one answer names, beside those of parameters that are known.
 const ERRORS_MAX: usize = 20;
 /// Longest part of an unknown name that is sent back, in characters.
 const NAME_SHOWN_MAX: usize = 64;
@@ -45,14 +45,14 @@ impl Parameters {
             let (name, value) = match parameter {
                 Ok(decoded) => decoded,
                 Err(BadlyEncoded { name }) => {
-                    parameters.refuse(&name, BadlyEncoded::CODE, BadlyEncoded::DETAIL);
+                    parameters.refuse_unknown(&name, BadlyEncoded::CODE, BadlyEncoded::DETAIL);
                     continue;
                 }
             };
             if !known.contains(&name.as_str()) {
                 let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
                 let detail = format!("There is no such parameter; use {}.", known.join(", "));
-                parameters.refuse(&shown, "unknown_parameter", &detail);
+                parameters.refuse_unknown(&shown, "unknown_parameter", &detail);
             } else if parameters.values.insert(name.clone(), value).is_some() {
                 let detail = "The query parameter may stand there only once.";
                 parameters.refuse(&name, "repeated_parameter", detail);
@@ -86,6 +86,9 @@ impl Parameters {
         let detail = match self.errors.as_slice() {
             [] => return Ok(()),
             [error] => error["detail"].as_str().unwrap_or_default().to_owned(),
+            errors if errors.len() >= ERRORS_MAX => {
+                format!("{ERRORS_MAX} or more query parameters are not valid.")
+            }
             errors => format!("{} query parameters are not valid.", errors.len()),
         };
         let problem = Problem::new(Code::InvalidParameter, detail).with("errors", self.errors);
@@ -93,11 +96,19 @@ impl Parameters {
         Err(members.fold(problem, |problem, (name, value)| problem.with(name, value)))
     }
 
-    /// The same is not said twice.
+    /// Of the names that a caller may think of, only as many are told as an answer has room for.
+    fn refuse_unknown(&mut self, parameter: &str, code: &str, detail: &str) {
+        if self.errors.len() < ERRORS_MAX {
+            self.refuse(parameter, code, detail);
+        }
+    }
+
+    /// Of each parameter, the first error is told.
     fn refuse(&mut self, parameter: &str, code: &str, detail: &str) {
-        let error = json!({ "parameter": parameter, "code": code, "detail": detail });
-        if self.errors.len() < ERRORS_MAX && !self.errors.contains(&error) {
-            self.errors.push(error);
+        let is_named = |error: &Value| error["parameter"] == parameter;
+        if !self.errors.iter().any(is_named) {
+            self.errors
+                .push(json!({ "parameter": parameter, "code": code, "detail": detail }));
         }
     }
 }
@@ -167,7 +178,8 @@ mod tests {
         ] {
             assert_eq!(errors(query), expected, "{query}");
         }
-        let problem = check("?b=1&b=wrong").unwrap_err();
+        assert_eq!(errors("?b=1&b=wrong"), [["b", "repeated_parameter"]]);
+        let problem = check("?c&b=wrong").unwrap_err();
         assert_eq!(problem.detail, "2 query parameters are not valid.");
         assert_eq!(problem.members["minimum"], 1);
     }
@@ -176,6 +188,11 @@ mod tests {
     fn an_answer_stays_small_whatever_was_sent() {
         let sent: Vec<String> = (0..5_000).map(|n| n.to_string()).collect();
         assert_eq!(errors(&format!("?{}", sent.join("&"))).len(), ERRORS_MAX);
+        let query = format!("?{}&b=wrong", sent.join("&"));
+        let last = errors(&query).pop().unwrap();
+        assert_eq!(last, ["b", "out_of_range"]);
+        let detail = check(&query).unwrap_err().detail;
+        assert_eq!(detail, "20 or more query parameters are not valid.");
         let long = "x".repeat(5_000);
         let shown = errors(&format!("?{long}"));
         assert_eq!(shown[0][0].len(), NAME_SHOWN_MAX);

@@ -45,7 +45,7 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct GrantRequest {
     /// How many credits; at least 1.
-    #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(1..))]
     pub amount: i64,
     #[command(flatten)]
     pub subject: Subject,
@@ -67,7 +67,7 @@ pub struct Subject {
     /// The account: acc_….
     #[arg(long)]
     pub account: AccountId,
-    /// Why; it stands in the ledger.
+    /// Why; it stands in the event log, not among the entries that the API lists.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
     /// Name of this change, such as an invoice's number; under one name it is made once.

@@ -154,7 +154,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// Issues a key with the given secret.
 ///
 /// # Errors
-/// When the account does not exist or the database does not answer.
+/// When the account does not exist, the key would have expired, or the database does not answer.
 pub async fn issue(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -162,6 +162,9 @@ pub async fn issue(
     secret: &ApiKey,
 ) -> anyhow::Result<IssuedKey> {
     let now = clock.now();
+    if request.expires_at.is_some_and(|at| at <= now) {
+        bail!("the key would have expired already; give --expires-at an instant to come");
+    }
     let key_id = KeyId::from_uuid(new_uuid(now));
     let new_key = NewKey {
         key_id,

@@ -4,7 +4,12 @@ use axum::body::{Body, Bytes};
 use linkledger_core::{
     http::request::{BODY_LENGTH_MAX, content_too_large},
     json::{JsonError, JsonObject},
+    link::Destination,
     problem::{Code, Problem},
+};
+use utoipa::{
+    PartialSchema as _,
+    openapi::{RefOr, Schema},
 };
 
 /// The object that a body is.
@@ -42,6 +47,16 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
         ),
         JsonError::NotAnObject => Problem::new(Code::BodyNotObject, "Send a JSON object: {…}."),
     })
+}
+
+/// A destination as it may be sent: its length counts once it is serialised, which may make it
+/// shorter.
+pub(super) fn sent_destination() -> RefOr<Schema> {
+    let mut schema = Destination::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.max_length = None;
+    }
+    schema
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {

@@ -36,7 +36,9 @@ use members::LinkPatch;
     tag = "links",
     summary = "Change where a link points",
     description = "Takes a JSON merge patch (RFC 7396); only `destination_url` may change. A link \
-                   that points there already is left alone and keeps its `ETag`.",
+                   that points there already is left alone and keeps its `ETag`. A \
+                   read without the `Consistency-Token` of the answer may for a moment still show \
+                   the link as it was; one with it never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
     request_body(content(
         (LinkPatch = "application/merge-patch+json", example = json!(LinkPatch::example())),

@@ -31,7 +31,9 @@ use super::{AppState, answer};
     tag = "links",
     summary = "Delete a link",
     description = "Ends a link for ever: it can't be read or followed any more, and its slug is never \
-                   given out again. Its price is not paid back. Deleted again, it stays deleted.",
+                   given out again. Its price is not paid back. Deleted again, it stays deleted. A \
+                   read without the `Consistency-Token` of the answer may for a moment still show \
+                   the link as it was; one with it never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
     responses(
         (status = 204, description = "The link is deleted.", headers(("Consistency-Token"))),

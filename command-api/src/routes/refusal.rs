@@ -40,7 +40,7 @@ fn problem_of_rejection(rejection: &Rejection) -> Problem {
         Rejection::LinkNotFound => Problem::link_not_found(),
         Rejection::VersionConflict { actual } => Problem::new(
             Code::EtagMismatch,
-            "The link has changed; read it again and send If-Match with its current ETag.",
+            "If-Match does not name its current version; read the link again and send its ETag, quotes included.",
         )
         .with_header("etag", entity_tag::of_version(*actual)),
         Rejection::SlugTaken => Problem::new(

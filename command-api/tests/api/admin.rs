@@ -174,10 +174,22 @@ async fn a_key_that_has_expired_has_no_successor() {
     let account_id = testing::account(database.pool(), 0).await.to_string();
     let scope = ["--scope", "link:links.read"];
     let issue = ["key", "issue", "--account", &account_id, "--expires-at"];
-    let issued = json(
+    let refused = error(
         url,
         &[&issue[..], &["2026-01-01T00:00:00Z"], &scope].concat(),
+        1,
     );
+    let expected =
+        "error: the key would have expired already; give --expires-at an instant to come\n";
+    assert_eq!(refused, expected);
+    let issued = json(
+        url,
+        &[&issue[..], &["2999-01-01T00:00:00Z"], &scope].concat(),
+    );
+    sqlx::query("UPDATE event_store.api_keys SET expires_at = now() - interval '1 s'")
+        .execute(database.pool())
+        .await
+        .unwrap();
     let message = error(url, &["key", "rotate", text(&issued["key_id"])], 1);
     assert!(message.contains("issue a new key instead"), "{message}");
 }
@@ -251,11 +263,11 @@ async fn a_wrong_command_line_says_what_would_be_right() {
                 "--account",
                 account,
                 "--amount",
-                "0",
+                "-1",
                 "--reason",
                 "x",
             ],
-            "0",
+            "-1 is not in 1..",
         ),
         (
             &["account", "create", "--name", "  "],

@@ -215,6 +215,9 @@ async fn unknown_paths_and_methods_have_the_form_of_problems() {
     for (method, path, status, allow) in [
         ("POST", "/v1/links/", 404, ""),
         ("POST", "/nothing", 404, ""),
+        // Routes of the other service.
+        ("GET", "/v1/links", 404, ""),
+        ("PATCH", "/docs", 405, "GET, HEAD, OPTIONS"),
         ("PUT", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
         ("DELETE", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
         (

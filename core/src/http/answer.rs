@@ -51,12 +51,27 @@ pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router 
         Problem::internal().into_response()
     };
     let service = settings.service;
-    routes
+    let routes = routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(CatchPanicLayer::custom(panic))
         .layer(middleware::from_fn_with_state(settings, answer))
-        .layer(middleware::from_fn_with_state(service, observe))
+        .layer(middleware::from_fn_with_state(service, observe));
+    // The framework puts its own `Allow` on from outside of a router's layers: only around another
+    // router can it be taken off.
+    Router::new()
+        .fallback_service(routes)
+        .layer(middleware::map_response(without_foreign_allow))
+}
+
+/// `Allow` comes from the route table, which knows both services; of problems, only
+/// `method_not_allowed` has it.
+async fn without_foreign_allow(mut response: Response) -> Response {
+    let code = response.extensions().get::<Code>();
+    if code.is_some_and(|code| *code != Code::MethodNotAllowed) {
+        response.headers_mut().remove(ALLOW);
+    }
+    response
 }
 
 /// OPTIONS, and whatever no route has taken.

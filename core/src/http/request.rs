@@ -9,6 +9,7 @@ use std::ops::Range;
 use axum::http::{
     HeaderMap, HeaderName, Uri,
     header::{AUTHORIZATION, HOST},
+    uri::Authority,
 };
 
 use crate::{
@@ -93,8 +94,8 @@ fn is_traceparent(value: &str) -> bool {
     }
 }
 
-/// The head has a bounded length, exactly one `Host`, and at most one `Authorization`: two readers
-/// must not choose differently.
+/// The head has a bounded length, exactly one `Host`, which can be one, and at most one
+/// `Authorization`: two readers must not choose differently.
 ///
 /// # Errors
 /// `uri_too_long`, `headers_too_large` or `invalid_header`.
@@ -102,7 +103,11 @@ pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     check_lengths(headers, uri)?;
     let count = |name| headers.get_all(name).iter().count();
     let (header, detail) = match (count(HOST), count(AUTHORIZATION)) {
-        (1, 0 | 1) => return Ok(()),
+        (1, 0 | 1) if names_host(headers) => return Ok(()),
+        (1, 0 | 1) => (
+            "Host",
+            "The Host header must be a host name, perhaps with a port.",
+        ),
         // Also when the target is an absolute address (RFC 9112, 3.2).
         (0, _) => ("Host", "The Host header is missing."),
         (1, _) => (
@@ -112,6 +117,12 @@ pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         (_, _) => ("Host", "The Host header stands there more than once."),
     };
     Err(Problem::invalid_header(header, detail))
+}
+
+/// A host, perhaps a port, and nobody's name before it (RFC 9112, 3.2).
+fn names_host(headers: &HeaderMap) -> bool {
+    let authority = single(headers, &HOST).and_then(|host| host.parse::<Authority>().ok());
+    authority.is_some_and(|it| !it.host().is_empty() && !it.as_str().contains('@'))
 }
 
 fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -186,6 +197,26 @@ mod tests {
         assert!(check_framing(&doubled, &uri).is_err());
         assert!(check_framing(&headers(&[]), &uri).is_err());
         assert!(check_framing(&headers(&[]), &Uri::from_static("http://h/")).is_err());
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_ip_address_perhaps_with_a_port() {
+        for (host, is_host) in [
+            ("h", true),
+            ("api.example.com:8080", true),
+            ("127.0.0.1", true),
+            ("[::1]:8080", true),
+            ("", false),
+            (":8080", false),
+            ("a b", false),
+            ("a, b", false),
+            ("u:p@h", false),
+            ("h/", false),
+            ("http://h", false),
+        ] {
+            let checked = check_framing(&headers(&[(HOST, host)]), &Uri::from_static("/"));
+            assert_eq!(checked.is_ok(), is_host, "{host}");
+        }
     }
 
     #[test]

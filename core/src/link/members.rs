@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Destination, OwnHosts, Slug};
 use crate::{
     batch::LinkDraft,
-    field::{FieldCode, FieldError},
+    field::{ERRORS_MAX, FieldCode, FieldError},
     json::JsonObject,
 };
 
@@ -17,8 +17,6 @@ pub const SLUG: &str = "slug";
 /// Members of a link that never change, and those of the answer to its creation.
 const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
 const CREDITS_PREFIX: &str = "credits_";
-/// Most errors that one answer names.
-const ERRORS_MAX: usize = 100;
 
 /// The link that the body asks for, or every rule that it breaks, ordered by member.
 ///
@@ -101,11 +99,17 @@ fn text(value: &Value) -> Result<&str, FieldCode> {
     }
 }
 
-/// The errors in the order of their members, as many as one answer names.
+/// The errors in the order of their members, as many as one answer names: those of members that
+/// may be there, and then the others.
 fn sorted(errors: impl Iterator<Item = FieldError>) -> Vec<FieldError> {
+    let is_superfluous = |error: &FieldError| {
+        let is_unknown = error.code == FieldCode::UnknownField;
+        (is_unknown, error.code == FieldCode::FieldNotMutable)
+    };
     let mut errors: Vec<FieldError> = errors.collect();
-    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    errors.sort_by_key(is_superfluous);
     errors.truncate(ERRORS_MAX);
+    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
     errors
 }
 
@@ -143,6 +147,29 @@ mod tests {
             errors(body),
             expected.map(|(pointer, code)| (pointer.to_owned(), code))
         );
+    }
+
+    #[test]
+    fn what_may_be_there_is_told_however_much_else_is() {
+        let object = |names: &dyn Fn(usize) -> String, rest: &str| {
+            let many: Vec<String> = (0..1_500).map(|n| format!("\"{}\":1", names(n))).collect();
+            JsonObject::parse(format!("{{{}{rest}}}", many.join(",")).as_bytes()).unwrap()
+        };
+        let own_hosts = OwnHosts::default();
+        let body = object(&|n| format!("a{n}"), r#","slug":"x""#);
+        let errors = parse_new_link(&body, &own_hosts).unwrap_err();
+        assert_eq!(errors.len(), ERRORS_MAX);
+        let known = [
+            FieldError::of_member(DESTINATION_URL, FieldCode::Required),
+            FieldError::of_member(SLUG, FieldCode::SlugTooShort),
+        ];
+        assert_eq!(errors[ERRORS_MAX - 2..], known);
+
+        let body = object(&|n| format!("credits_{n}"), r#","destination_url":null"#);
+        let errors = parse_patch(&body, &own_hosts).unwrap_err();
+        assert_eq!(errors.len(), ERRORS_MAX);
+        let last = FieldError::of_member(DESTINATION_URL, FieldCode::NullNotAllowed);
+        assert_eq!(errors[ERRORS_MAX - 1], last);
     }
 
     #[test]

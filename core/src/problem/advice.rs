@@ -101,12 +101,12 @@ impl Code {
                 "Ask whoever gave you the address for another one.",
             ),
             Self::EtagMismatch => (
-                "The link has changed since the version that If-Match names. Nothing was done; the header ETag names the current version.",
-                "Read the link again, decide whether the change is still wanted, and repeat it with the current ETag.",
+                "If-Match does not name the current version of the link: the link has changed since, or the tag is a weak one or lacks its quotes. Nothing was done; the header ETag names the current version.",
+                "Read the link again, decide whether the change is still wanted, and repeat it with the current ETag, with its quotes.",
             ),
             Self::ContentTooLarge => (
                 "The body is larger than 16 KiB.",
-                "Send only the members that the documentation lists; a valid body is always smaller.",
+                "Send only the members that the documentation lists, with shorter values and without white space.",
             ),
             Self::UriTooLong => (
                 "The path and query of the request are longer than the service reads.",
@@ -118,10 +118,10 @@ impl Code {
             ),
             Self::UnsupportedContentEncoding => (
                 "The body is compressed.",
-                "Send the body as it is, without Content-Encoding.",
+                "Send the body as it is, without Content-Encoding and with no Transfer-Encoding but chunked.",
             ),
             Self::ValidationFailed => (
-                "One or more fields of the body are not valid. The member errors lists all of them, each with a pointer to the field, a code and what to do. Nothing was charged.",
+                "One or more fields of the body are not valid. The member errors lists all of them, or 100 if there are more, each with a pointer to the field, a code and what to do. Nothing was charged.",
                 "Correct every field that is listed, and repeat the request; the same Idempotency-Key may be used.",
             ),
             Self::IdempotencyKeyReused => (

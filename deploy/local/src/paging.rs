@@ -18,7 +18,7 @@ const LIMIT_OF_ALL: u32 = 100;
 #[derive(Debug, Args)]
 pub(crate) struct Paging {
     /// Items on a page, 1 to 100. Default: what the service takes, 50; with --all 100.
-    #[arg(long, value_name = "ITEMS")]
+    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: Option<u32>,
     /// Go on where another page ended.
     #[arg(long)]
@@ -83,7 +83,9 @@ impl Paging {
             match (page.next_cursor, self.all) {
                 (None, _) => return Ok(()),
                 (Some(next), false) => {
-                    note(&format!("There are more: --cursor {next}, or --all"));
+                    note(&format!(
+                        "There are more: --cursor {next} with the same filters, or --all"
+                    ));
                     return Ok(());
                 }
                 (next, true) if next == cursor => {

@@ -76,7 +76,19 @@ fn page(status: StatusCode) -> String {
             "Something went wrong",
             "The fault is ours. Try again later.",
         ),
-        _ => ("The request is not valid", "Open the address in a browser."),
+        StatusCode::URI_TOO_LONG => (
+            "The address is too long",
+            "Check the address: a short link ends after a few characters.",
+        ),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+            "The request is too large",
+            "Delete the cookies of this site and open the address again.",
+        ),
+        _ => (
+            "The request could not be read",
+            "Check the address and open it again. If it is right, the program or proxy that sent \
+             the request has made a mistake.",
+        ),
     };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\

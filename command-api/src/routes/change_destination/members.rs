@@ -1,11 +1,13 @@
 //! The body as it is documented; `link::members` of core reads it.
 
-use linkledger_core::link::{Destination, members::DESTINATION_URL};
+use linkledger_core::link::members::DESTINATION_URL;
 use serde_json::{Value, json};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
 };
+
+use crate::routes::body::sent_destination;
 
 /// The patch as it is documented.
 pub(super) struct LinkPatch;
@@ -13,7 +15,7 @@ pub(super) struct LinkPatch;
 impl PartialSchema for LinkPatch {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
-            .property(DESTINATION_URL, Destination::schema())
+            .property(DESTINATION_URL, sent_destination())
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
             .into()
     }

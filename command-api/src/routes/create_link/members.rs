@@ -1,7 +1,7 @@
 //! The body as it is documented; `link::members` of core reads it.
 
 use linkledger_core::link::{
-    Destination, Slug,
+    Slug,
     members::{DESTINATION_URL, SLUG},
 };
 use utoipa::{
@@ -9,13 +9,15 @@ use utoipa::{
     openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
 };
 
+use crate::routes::body::sent_destination;
+
 /// The body as it is documented.
 pub(super) struct NewLink;
 
 impl PartialSchema for NewLink {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
-            .property(DESTINATION_URL, Destination::schema())
+            .property(DESTINATION_URL, sent_destination())
             .required(DESTINATION_URL)
             .property(SLUG, Slug::schema())
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))

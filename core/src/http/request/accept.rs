@@ -30,29 +30,33 @@ impl Preference {
 
     /// What `Accept` says of a media type; the parameters of the ranges are not looked at.
     pub fn of(headers: &HeaderMap, media_type: &str) -> Self {
-        ranges(headers)
-            .filter_map(|range| {
-                let mut parts = range.split(';').map(str::trim);
-                let exactness = Exactness::of(parts.next().unwrap_or_default(), media_type)?;
-                Some((exactness, parts.find_map(weight).unwrap_or(1_000)))
-            })
-            .max()
-            .filter(|(_, weight)| *weight > 0)
-            .map_or(Self::REFUSAL, |(exactness, weight)| Self {
-                weight,
-                exactness,
-            })
+        Self::if_named(headers, media_type).unwrap_or(Self::REFUSAL)
+    }
+
+    /// `None`: no range is about the type.
+    fn if_named(headers: &HeaderMap, media_type: &str) -> Option<Self> {
+        let named = ranges(headers).filter_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let exactness = Exactness::of(parts.next().unwrap_or_default(), media_type)?;
+            Some((exactness, parts.find_map(weight).unwrap_or(1_000)))
+        });
+        named.max().map(|(exactness, weight)| match weight {
+            0 => Self::REFUSAL,
+            _ => Self { weight, exactness },
+        })
     }
 }
 
-/// Answers are JSON: something in `Accept` must allow that. A header without any media range
-/// allows all.
+/// Answers are JSON: `Accept` must allow that. Only where it says nothing of JSON, the form of
+/// problems will do. A header without any media range allows all.
 ///
 /// # Errors
 /// `not_acceptable`.
 pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
-    let is_accepted = |media_type: &&str| Preference::of(headers, media_type) > Preference::REFUSAL;
-    if ranges(headers).next().is_none() || ANSWER_TYPES.iter().any(is_accepted) {
+    let mut types = ANSWER_TYPES.iter();
+    let preference = types.find_map(|media_type| Preference::if_named(headers, media_type));
+    let is_accepted = preference.is_some_and(|preference| preference != Preference::REFUSAL);
+    if ranges(headers).next().is_none() || is_accepted {
         return Ok(());
     }
     Err(Problem::new(
@@ -126,6 +130,9 @@ mod tests {
                 false,
             ),
             ("application/*;q=0, */*", false),
+            ("application/json;q=0, */*", false),
+            ("*/*, application/json;q=0, application/*", false),
+            ("application/json;q=0.1, */*;q=0", true),
             ("application/xml, text/*", false),
             ("application/jsonp", false),
         ] {

@@ -4,7 +4,7 @@ use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use linkledger_core::config::{BaseUrl, Secret};
+use linkledger_core::config::{BaseUrl, InvalidBaseUrl, Secret};
 
 use super::{Client, Patience};
 use crate::{data_folder::DataFolder, environment::Environment, options::DATA_DIR, output::note};
@@ -21,7 +21,8 @@ const API_URL_HELP: &str = "Address of the API; its key is read from LINKLEDGER_
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    #[arg(long, global = true, env = "LINKLEDGER_API_URL", value_name = "URL", help = API_URL_HELP)]
+    #[arg(long, global = true, env = "LINKLEDGER_API_URL", value_name = "URL",
+          value_parser = parse_api_url, help = API_URL_HELP)]
     api_url: Option<BaseUrl>,
     /// Data folder of a stack on this machine.
     #[arg(long, global = true, value_name = "FOLDER", default_value = DATA_DIR)]
@@ -67,6 +68,21 @@ impl Connection {
                 complete(api_url, api_key, stack, &file)
             }
         }
+    }
+}
+
+/// A name and password would be sent in place of the key.
+fn parse_api_url(text: &str) -> Result<BaseUrl, String> {
+    let api_url: BaseUrl = text
+        .parse()
+        .map_err(|error: InvalidBaseUrl| error.to_string())?;
+    let url = api_url.url();
+    if url.username().is_empty() && url.password().is_none() {
+        Ok(api_url)
+    } else {
+        Err(format!(
+            "leave the user name and password out; the key is read from {KEY_VARIABLE}"
+        ))
     }
 }
 
@@ -132,6 +148,19 @@ mod tests {
         complete(api_url, api_key, stack, "data/env")
             .map(|target| format!("{} {}", target.api_url.as_str(), target.api_key.reveal()))
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_address_has_no_user_name_and_no_password() {
+        assert!(parse_api_url("http://127.0.0.1:8080/").is_ok());
+        for refused in [
+            "http://u:p@host/",
+            "http://u@host",
+            "http://:p@host",
+            "host",
+        ] {
+            assert!(parse_api_url(refused).is_err(), "{refused}");
+        }
     }
 
     #[test]

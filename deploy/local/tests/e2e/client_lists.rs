@@ -31,7 +31,7 @@ fn a_list_passes_filters_on_and_says_how_to_go_on() {
     );
     assert_eq!(
         text(&output.stderr),
-        "There are more: --cursor c1, or --all\n"
+        "There are more: --cursor c1 with the same filters, or --all\n"
     );
     assert_eq!(
         server.request().line(),
