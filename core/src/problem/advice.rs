@@ -77,8 +77,8 @@ impl Code {
                 "Compare the path with the documentation of the API.",
             ),
             Self::LinkNotFound => (
-                "This account has no link with that id: it never existed, was deleted, or belongs to another account.",
-                "Check the id and the API key. Ids are matched exactly, in lower case.",
+                "There is no such link: it never existed, was deleted, or belongs to another account.",
+                "Check the id and the API key, or the short address. Ids are matched exactly, in lower case.",
             ),
             Self::MethodNotAllowed => (
                 "The path exists but does not know the method.",
@@ -154,7 +154,7 @@ impl Code {
             ),
             Self::DeadlineExceeded => (
                 "The outcome was not known in time: the request may have succeeded (the member may_have_succeeded says so).",
-                "Repeat the request with the same Idempotency-Key: it tells what happened and never charges twice.",
+                "Repeat the same request, a create with its Idempotency-Key: a create tells then what happened and never charges twice, and a change that was made stays made.",
             ),
         }
     }

@@ -124,7 +124,7 @@ impl Code {
             Self::SlugTaken => (409, "slug_taken", "The slug is taken"),
             Self::IdempotencyKeyInUse => (409, "idempotency_key_in_use", "A request with this key is running"),
             Self::ShortLinkGone => (410, "short_link_gone", "The short link is gone"),
-            Self::EtagMismatch => (412, "etag_mismatch", "The link has changed since it was read"),
+            Self::EtagMismatch => (412, "etag_mismatch", "The link has another version than If-Match names"),
             Self::ContentTooLarge => (413, "content_too_large", "The body is too large"),
             Self::UriTooLong => (414, "uri_too_long", "The address of the request is too long"),
             Self::UnsupportedMediaType => (415, "unsupported_media_type", "The body must be JSON"),

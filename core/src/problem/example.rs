@@ -37,7 +37,7 @@ impl Problem {
             .with("required_scopes", vec![Value::from("link:links.read")]),
             Problem::new(
                 Code::DeadlineExceeded,
-                "The link may have been created; send the same request with the same key again.",
+                "It may have been done; send the same request again, a create with its Idempotency-Key.",
             )
             .with("may_have_succeeded", true),
             Problem::internal(),
