@@ -14,13 +14,13 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
-    event_store::{self, SessionKind},
+    event_store::{self, SessionKind, is_lock_timeout},
     migrations,
 };
 use serde::Serialize;
 use sqlx::{PgPool, migrate::MigrateError};
 
-use crate::{command_handler::is_lock_timeout, config::DatabaseConfig};
+use crate::config::DatabaseConfig;
 
 /// Sessions of one command.
 const CONNECTIONS_MAX: u32 = 2;

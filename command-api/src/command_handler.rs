@@ -12,7 +12,7 @@ use std::{
 use linkledger_core::{
     batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
     clock::{Clock, new_uuid},
-    event_store::{accounts, append, idempotency, links, log, slugs},
+    event_store::{accounts, append, idempotency, is_lock_timeout, links, log, slugs},
     id::{AccountId, EventId, LinkId},
     link::Slug,
     metrics::{APPEND_COMMIT_SECONDS, APPEND_LOCK_HOLD_SECONDS},
@@ -27,7 +27,6 @@ use crate::{
 };
 use decided::{Decided, Verdict};
 use failure::BatchFailure;
-pub(crate) use failure::is_lock_timeout;
 
 /// How long an unknown outcome is looked into before its callers are told so, in seconds.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -191,7 +190,7 @@ impl CommandHandler {
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
-        Ok(Decided::new(decided, outcomes, &is_held, locked_at))
+        Ok(Decided::new(decided, outcomes, is_held, locked_at))
     }
 
     /// Looks on a fresh session whether the batch's transaction was committed.

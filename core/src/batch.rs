@@ -6,6 +6,7 @@
 pub mod accepted;
 pub mod keyed_create;
 pub mod link_change;
+pub mod outcome;
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,16 +14,16 @@ use time::OffsetDateTime;
 
 use crate::{
     credits::{ChargeForLink, Credits, CreditsEvent, InsufficientCredits},
-    field::FieldError,
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{ChangeLinkError, CreateLink, ExistingLink, Link, LinkEvent, Slug},
+    link::{CreateLink, ExistingLink, Link, LinkEvent, Slug},
     shard::Position,
 };
 
 pub use accepted::{Accepted, Settled};
 pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
+pub use outcome::{Outcome, Rejection};
 
 /// What a create costs and where its link is served.
 #[derive(Debug, Clone)]
@@ -76,57 +77,6 @@ pub struct Known {
     pub free_slugs: HashSet<String>,
     /// The links that are to be changed; those that are missing do not exist in their account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
-}
-
-/// What becomes of one command of the batch.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It has its effect: the number of the [`Accepted`].
-    Accepted(usize),
-    /// An earlier command of this batch had the effect.
-    AcceptedBefore(usize),
-    /// The effect of the key is in the log already.
-    Replay(Box<SettledCreate>),
-    /// The link is so already.
-    Unchanged(Box<SettledLink>),
-    /// It has no effect.
-    Rejected(Rejection),
-    /// Our slug is taken: draw another one.
-    SlugCollision,
-}
-
-/// Why a command has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rejection {
-    /// The key had another effect.
-    KeyReused,
-    /// The body breaks these rules.
-    Invalid(Vec<FieldError>),
-    /// The account has no such link.
-    LinkNotFound,
-    /// The link has not the version that was expected.
-    VersionConflict {
-        /// The version that it has.
-        actual: i64,
-    },
-    /// The chosen slug is taken.
-    SlugTaken,
-    /// The balance does not cover the price.
-    InsufficientCredits {
-        /// What is there.
-        balance: i64,
-        /// What is needed.
-        required: i64,
-    },
-}
-
-impl From<ChangeLinkError> for Rejection {
-    fn from(error: ChangeLinkError) -> Self {
-        match error {
-            ChangeLinkError::NotFound => Self::LinkNotFound,
-            ChangeLinkError::VersionConflict { actual } => Self::VersionConflict { actual },
-        }
-    }
 }
 
 /// A batch while it is decided.

@@ -109,3 +109,14 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         SessionKind::Reader | SessionKind::Migration => options,
     })
 }
+
+/// The code by which Postgres tells its errors apart; `None` for an error that is not its own.
+pub fn sqlstate(error: &sqlx::Error) -> Option<String> {
+    let code = error.as_database_error()?.code()?;
+    (code.len() == 5).then(|| code.into_owned())
+}
+
+/// `lock_not_available`: somebody else has held a lock for too long.
+pub fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    sqlstate(error).is_some_and(|state| state == "55P03")
+}

@@ -42,7 +42,7 @@ impl Decided {
     pub(super) fn new(
         decided: DecidedBatch,
         outcomes: Vec<Outcome>,
-        is_held: &[bool],
+        is_held: Vec<bool>,
         locked_at: Instant,
     ) -> Self {
         let first = decided.accepted.first();
@@ -54,7 +54,7 @@ impl Decided {
                 .map(|it| Effect::of(it.settled))
                 .collect(),
             outcomes,
-            is_held: is_held.to_vec(),
+            is_held,
             account_ids: decided.credits.into_keys().collect(),
             locked_at,
         }

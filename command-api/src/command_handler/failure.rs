@@ -1,5 +1,6 @@
 //! What an error of the database means for a batch, told by SQLSTATE only.
 
+use linkledger_core::event_store::{is_lock_timeout, sqlstate};
 use sqlx::Error;
 
 /// Why a batch had no effect, or perhaps none.
@@ -34,14 +35,4 @@ impl BatchFailure {
             _ => Self::Unavailable(error),
         }
     }
-}
-
-/// `lock_not_available`
-pub(crate) fn is_lock_timeout(error: &Error) -> bool {
-    sqlstate(error).is_some_and(|state| state == "55P03")
-}
-
-fn sqlstate(error: &Error) -> Option<String> {
-    let code = error.as_database_error()?.code()?;
-    (code.len() == 5).then(|| code.into_owned())
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     envelope::{Metadata, NewEvent},
     event::Event,
-    field::FieldCode,
+    field::{FieldCode, FieldError},
     link::{ChangeDestination, Destination, ExpectedVersion, OwnHosts},
 };
 

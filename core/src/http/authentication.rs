@@ -21,7 +21,6 @@ use super::{
     bearer::{self, Credentials},
     key_usage::KeyUsage,
 };
-
 use crate::{
     api_key::{ApiKey, Scope},
     clock::Clock,

@@ -1,0 +1,161 @@
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::credits::CreditsEvent;
+
+const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
+
+fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, GrantError> {
+    let reason = "top-up".to_owned();
+    let command = GrantCredits {
+        account_id: ACCOUNT,
+        amount,
+        reason,
+    };
+    credits.decide_grant(command).map(CreditsEvent::Granted)
+}
+
+fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, AdjustError> {
+    let reason = "billed twice".to_owned();
+    let command = AdjustCredits {
+        account_id: ACCOUNT,
+        amount,
+        reason,
+    };
+    credits.decide_adjust(command).map(CreditsEvent::Adjusted)
+}
+
+fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
+    let link_id = LinkId::from_uuid(Uuid::from_u128(9));
+    let command = ChargeForLink {
+        account_id: ACCOUNT,
+        price,
+        link_id,
+    };
+    credits.decide_charge(command).map(CreditsEvent::Charged)
+}
+
+fn given(balance: i64) -> Credits {
+    Credits {
+        balance,
+        version: 3,
+    }
+}
+
+#[test]
+fn given_enough_when_charged_then_the_balance_falls() {
+    let event = charge(given(5), 2).unwrap();
+    assert_eq!(
+        given(5).apply(&event),
+        Credits {
+            balance: 3,
+            version: 4
+        }
+    );
+}
+
+#[test]
+fn given_exactly_enough_when_charged_then_nothing_is_left() {
+    let event = charge(given(2), 2).unwrap();
+    assert_eq!(given(2).apply(&event).balance, 0);
+}
+
+#[test]
+fn given_too_little_when_charged_then_it_says_what_is_missing() {
+    let expected = InsufficientCredits {
+        balance: 1,
+        required: 2,
+    };
+    assert_eq!(charge(given(1), 2), Err(expected));
+}
+
+#[test]
+fn given_nothing_when_charged_a_price_of_zero_then_there_is_an_event() {
+    assert!(charge(given(0), 0).is_ok());
+}
+
+#[test]
+fn given_any_balance_when_granted_then_it_rises() {
+    let event = grant(given(5), 10).unwrap();
+    assert_eq!(
+        given(5).apply(&event),
+        Credits {
+            balance: 15,
+            version: 4
+        }
+    );
+}
+
+#[test]
+fn grants_of_nothing_and_beyond_the_range_are_rejected() {
+    assert_eq!(grant(given(5), 0), Err(GrantError::AmountNotPositive));
+    assert_eq!(grant(given(5), -1), Err(GrantError::AmountNotPositive));
+    assert_eq!(grant(given(1), i64::MAX), Err(GrantError::BalanceTooLarge));
+}
+
+#[test]
+fn given_a_balance_when_adjusted_then_it_rises_or_falls_down_to_zero() {
+    for (amount, balance) in [(3, 8), (-3, 2), (-5, 0)] {
+        let event = adjust(given(5), amount).unwrap();
+        assert_eq!(
+            given(5).apply(&event),
+            Credits {
+                balance,
+                version: 4
+            }
+        );
+    }
+}
+
+#[test]
+fn adjustments_of_nothing_below_zero_and_beyond_the_range_are_rejected() {
+    assert_eq!(adjust(given(5), 0), Err(AdjustError::AmountIsZero));
+    assert_eq!(
+        adjust(given(1), i64::MAX),
+        Err(AdjustError::BalanceTooLarge)
+    );
+    for (amount, required) in [(-6, 6), (i64::MIN, i64::MAX)] {
+        let expected = InsufficientCredits {
+            balance: 5,
+            required,
+        };
+        assert_eq!(
+            adjust(given(5), amount),
+            Err(AdjustError::Insufficient(expected))
+        );
+    }
+}
+
+#[test]
+fn an_event_of_the_stream_that_is_not_about_credits_leaves_the_balance() {
+    let expected = Credits {
+        balance: 5,
+        version: 4,
+    };
+    assert_eq!(given(5).pass(), expected);
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_commands_makes_the_balance_negative_or_loses_a_credit(
+        commands in prop::collection::vec((0..3, 0_i64..100), 0..60)
+    ) {
+        let mut credits = Credits::default();
+        let (mut sum, mut events) = (0, 0);
+        for (kind, amount) in commands {
+            let (event, change) = match kind {
+                0 => (grant(credits, amount).ok(), amount),
+                1 => (adjust(credits, 50 - amount).ok(), 50 - amount),
+                _ => (charge(credits, amount).ok(), -amount),
+            };
+            if let Some(event) = event {
+                credits = credits.apply(&event);
+                events += 1;
+                sum += change;
+            }
+            prop_assert!(credits.balance >= 0);
+        }
+        prop_assert_eq!(credits, Credits { balance: sum, version: events });
+    }
+}
