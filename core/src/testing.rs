@@ -172,7 +172,7 @@ impl Clock for FixedClock {
 /// Asks until there is an answer, and returns it.
 ///
 /// # Panics
-/// When there is none within [`DEADLINE`]; `what` says what was waited for.
+/// When there is none within `DEADLINE`; `what` says what was waited for.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
