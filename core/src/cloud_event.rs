@@ -1,6 +1,9 @@
 //! An event as a Kafka record: `CloudEvents` 1.0, Kafka binding, binary mode (contract §12).
 //!
-//! The payload goes into the record's value byte for byte; everything else into its headers.
+//! The payload goes into the record's value byte for byte; everything else into its headers, whose
+//! values are all ASCII. [`PublishedEvent::to_json`] is the same event without Kafka.
+
+mod json;
 
 use std::collections::HashMap;
 
@@ -19,6 +22,9 @@ pub const SEQUENCE: &str = "ce_sequence";
 /// Header: epoch of the log that the sequence belongs to.
 pub const LOG_EPOCH: &str = "ce_logepoch";
 
+const CONTENT_TYPE: &str = "content-type";
+/// What the name of each attribute's header starts with.
+const PREFIX: &str = "ce_";
 const TYPE_PREFIX: &str = "linkledger.";
 
 /// The record is not one of ours, or damaged.
@@ -52,7 +58,7 @@ impl PublishedEvent {
         let event = &self.event;
         let (event_type, version) = (&event.event_type, event.schema_version);
         let mut headers = vec![
-            ("content-type", "application/json".to_owned()),
+            (CONTENT_TYPE, "application/json".to_owned()),
             ("ce_specversion", "1.0".to_owned()),
             ("ce_id", event.event_id.to_string()),
             ("ce_source", format!("/linkledger/shards/{}", event.shard)),
@@ -72,6 +78,15 @@ impl PublishedEvent {
             headers.push(("ce_traceparent", traceparent.clone()));
         }
         headers
+    }
+
+    /// The event in the JSON event format of `CloudEvents`, on one line: each attribute as the string
+    /// that it is in the headers, and the payload as `data`.
+    ///
+    /// # Errors
+    /// The payload is not JSON.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        json::to_json(self)
     }
 
     /// The event of a record that was read from `shard`'s partition.
@@ -143,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn published(stream_id: u128) -> PublishedEvent {
+    pub(super) fn published(stream_id: u128) -> PublishedEvent {
         let event = RecordedEvent {
             shard: Shard::new(3).unwrap(),
             position: 42,
@@ -192,6 +207,25 @@ mod tests {
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
         assert_eq!(headers, expected);
+    }
+
+    #[test]
+    fn attributes_have_the_names_and_values_that_the_specification_allows() {
+        for (name, value) in published(2).headers() {
+            let attribute = name.strip_prefix(PREFIX);
+            let is_named = attribute.is_none_or(|attribute| {
+                (1..=20).contains(&attribute.len())
+                    && attribute
+                        .bytes()
+                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            });
+            assert!(
+                is_named && (attribute.is_some() || name == CONTENT_TYPE),
+                "{name}"
+            );
+            let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+            assert!(!value.is_empty() && is_plain, "{name}: {value}");
+        }
     }
 
     #[test]
