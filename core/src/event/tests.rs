@@ -1,0 +1,145 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// One file for each version of each event ever written, called `<type>.v<version>.json`.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/events");
+
+/// Type, version and payload of each golden file.
+fn golden() -> Vec<(String, i16, String)> {
+    let files = fs::read_dir(GOLDEN).unwrap();
+    files
+        .map(|file| {
+            let path = file.unwrap().path();
+            let (event_type, version) = named(&path).unwrap_or_else(|| panic!("{path:?}"));
+            let payload = fs::read_to_string(&path).unwrap();
+            (event_type, version, payload.trim_end().to_owned())
+        })
+        .collect()
+}
+
+fn named(path: &Path) -> Option<(String, i16)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
+    let (event_type, version) = name.rsplit_once(".v")?;
+    Some((event_type.to_owned(), version.parse().ok()?))
+}
+
+#[test]
+fn every_version_of_every_event_has_a_golden_file() {
+    let known = CATALOGUE.iter().flat_map(|(event_type, newest)| {
+        (1..=*newest).map(|version| ((*event_type).to_owned(), version))
+    });
+    let files = golden()
+        .into_iter()
+        .map(|(event_type, version, _)| (event_type, version));
+    assert_eq!(files.collect::<BTreeSet<_>>(), known.collect());
+}
+
+#[test]
+fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
+    for (event_type, version, payload) in golden() {
+        let event = Event::from_stored(&event_type, version, &payload).unwrap();
+        assert_eq!(event.event_type(), event_type);
+        let written = event.to_payload();
+        if version == event.schema_version() {
+            assert_eq!(written, payload);
+        } else {
+            // An older version can't be written any more; what it is read as can.
+            let again = Event::from_stored(&event_type, event.schema_version(), &written);
+            assert_eq!(again.unwrap(), event);
+        }
+    }
+}
+
+#[test]
+fn later_members_are_ignored_and_unknown_types_are_named() {
+    for (event_type, version, payload) in golden() {
+        let payload = payload.replacen('{', r#"{"later":1,"#, 1);
+        assert!(Event::from_stored(&event_type, version, &payload).is_ok());
+        let error = Event::from_stored(&event_type, version, "{}").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("malformed payload of `{event_type}`")
+        );
+    }
+    for (event_type, version) in [("LinkCreated", 99), ("LinkCreated", 0), ("LinkFrozen", 1)] {
+        let error = Event::from_stored(event_type, version, "{}").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("unknown event `{event_type}` version {version}")
+        );
+    }
+}
+
+/// Two versions that there never were: in -1 the reason was called `why`, in 0 there was no
+/// `stop_redirects`.
+const MADE_UP: [Upcaster; 2] = [
+    Upcaster {
+        event_type: "AccountSuspended",
+        from: 0,
+        upcast: |payload| {
+            let mut payload: Value = serde_json::from_str(payload)?;
+            payload["stop_redirects"] = json!(false);
+            serde_json::to_string(&payload)
+        },
+    },
+    Upcaster {
+        event_type: "AccountSuspended",
+        from: -1,
+        upcast: |payload| {
+            let mut payload: Value = serde_json::from_str(payload)?;
+            payload["reason"] = payload["why"].take();
+            serde_json::to_string(&payload)
+        },
+    },
+];
+
+#[test]
+fn an_older_version_is_read_as_the_newest_step_by_step() {
+    let account_id = "acc_01h455vb4pex5vsknk084sn02r";
+    let suspended = Event::Account(AccountEvent::Suspended(AccountSuspended {
+        account_id: account_id.parse().unwrap(),
+        reason: "spam".to_owned(),
+        stop_redirects: false,
+    }));
+    for (version, payload) in [
+        (-1, json!({"account_id": account_id, "why": "spam"})),
+        (0, json!({"account_id": account_id, "reason": "spam"})),
+        (
+            1,
+            json!({"account_id": account_id, "reason": "spam", "stop_redirects": false}),
+        ),
+    ] {
+        let payload = payload.to_string();
+        let event = Event::upcast_from(&MADE_UP, "AccountSuspended", version, &payload);
+        assert_eq!(event.unwrap(), suspended, "version {version}");
+    }
+}
+
+#[test]
+fn what_no_upcaster_reads_is_unknown_and_what_one_can_not_read_is_malformed() {
+    let read = |event_type, version, payload| {
+        let event = Event::upcast_from(&MADE_UP, event_type, version, payload);
+        event.unwrap_err().to_string()
+    };
+    assert_eq!(
+        read("AccountSuspended", -2, "{}"),
+        "unknown event `AccountSuspended` version -2"
+    );
+    // A chain that ends below the newest version names the version that is stored.
+    let event = Event::upcast_from(&MADE_UP[1..], "AccountSuspended", -1, "{}");
+    assert_eq!(
+        event.unwrap_err().to_string(),
+        "unknown event `AccountSuspended` version -1"
+    );
+    assert_eq!(
+        read("AccountResumed", 0, "{}"),
+        "unknown event `AccountResumed` version 0"
+    );
+    assert_eq!(
+        read("AccountSuspended", -1, "{"),
+        "malformed payload of `AccountSuspended`"
+    );
+}
