@@ -3,7 +3,10 @@
 //! What must stay true: the cursor never passes an event that the broker has not acknowledged, so
 //! a run of earlier records may be repeated on the topic, but none is ever missing.
 
+mod backlog;
 pub mod cursor;
+mod held;
+mod outage;
 pub mod publisher;
 
 use std::{
@@ -13,26 +16,25 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
-    clock::{Clock as _, SystemClock},
     cloud_event::PublishedEvent,
-    event_store::log::{self, PerShard, ReadFrom},
-    metrics::{
-        RELAY_BACKLOG_EVENTS, RELAY_FAILURES_TOTAL, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS,
-        RELAY_POSITION,
-    },
-    shard::{Position, Shard},
+    event_store::log,
+    fail_point,
+    metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
 };
 use metrics::{counter, gauge};
 use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use cursor::{Lease, LeaseTable};
-use publisher::{EventPublisher, Published};
+use backlog::Backlog;
+use cursor::LeaseTable;
+use held::HeldShards;
+use outage::Outage;
+use publisher::EventPublisher;
 
 /// Longest time that an event waits for the relay to look, should nobody have woken it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often leases are renewed; a lease lasts three times as long.
+/// How often leases are renewed and the backlog is looked at; a lease lasts three times as long.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// How often acknowledged positions are stored at most: the bound on what a crash repeats.
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,28 +42,22 @@ const STORE_INTERVAL: Duration = Duration::from_millis(100);
 const SHARD_EVENTS_MAX: i64 = 1_000;
 /// First delay after a failure.
 const FAILURE_DELAY_MIN: Duration = Duration::from_millis(100);
-/// Longest delay between two attempts while the broker or the database is away.
-const FAILURE_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Longest delay between two attempts: short enough to keep the leases meanwhile.
+const FAILURE_DELAY_MAX: Duration = RENEW_INTERVAL;
+/// A broker that acknowledges nothing for so long is told of; it is waited for all the same.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// Publishes the shards that this process has the leases of.
 pub struct Relay<P> {
     pool: PgPool,
     publisher: P,
-    leases: LeaseTable,
     appended: Arc<Notify>,
     log_epoch: i32,
     batch_interval: Duration,
-    /// By shard: the lease, if it is ours, and how far its events are acknowledged.
-    held: PerShard<Option<Held>>,
+    shards: HeldShards,
     renewed_at: Option<Instant>,
-    stored_at: Instant,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    lease: Lease,
-    acknowledged: Position,
-    stored: Position,
+    backlog: Backlog,
+    outage: Outage,
 }
 
 impl<P: EventPublisher> Relay<P> {
@@ -74,15 +70,15 @@ impl<P: EventPublisher> Relay<P> {
         log_epoch: i32,
     ) -> Self {
         Self {
-            leases: LeaseTable::new(pool.clone(), owner),
+            shards: HeldShards::new(LeaseTable::new(pool.clone(), owner)),
             pool,
             publisher,
             appended,
             log_epoch,
             batch_interval: Duration::ZERO,
-            held: PerShard::default(),
             renewed_at: None,
-            stored_at: Instant::now(),
+            backlog: Backlog::default(),
+            outage: Outage::default(),
         }
     }
 
@@ -103,6 +99,7 @@ impl<P: EventPublisher> Relay<P> {
     /// # Errors
     /// None: every failure is told and tried again.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
         let mut delay = FAILURE_DELAY_MIN;
         while !shutdown.is_cancelled() {
             let begun = tokio::time::Instant::now();
@@ -113,6 +110,8 @@ impl<P: EventPublisher> Relay<P> {
             match step {
                 Ok(published) => {
                     delay = FAILURE_DELAY_MIN;
+                    self.outage
+                        .published(Instant::now(), self.backlog, published);
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
@@ -124,7 +123,8 @@ impl<P: EventPublisher> Relay<P> {
                 }
                 Err(error) => {
                     counter!(RELAY_FAILURES_TOTAL).increment(1);
-                    tracing::warn!(error = %format!("{error:#}"), ?delay, "relay is held up");
+                    let (now, reason) = (Instant::now(), format!("{error:#}"));
+                    self.outage.held_up(now, self.backlog, &reason);
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -133,7 +133,7 @@ impl<P: EventPublisher> Relay<P> {
                 }
             }
         }
-        if let Err(error) = self.hand_over().await {
+        if let Err(error) = self.shards.hand_over().await {
             tracing::warn!(error = %format!("{error:#}"), "the leases run out by themselves");
         }
         Ok(())
@@ -162,179 +162,72 @@ impl<P: EventPublisher> Relay<P> {
         let events = self.read().await?;
         let count = events.len();
         if count > 0 {
+            fail_point::reached("relay.read");
             self.publish(&events).await?;
+            fail_point::reached("relay.acknowledged");
         }
-        if self.stored_at.elapsed() >= STORE_INTERVAL {
-            self.store().await?;
+        if self.shards.stored_at.elapsed() >= STORE_INTERVAL {
+            self.shards.store().await?;
         }
         Ok(count)
+    }
+
+    /// Renews the leases, takes those that are free, and looks at the backlog.
+    async fn renew(&mut self) -> anyhow::Result<()> {
+        self.shards.renew().await?;
+        // A former life of this process may have left leases in its name; later on such a lease
+        // is another process's that has the same name.
+        let takes_own = self.renewed_at.is_none();
+        let acquired = self.shards.acquire(&self.pool, self.log_epoch, takes_own);
+        acquired.await?;
+        self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
+        self.renewed_at = Some(Instant::now());
+        Ok(())
     }
 
     async fn read(&self) -> anyhow::Result<Vec<PublishedEvent>> {
         let heads = log::heads(&self.pool)
             .await
             .context("can't read the log's heads")?;
-        let mut from = Vec::new();
-        for shard in Shard::all() {
-            if let Some(held) = self.held[shard.index()] {
-                let backlog = heads[shard.index()] - held.acknowledged;
-                report_backlog(shard, backlog);
-                if backlog == 0 {
-                    report_age(shard, 0.0);
-                } else {
-                    from.push(ReadFrom {
-                        shard,
-                        after: held.acknowledged,
-                    });
-                }
-            }
-        }
+        let from = self.shards.behind(&heads);
         if from.is_empty() {
             return Ok(Vec::new());
         }
         let events = log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await;
+        let events = events.context("can't read the log")?;
         let log_epoch = self.log_epoch;
         let published = |event| PublishedEvent { event, log_epoch };
-        let events = events.context("can't read the log")?;
-        let events: Vec<PublishedEvent> = events.into_iter().map(published).collect();
-        report_ages(&events);
-        Ok(events)
+        Ok(events.into_iter().map(published).collect())
     }
 
     /// Publishes in order; meanwhile the leases are renewed, and given up with one that is lost.
     async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
+        let begun = Instant::now();
         let mut publishing = self.publisher.publish(events);
-        let Published {
-            acknowledged,
-            failure,
-        } = loop {
+        let published = loop {
             tokio::select! {
                 published = &mut publishing => break published,
                 () = tokio::time::sleep(RENEW_INTERVAL) => {
-                    report_ages(events);
-                    if renew_all(&self.leases, &mut self.held).await? {
-                        self.renewed_at = Some(Instant::now());
-                    } else {
+                    if !self.shards.renew().await? {
                         // What is on its way will be sent all the same: earlier records,
                         // repeated.
                         anyhow::bail!("a lease was lost while the broker was waited for");
+                    }
+                    self.renewed_at = Some(Instant::now());
+                    self.backlog =
+                        backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
+                    if begun.elapsed() >= SILENCE_MAX {
+                        let reason = "the broker acknowledges nothing";
+                        self.outage.held_up(Instant::now(), self.backlog, reason);
                     }
                 }
             }
         };
         drop(publishing);
-        for shard in Shard::all() {
-            if let (Some(held), Some(position)) =
-                (&mut self.held[shard.index()], acknowledged[shard.index()])
-            {
-                held.acknowledged = position;
-                gauge!(RELAY_POSITION, "shard" => shard.to_string()).set(count(position));
-            }
-        }
-        match failure {
+        self.shards.acknowledge(&published.acknowledged);
+        match published.failure {
             None => Ok(()),
             Some(error) => Err(error.context("the broker did not take every record")),
         }
     }
-
-    async fn renew(&mut self) -> anyhow::Result<()> {
-        renew_all(&self.leases, &mut self.held).await?;
-        let missing: Vec<Shard> = Shard::all()
-            .filter(|shard| self.held[shard.index()].is_none())
-            .collect();
-        if !missing.is_empty() {
-            // A former life of this process may have left leases in its name; later on such a
-            // lease is another process's that has the same name.
-            let takes_own = self.renewed_at.is_none();
-            let acquired = self.leases.acquire(&missing, takes_own).await?;
-            // Read last: a predecessor may have published until its lease was taken.
-            let heads = log::heads(&self.pool)
-                .await
-                .context("can't read the log's heads")?;
-            for (lease, cursor) in acquired {
-                if cursor.epoch != self.log_epoch || cursor.position > heads[lease.shard.index()] {
-                    anyhow::bail!(
-                        "the cursor of shard {} stands at {} of epoch {}, beyond the log: the log \
-                         was restored; nothing is published until an operator decides",
-                        lease.shard,
-                        cursor.position,
-                        cursor.epoch
-                    );
-                }
-                self.held[lease.shard.index()] = Some(Held {
-                    lease,
-                    acknowledged: cursor.position,
-                    stored: cursor.position,
-                });
-            }
-        }
-        self.renewed_at = Some(Instant::now());
-        Ok(())
-    }
-
-    /// Stores how far each shard is acknowledged, where the lease is still ours.
-    async fn store(&mut self) -> anyhow::Result<()> {
-        let moved: Vec<(Lease, Position)> = self
-            .held
-            .iter()
-            .flatten()
-            .filter(|held| held.acknowledged > held.stored)
-            .map(|held| (held.lease, held.acknowledged))
-            .collect();
-        if !moved.is_empty() {
-            self.leases.store(&moved).await?;
-            for held in self.held.iter_mut().flatten() {
-                held.stored = held.acknowledged;
-            }
-        }
-        self.stored_at = Instant::now();
-        Ok(())
-    }
-
-    async fn hand_over(&mut self) -> anyhow::Result<()> {
-        self.store().await?;
-        let leases: Vec<Lease> = self.held.iter().flatten().map(|held| held.lease).collect();
-        self.leases.release(&leases).await
-    }
-}
-
-/// Renews the leases; forgets those that are lost and tells whether there were none.
-async fn renew_all(leases: &LeaseTable, held: &mut PerShard<Option<Held>>) -> anyhow::Result<bool> {
-    let ours: Vec<Lease> = held.iter().flatten().map(|held| held.lease).collect();
-    let renewed = leases.renew(&ours).await?;
-    for lease in ours.iter().filter(|lease| !renewed.contains(&lease.shard)) {
-        tracing::warn!(shard = %lease.shard, "the lease of the shard is lost");
-        held[lease.shard.index()] = None;
-        // From here on the shard is told of by the process that has it.
-        report_backlog(lease.shard, 0);
-        report_age(lease.shard, 0.0);
-    }
-    Ok(renewed.len() == ours.len())
-}
-
-/// Tells how old the first of the events of each shard is.
-fn report_ages(events: &[PublishedEvent]) {
-    let now = SystemClock.now();
-    // Shards stand one after the other.
-    for of_shard in events.chunk_by(|one, next| one.event.shard == next.event.shard) {
-        let age = now - of_shard[0].event.recorded_at;
-        report_age(of_shard[0].event.shard, age.as_seconds_f64().max(0.0));
-    }
-}
-
-fn report_backlog(shard: Shard, events: i64) {
-    gauge!(RELAY_BACKLOG_EVENTS, "shard" => shard.to_string()).set(count(events));
-}
-
-fn report_age(shard: Shard, seconds: f64) {
-    gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => shard.to_string()).set(seconds);
-}
-
-/// A position or a count of events as a metric; exact up to 2^53.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "metrics are floating point numbers"
-)]
-fn count(events: i64) -> f64 {
-    events as f64
 }

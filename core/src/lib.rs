@@ -35,6 +35,7 @@ pub mod credits;
 pub mod cursor;
 pub mod envelope;
 pub mod event;
+pub mod fail_point;
 pub mod field;
 pub mod id;
 pub mod json;

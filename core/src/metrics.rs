@@ -77,6 +77,7 @@ metrics! {
     RELAY_POSITION = Gauge "relay_position" ["shard"] "The last position that the broker has acknowledged.";
     RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not published yet.";
     RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not published; 0 when there is none.";
+    RELAY_HELD_UP_SECONDS = Gauge "relay_held_up_seconds" [] "For how long the broker or the database has been holding the relay up; 0 while it gets on.";
     RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
 }
 
