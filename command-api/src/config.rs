@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
+    kafka_config::KafkaConfig,
     telemetry::TelemetryConfig,
 };
 
@@ -21,9 +22,8 @@ pub struct DatabaseConfig {
 pub struct Config {
     #[command(flatten)]
     pub database: DatabaseConfig,
-    /// Addresses of Kafka brokers: host:port, separated by commas.
-    #[arg(long, env = "KAFKA_BROKERS")]
-    pub kafka_brokers: String,
+    #[command(flatten)]
+    pub kafka: KafkaConfig,
     /// How records are compressed on their way to Kafka: lz4 or none.
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,

@@ -86,7 +86,7 @@ pub async fn start(
     };
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
-    let publisher = KafkaPublisher::new(&config.kafka_brokers, &config.kafka_compression);
+    let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let relay_pool = event_store::pool(url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config
         .instance_id

@@ -60,6 +60,8 @@ pub mod openapi;
 pub mod single_flight;
 
 #[cfg(feature = "service")]
+pub mod kafka_config;
+#[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]
 pub mod telemetry;

@@ -36,6 +36,7 @@ use crate::{
         slugs::{self, Reservation},
     },
     id::{AccountId, EventId, KeyId, LinkId},
+    kafka_config::KafkaConfig,
     link::{Destination, OwnHosts, Slug},
     migrations,
     postgres_server::temporary::TemporaryPostgres,
@@ -138,6 +139,11 @@ impl TestBroker {
     /// Where clients reach it.
     pub fn bootstrap_servers(&self) -> String {
         self.0.bootstrap_servers()
+    }
+
+    /// How the services reach it.
+    pub fn config(&self) -> KafkaConfig {
+        KafkaConfig::plaintext(self.bootstrap_servers())
     }
 
     /// The broker itself, for faults.

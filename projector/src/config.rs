@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use linkledger_core::{config::Secret, telemetry::TelemetryConfig};
+use linkledger_core::{config::Secret, kafka_config::KafkaConfig, telemetry::TelemetryConfig};
 
 use crate::consumer::GroupProtocol;
 
@@ -13,9 +13,8 @@ pub struct Config {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
-    /// Addresses of Kafka brokers: host:port, separated by commas.
-    #[arg(long, env = "KAFKA_BROKERS")]
-    pub kafka_brokers: String,
+    #[command(flatten)]
+    pub kafka: KafkaConfig,
     /// Consumer group whose members share the partitions of the topic.
     #[arg(long, env = "GROUP_ID", default_value = "linkledger-projector")]
     pub group_id: String,

@@ -11,8 +11,9 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::{PublishedEvent, TOPIC},
+    cloud_event::PublishedEvent,
     event_store::log::PerShard,
+    kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
 };
 use rdkafka::{
@@ -62,6 +63,7 @@ pub struct Delivery {
 /// A member of the consumer group.
 pub struct Consumer {
     inner: StreamConsumer<GroupContext>,
+    topic: TopicName,
     /// Where to start the next time, if that was not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
@@ -72,11 +74,14 @@ impl Consumer {
     /// Joins the group, sooner or later: the brokers may be down.
     ///
     /// # Errors
-    /// When the settings are refused.
-    pub fn join(brokers: &str, group_id: &str, protocol: GroupProtocol) -> anyhow::Result<Self> {
-        let mut config = ClientConfig::new();
+    /// When the settings can't be used.
+    pub fn join(
+        kafka: &KafkaConfig,
+        group_id: &str,
+        protocol: GroupProtocol,
+    ) -> anyhow::Result<Self> {
+        let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
-            .set("bootstrap.servers", brokers)
             .set("group.id", group_id)
             // A new group, or one whose offsets have expired, must not skip what is there.
             .set("auto.offset.reset", "earliest")
@@ -100,10 +105,11 @@ impl Consumer {
             .create_with_context(GroupContext::default())
             .context("can't create the Kafka consumer")?;
         inner
-            .subscribe(&[TOPIC])
+            .subscribe(&[kafka.topic.as_str()])
             .context("can't subscribe to the topic")?;
         Ok(Self {
             inner,
+            topic: kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
             trouble_logged_at: None,
@@ -188,8 +194,8 @@ impl Consumer {
             let Some(next) = self.next_offsets[shard.index()].take() else {
                 continue;
             };
-            let added =
-                offsets.add_partition_offset(TOPIC, shard.number().into(), Offset::Offset(next));
+            let (topic, partition) = (self.topic.as_str(), shard.number().into());
+            let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
             if let Err(error) = added {
                 tracing::warn!(%shard, %error, "can't name an offset");
             }

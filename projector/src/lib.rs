@@ -55,11 +55,7 @@ pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projecto
     )
     .context("can't read the address of the database")?;
     migrations::check(&pool).await?;
-    let consumer = Consumer::join(
-        &config.kafka_brokers,
-        &config.group_id,
-        config.group_protocol,
-    )?;
+    let consumer = Consumer::join(&config.kafka, &config.group_id, config.group_protocol)?;
     let readiness = Readiness::default();
     tasks.spawn(
         "pruning of redirect changes",

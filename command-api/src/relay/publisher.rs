@@ -6,8 +6,9 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use futures::future::join_all;
 use linkledger_core::{
-    cloud_event::{PublishedEvent, TOPIC},
+    cloud_event::PublishedEvent,
     event_store::log::PerShard,
+    kafka_config::{KafkaConfig, TopicName},
     shard::{Position, SHARD_COUNT},
 };
 use rdkafka::{
@@ -39,17 +40,20 @@ pub trait EventPublisher: Send + Sync {
 /// Publishes to Kafka with an idempotent producer.
 pub struct KafkaPublisher {
     config: ClientConfig,
+    topic: TopicName,
     /// Made when first needed, and made anew after a failure: what the old one still held is
     /// thrown away with it and is read from the log again.
     producer: Mutex<Option<FutureProducer>>,
 }
 
 impl KafkaPublisher {
-    /// A publisher to the cluster at `brokers`; connects when first used.
-    pub fn new(brokers: &str, compression: &str) -> Self {
-        let mut config = ClientConfig::new();
+    /// A publisher to that cluster and topic; connects when first used.
+    ///
+    /// # Errors
+    /// When the settings can't be used.
+    pub fn new(kafka: &KafkaConfig, compression: &str) -> anyhow::Result<Self> {
+        let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
-            .set("bootstrap.servers", brokers)
             .set("client.id", "linkledger-relay")
             .set("acks", "all")
             .set("enable.idempotence", "true")
@@ -60,10 +64,11 @@ impl KafkaPublisher {
             .set("compression.type", compression)
             .set("queue.buffering.max.ms", "0")
             .set("allow.auto.create.topics", "false");
-        Self {
+        Ok(Self {
             config,
+            topic: kafka.topic.clone(),
             producer: Mutex::new(None),
-        }
+        })
     }
 
     async fn producer(&self) -> anyhow::Result<FutureProducer> {
@@ -71,10 +76,10 @@ impl KafkaPublisher {
         if let Some(producer) = &*slot {
             return Ok(producer.clone());
         }
-        let config = self.config.clone();
+        let (config, topic) = (self.config.clone(), self.topic.clone());
         let made = spawn_blocking(move || {
             let producer: FutureProducer = config.create().context("can't make a producer")?;
-            check_topic(&producer)?;
+            check_topic(&producer, topic.as_str())?;
             anyhow::Ok(producer)
         });
         let producer = made.await.context("making a producer has panicked")??;
@@ -84,23 +89,23 @@ impl KafkaPublisher {
 }
 
 /// Shard and partition are the same number: any other count of partitions breaks the order.
-fn check_topic(producer: &FutureProducer) -> anyhow::Result<()> {
+fn check_topic(producer: &FutureProducer, topic: &str) -> anyhow::Result<()> {
     let metadata = producer
         .client()
-        .fetch_metadata(Some(TOPIC), METADATA_TIMEOUT)
+        .fetch_metadata(Some(topic), METADATA_TIMEOUT)
         .context("the broker does not answer")?;
     let partitions = metadata
         .topics()
         .iter()
-        .find(|topic| topic.name() == TOPIC)
+        .find(|it| it.name() == topic)
         .map(|t| t.partitions().len());
     match partitions {
         Some(count) if count == usize::from(SHARD_COUNT) => Ok(()),
         Some(0) | None => anyhow::bail!(
-            "the topic {TOPIC} does not exist; create it with {SHARD_COUNT} partitions"
+            "the topic {topic} does not exist; create it with {SHARD_COUNT} partitions"
         ),
         Some(count) => anyhow::bail!(
-            "the topic {TOPIC} has {count} partitions instead of {SHARD_COUNT}; create it anew"
+            "the topic {topic} has {count} partitions instead of {SHARD_COUNT}; create it anew"
         ),
     }
 }
@@ -120,7 +125,7 @@ impl EventPublisher for KafkaPublisher {
         };
         let mut deliveries = Vec::with_capacity(events.len());
         for event in events {
-            match producer.send_result(record(event, &event.key())) {
+            match producer.send_result(record(self.topic.as_str(), event, &event.key())) {
                 Ok(delivery) => deliveries.push(delivery),
                 Err((error, _)) => {
                     published.failure = Some(error.into());
@@ -154,7 +159,11 @@ impl EventPublisher for KafkaPublisher {
     }
 }
 
-fn record<'a>(event: &'a PublishedEvent, key: &'a str) -> FutureRecord<'a, str, str> {
+fn record<'a>(
+    topic: &'a str,
+    event: &'a PublishedEvent,
+    key: &'a str,
+) -> FutureRecord<'a, str, str> {
     let mut headers = OwnedHeaders::new();
     for (name, value) in event.headers() {
         headers = headers.insert(Header {
@@ -162,7 +171,7 @@ fn record<'a>(event: &'a PublishedEvent, key: &'a str) -> FutureRecord<'a, str, 
             value: Some(&value),
         });
     }
-    FutureRecord::to(TOPIC)
+    FutureRecord::to(topic)
         .partition(i32::from(event.event.shard.number()))
         .key(key)
         .payload(event.event.payload.as_str())

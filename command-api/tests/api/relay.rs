@@ -14,6 +14,7 @@ use linkledger_core::{
     cloud_event::{PublishedEvent, TOPIC},
     event_store::log::PerShard,
     id::AccountId,
+    kafka_config::KafkaConfig,
     shard::Shard,
     testing::{self, TestBroker, TestDatabase},
 };
@@ -274,7 +275,8 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
     cluster.create_topic(TOPIC, 4, 1).unwrap();
     let database = TestDatabase::create().await;
     with_links(&database, 1).await;
-    let publisher = KafkaPublisher::new(&cluster.bootstrap_servers(), "lz4");
+    let kafka = KafkaConfig::plaintext(cluster.bootstrap_servers());
+    let publisher = KafkaPublisher::new(&kafka, "lz4").unwrap();
     let error = relay(&database, publisher, "one").step().await.unwrap_err();
     let expected = format!("the topic {TOPIC} has 4 partitions instead of 16");
     assert!(format!("{error:#}").contains(&expected), "{error:#}");
@@ -282,8 +284,9 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
 
 /// What a consumer from the beginning sees: by partition, the records' headers and values.
 fn consume(broker: &TestBroker, count: usize) -> Vec<(i32, HashMap<String, String>, String)> {
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", broker.bootstrap_servers())
+    let settings = broker.config().client_settings().unwrap();
+    let consumer: BaseConsumer = settings
+        .collect::<ClientConfig>()
         .set("group.id", "test")
         .set("auto.offset.reset", "earliest")
         .create()

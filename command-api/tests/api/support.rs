@@ -101,7 +101,7 @@ fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },
-        kafka_brokers: broker.bootstrap_servers(),
+        kafka: broker.config(),
         kafka_compression: "lz4".to_owned(),
         relay_batch_interval_ms: 5,
         base_url: "https://api.sho.rt".parse().expect("an address"),

@@ -2,7 +2,7 @@
 //! partition in memory, drops the oldest, and forgets everything at the end of the process.
 
 use anyhow::Context as _;
-use linkledger_core::{cloud_event::TOPIC, shard::SHARD_COUNT};
+use linkledger_core::{kafka_config::TopicName, shard::SHARD_COUNT};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 
 /// A broker that lives as long as this value.
@@ -10,10 +10,10 @@ pub(crate) struct EmbeddedBroker(MockCluster<'static, DefaultProducerContext>);
 
 impl EmbeddedBroker {
     /// Starts a broker with the topic of the event stream.
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start(topic: &TopicName) -> anyhow::Result<Self> {
         let cluster = MockCluster::new(1).context("can't start the Kafka broker")?;
         cluster
-            .create_topic(TOPIC, i32::from(SHARD_COUNT), 1)
+            .create_topic(topic.as_str(), i32::from(SHARD_COUNT), 1)
             .context("can't create the topic")?;
         Ok(Self(cluster))
     }

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use linkledger_core::{
+    cloud_event::TOPIC,
+    kafka_config::{KafkaSecurity, TopicName},
+};
 
 /// Where the stack keeps its data, and where the other commands look for it.
 pub(crate) const DATA_DIR: &str = ".linkledger";
@@ -29,6 +33,11 @@ pub(crate) struct StackOptions {
     /// process that keeps a short window in memory.
     #[arg(long, value_name = "ADDRESSES")]
     pub(crate) kafka_brokers: Option<String>,
+    /// Name of the topic with the event stream.
+    #[arg(long, value_name = "NAME", default_value = TOPIC)]
+    pub(crate) kafka_topic: TopicName,
+    #[command(flatten)]
+    pub(crate) kafka_security: KafkaSecurity,
     /// Credits of the demo account when it is created.
     #[arg(long, default_value_t = DEMO_CREDITS,
           value_parser = clap::value_parser!(i64).range(0..))]

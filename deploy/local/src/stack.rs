@@ -10,9 +10,10 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use linkledger_core::{
     clock::{SystemClock, random_bytes},
+    kafka_config::{KafkaConfig, SecurityProtocol},
     lifecycle::{self, Tasks, listen},
 };
 use linkledger_projector::consumer::GroupProtocol;
@@ -34,6 +35,14 @@ struct Sockets {
 
 /// Runs the stack until Ctrl-C or SIGTERM; an error is one line that says which part has failed.
 pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
+    if options.kafka_brokers.is_none() {
+        ensure!(
+            options.kafka_security.protocol == SecurityProtocol::Plaintext,
+            "the broker inside the stack has neither TLS nor SASL: give --kafka-brokers with \
+             --kafka-security-protocol {}",
+            options.kafka_security.protocol.name()
+        );
+    }
     let sockets = Sockets {
         api: listen(loopback(options.api_port))
             .await
@@ -66,22 +75,26 @@ async fn run(
     let shutdown = tasks.shutdown();
     let broker = match options.kafka_brokers {
         Some(_) => None,
-        None => Some(EmbeddedBroker::start()?),
+        None => Some(EmbeddedBroker::start(&options.kafka_topic)?),
     };
     if broker.is_some() {
         database.refill_what_is_lacking().await?;
     }
-    let kafka_brokers = options
-        .kafka_brokers
-        .clone()
-        .or_else(|| broker.as_ref().map(EmbeddedBroker::brokers))
-        .unwrap_or_default();
+    let kafka = KafkaConfig {
+        brokers: options
+            .kafka_brokers
+            .clone()
+            .or_else(|| broker.as_ref().map(EmbeddedBroker::brokers))
+            .unwrap_or_default(),
+        topic: options.kafka_topic.clone(),
+        security: options.kafka_security.clone(),
+    };
     let pool = &database.pool;
     let key = demo::key(folder, pool, &SystemClock, options.credits).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::Settings {
         database_url: database.url.clone(),
-        kafka_brokers: kafka_brokers.clone(),
+        kafka,
         relay: match broker {
             Some(_) => RelaySettings::EMBEDDED,
             None => RelaySettings::KAFKA,
@@ -124,14 +137,13 @@ async fn run(
 
 /// What other programs need to work against the stack.
 fn environment(settings: &services::Settings, started: &Services, api_key: &str) -> Environment {
-    Environment::default()
+    let environment = Environment::default()
         .with("API_URL", &settings.base_url)
         .with("SHORT_URL", &settings.short_base_url)
         .with("BASE_URL", &settings.base_url)
         .with("SHORT_BASE_URL", &settings.short_base_url)
         .with("API_KEY", api_key)
         .with("DATABASE_URL", &settings.database_url)
-        .with("KAFKA_BROKERS", &settings.kafka_brokers)
         .with("CURSOR_KEYS", &settings.cursor_keys)
         // All members of a group speak one protocol.
         .with("GROUP_PROTOCOL", settings.group_protocol.name())
@@ -146,7 +158,11 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         .with(
             "QUERY_METRICS_URL",
             Services::metrics_url(started.query_internal),
-        )
+        );
+    let kafka = settings.kafka.environment().into_iter();
+    kafka.fold(environment, |environment, (name, value)| {
+        environment.with(name, value)
+    })
 }
 
 fn loopback(port: u16) -> SocketAddr {

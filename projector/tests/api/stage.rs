@@ -37,10 +37,8 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn set() -> Self {
         let broker = TestBroker::start();
-        let producer = ClientConfig::new()
-            .set("bootstrap.servers", broker.bootstrap_servers())
-            .create()
-            .unwrap();
+        let settings = broker.config().client_settings().unwrap();
+        let producer = settings.collect::<ClientConfig>().create().unwrap();
         Self {
             database: TestDatabase::create().await,
             broker,
@@ -155,7 +153,7 @@ impl Stage {
     ) -> RunningProjector {
         let config = Config {
             database_url: self.database.url().to_owned().into(),
-            kafka_brokers: self.broker.bootstrap_servers(),
+            kafka: self.broker.config(),
             group_id: group_id.to_owned(),
             group_protocol,
             connections_max: 2,

@@ -9,6 +9,7 @@ use std::{
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
+    kafka_config::KafkaConfig,
     lifecycle::{self, Readiness, Tasks, listen},
     metrics::recorder::Recorder,
 };
@@ -28,7 +29,7 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// What the services are told.
 pub(super) struct Settings {
     pub(super) database_url: String,
-    pub(super) kafka_brokers: String,
+    pub(super) kafka: KafkaConfig,
     pub(super) relay: RelaySettings,
     pub(super) group_protocol: GroupProtocol,
     pub(super) base_url: String,
@@ -119,7 +120,7 @@ impl Settings {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
             },
-            kafka_brokers: self.kafka_brokers.clone(),
+            kafka: self.kafka.clone(),
             kafka_compression: self.relay.compression.to_owned(),
             relay_batch_interval_ms: self.relay.batch_interval_ms,
             base_url: self.base_url.parse()?,
@@ -136,7 +137,7 @@ impl Settings {
     fn projector(&self) -> projector::Config {
         projector::Config {
             database_url: self.database_url.clone().into(),
-            kafka_brokers: self.kafka_brokers.clone(),
+            kafka: self.kafka.clone(),
             group_id: "linkledger-projector".to_owned(),
             group_protocol: self.group_protocol,
             connections_max: 2,

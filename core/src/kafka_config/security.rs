@@ -1,0 +1,265 @@
+//! Encryption and authentication on the way to Kafka.
+
+use std::{
+    fs,
+    path::{self, Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, ValueEnum};
+
+/// Whether this build's client of Kafka has OpenSSL, and with it TLS and SCRAM.
+const HAS_TLS: bool = cfg!(feature = "tls");
+
+/// How brokers are spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum SecurityProtocol {
+    /// Neither encryption nor authentication.
+    #[default]
+    Plaintext,
+    /// TLS; with a certificate of our own if brokers ask for one.
+    Ssl,
+    /// A name and a password, without encryption.
+    SaslPlaintext,
+    /// A name and a password, over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// The name by which it is set, here and in Kafka.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Ssl => "ssl",
+            Self::SaslPlaintext => "sasl_plaintext",
+            Self::SaslSsl => "sasl_ssl",
+        }
+    }
+
+    const fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    const fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+/// How a name and a password are proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SaslMechanism {
+    /// Without sending the password.
+    #[default]
+    #[value(name = "scram-sha-512")]
+    ScramSha512,
+    /// Without sending the password, with a shorter hash.
+    #[value(name = "scram-sha-256")]
+    ScramSha256,
+    /// By sending the password: over TLS only.
+    #[value(name = "plain")]
+    Plain,
+}
+
+impl SaslMechanism {
+    /// Its name in the protocol.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ScramSha512 => "SCRAM-SHA-512",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::Plain => "PLAIN",
+        }
+    }
+}
+
+/// Encryption and authentication.
+#[derive(Debug, Clone, Default, Args)]
+pub struct KafkaSecurity {
+    /// How Kafka brokers are spoken to: encrypted (ssl), with a name and a password (sasl), both
+    /// or neither.
+    #[arg(
+        long = "kafka-security-protocol",
+        env = "KAFKA_SECURITY_PROTOCOL",
+        value_enum,
+        ignore_case = true,
+        default_value = "plaintext"
+    )]
+    pub protocol: SecurityProtocol,
+    /// PEM file with the certificates of those whose signature makes a broker trustworthy.
+    /// Default: what this machine trusts.
+    #[arg(long = "kafka-ca-file", env = "KAFKA_CA_FILE", value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with our own certificate, for brokers that ask for one.
+    #[arg(
+        long = "kafka-certificate-file",
+        env = "KAFKA_CERTIFICATE_FILE",
+        value_name = "FILE"
+    )]
+    pub certificate_file: Option<PathBuf>,
+    /// PEM file with the key of our own certificate, without a password.
+    #[arg(long = "kafka-key-file", env = "KAFKA_KEY_FILE", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// How the name and the password are proved to Kafka brokers.
+    #[arg(
+        long = "kafka-sasl-mechanism",
+        env = "KAFKA_SASL_MECHANISM",
+        value_enum,
+        ignore_case = true,
+        default_value = "scram-sha-512"
+    )]
+    pub sasl_mechanism: SaslMechanism,
+    /// Our name at Kafka brokers.
+    #[arg(long = "kafka-username", env = "KAFKA_USERNAME", value_name = "NAME")]
+    pub username: Option<String>,
+    /// File with the password at Kafka brokers, on one line; nobody else should be able to read it.
+    #[arg(
+        long = "kafka-password-file",
+        env = "KAFKA_PASSWORD_FILE",
+        value_name = "FILE"
+    )]
+    pub password_file: Option<PathBuf>,
+}
+
+impl KafkaSecurity {
+    /// The variables by which another process, wherever it runs, is told the same.
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("KAFKA_SECURITY_PROTOCOL", self.protocol.name().to_owned())];
+        for (name, file) in [
+            ("KAFKA_CA_FILE", &self.ca_file),
+            ("KAFKA_CERTIFICATE_FILE", &self.certificate_file),
+            ("KAFKA_KEY_FILE", &self.key_file),
+            ("KAFKA_PASSWORD_FILE", &self.password_file),
+        ] {
+            if let Some(file) = file {
+                let file = path::absolute(file).unwrap_or_else(|_| file.clone());
+                variables.push((name, file.display().to_string()));
+            }
+        }
+        if let Some(username) = &self.username {
+            let mechanism = self.sasl_mechanism.name().to_owned();
+            variables.push(("KAFKA_SASL_MECHANISM", mechanism));
+            variables.push(("KAFKA_USERNAME", username.clone()));
+        }
+        variables
+    }
+
+    /// What a client of librdkafka has to be told, the password included.
+    pub(super) fn client_settings(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
+        self.check_tls()?;
+        self.check_sasl()?;
+        self.check_build(HAS_TLS)?;
+        let mut settings = vec![("security.protocol", self.protocol.name().to_owned())];
+        for (flag, setting, file, marker) in [
+            (
+                "--kafka-ca-file",
+                "ssl.ca.location",
+                &self.ca_file,
+                "CERTIFICATE-----",
+            ),
+            (
+                "--kafka-certificate-file",
+                "ssl.certificate.location",
+                &self.certificate_file,
+                "CERTIFICATE-----",
+            ),
+            (
+                "--kafka-key-file",
+                "ssl.key.location",
+                &self.key_file,
+                "PRIVATE KEY-----",
+            ),
+        ] {
+            if let Some(file) = file {
+                settings.push((setting, pem_file(flag, file, marker)?));
+            }
+        }
+        if let (Some(username), Some(file)) = (&self.username, &self.password_file) {
+            settings.push(("sasl.mechanism", self.sasl_mechanism.name().to_owned()));
+            settings.push(("sasl.username", username.clone()));
+            settings.push(("sasl.password", password(file)?));
+        }
+        Ok(settings)
+    }
+
+    fn check_tls(&self) -> anyhow::Result<()> {
+        for (flag, file) in [
+            ("--kafka-ca-file", &self.ca_file),
+            ("--kafka-certificate-file", &self.certificate_file),
+            ("--kafka-key-file", &self.key_file),
+        ] {
+            ensure!(
+                file.is_none() || self.protocol.has_tls(),
+                "{flag} is for TLS, which --kafka-security-protocol {} does not have: choose ssl \
+                 or sasl_ssl, or leave the file out",
+                self.protocol.name()
+            );
+        }
+        ensure!(
+            self.certificate_file.is_some() == self.key_file.is_some(),
+            "--kafka-certificate-file and --kafka-key-file go together: give both or neither"
+        );
+        Ok(())
+    }
+
+    fn check_sasl(&self) -> anyhow::Result<()> {
+        let username = self.username.as_deref();
+        if self.protocol.has_sasl() {
+            ensure!(
+                username.is_some_and(|name| !name.is_empty()) && self.password_file.is_some(),
+                "--kafka-security-protocol {} needs --kafka-username and --kafka-password-file",
+                self.protocol.name()
+            );
+        } else {
+            ensure!(
+                username.is_none() && self.password_file.is_none(),
+                "--kafka-username and --kafka-password-file are for SASL, which \
+                 --kafka-security-protocol {} does not have: choose sasl_ssl, or leave them out",
+                self.protocol.name()
+            );
+        }
+        Ok(())
+    }
+
+    fn check_build(&self, has_tls: bool) -> anyhow::Result<()> {
+        let is_scram = self.protocol.has_sasl() && self.sasl_mechanism != SaslMechanism::Plain;
+        ensure!(
+            has_tls || !(self.protocol.has_tls() || is_scram),
+            "this build has neither TLS nor SCRAM for Kafka, which --kafka-security-protocol {} \
+             needs: build with --features tls",
+            self.protocol.name()
+        );
+        Ok(())
+    }
+}
+
+/// The name of a file that can be read and holds what it is meant to hold.
+fn pem_file(flag: &str, file: &Path, marker: &str) -> anyhow::Result<String> {
+    let name = file.display();
+    let bytes = fs::read(file).with_context(|| format!("{flag}: can't read {name}"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    ensure!(
+        text.contains(marker),
+        "{flag}: {name} has no line with `{marker}`: is it a PEM file of that kind?"
+    );
+    let name = file.to_str();
+    Ok(name
+        .with_context(|| format!("{flag}: the name of the file is not UTF-8"))?
+        .to_owned())
+}
+
+fn password(file: &Path) -> anyhow::Result<String> {
+    let flag = "--kafka-password-file";
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("{flag}: can't read {name}"))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    ensure!(!line.is_empty(), "{flag}: {name} is empty");
+    ensure!(
+        !line.chars().any(char::is_control),
+        "{flag}: {name} must have the password on its only line"
+    );
+    Ok(line.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Which settings belong together, and what is said of the others.
+
+use std::{env, fs, path::PathBuf, process};
+
+use clap::Parser;
+
+use super::*;
+use crate::kafka_config::KafkaConfig;
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(flatten)]
+    kafka: KafkaConfig,
+}
+
+fn config(arguments: &[&str]) -> KafkaConfig {
+    let arguments = ["test", "--kafka-brokers", "broker:9092"]
+        .iter()
+        .chain(arguments);
+    Cli::try_parse_from(arguments).unwrap().kafka
+}
+
+/// What is said of the arguments, or nothing, in a build that has TLS or not.
+fn complaint(arguments: &[&str], has_tls: bool) -> String {
+    let security = config(arguments).security;
+    let checked = security
+        .check_tls()
+        .and_then(|()| security.check_sasl())
+        .and_then(|()| security.check_build(has_tls));
+    checked.err().map(|e| e.to_string()).unwrap_or_default()
+}
+
+/// A file of the test's own.
+struct File(PathBuf);
+
+impl File {
+    fn with(name: &str, text: &str) -> Self {
+        let path = env::temp_dir().join(format!("linkledger-{}-{name}", process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // What is left in the folder for temporary files harms nobody.
+        fs::remove_file(&self.0).ok();
+    }
+}
+
+#[test]
+fn a_contradiction_is_one_line_that_says_what_to_do() {
+    let sasl = ["--kafka-username", "u", "--kafka-password-file", "p"];
+    for (arguments, has_tls, expected) in [
+        (&[][..], false, ""),
+        (
+            &["--kafka-ca-file", "ca"],
+            true,
+            "--kafka-ca-file is for TLS",
+        ),
+        (
+            &["--kafka-key-file", "k"],
+            true,
+            "--kafka-key-file is for TLS",
+        ),
+        (
+            &["--kafka-security-protocol", "ssl", "--kafka-key-file", "k"],
+            true,
+            "give both or neither",
+        ),
+        (
+            &[
+                "--kafka-security-protocol",
+                "SASL_SSL",
+                "--kafka-username",
+                "u",
+            ],
+            true,
+            "sasl_ssl needs --kafka-username and --kafka-password-file",
+        ),
+        (&["--kafka-username", "u"], true, "are for SASL"),
+        (&["--kafka-security-protocol", "ssl"], true, ""),
+        (
+            &["--kafka-security-protocol", "ssl"],
+            false,
+            "build with --features tls",
+        ),
+    ] {
+        let said = complaint(arguments, has_tls);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!(
+            said.is_empty(),
+            expected.is_empty(),
+            "{arguments:?}: {said}"
+        );
+        assert!(!said.contains('\n'), "{said}");
+    }
+    for (protocol, mechanism, needs_tls) in [
+        ("sasl_ssl", "plain", true),
+        ("sasl_plaintext", "SCRAM-SHA-512", true),
+        ("sasl_plaintext", "scram-sha-256", true),
+        ("sasl_plaintext", "plain", false),
+    ] {
+        let mut arguments = vec!["--kafka-security-protocol", protocol];
+        arguments.extend(["--kafka-sasl-mechanism", mechanism]);
+        arguments.extend(sasl);
+        assert_eq!(complaint(&arguments, true), "", "{arguments:?}");
+        let said = complaint(&arguments, false);
+        assert_eq!(said.contains("--features tls"), needs_tls, "{said}");
+    }
+}
+
+#[test]
+fn a_password_is_the_only_line_of_its_file_and_is_not_shown() {
+    let file = File::with("password", "hunter 2\r\n");
+    let config = config(&[
+        "--kafka-security-protocol",
+        "sasl_plaintext",
+        "--kafka-sasl-mechanism",
+        "plain",
+        "--kafka-username",
+        "relay",
+        "--kafka-password-file",
+        file.path(),
+    ]);
+    let mut settings: Vec<_> = config.client_settings().unwrap().collect();
+    settings.sort_unstable();
+    let settings: Vec<_> = settings.iter().map(|(k, v)| (&**k, &**v)).collect();
+    assert_eq!(
+        settings,
+        [
+            ("bootstrap.servers", "broker:9092"),
+            ("sasl.mechanism", "PLAIN"),
+            ("sasl.password", "hunter 2"),
+            ("sasl.username", "relay"),
+            ("security.protocol", "sasl_plaintext"),
+        ]
+    );
+    assert!(!format!("{config:?}").contains("hunter"));
+}
+
+#[test]
+fn a_file_that_can_not_be_used_is_named_with_its_flag() {
+    let empty = File::with("empty", "\n");
+    let two_lines = File::with("two-lines", "one\ntwo\n");
+    let not_pem = File::with("not-pem", "nothing of use\n");
+    for (said, parts) in [
+        (
+            password(Path::new("/nowhere/password")),
+            [
+                "--kafka-password-file: can't read /nowhere/password",
+                "No such file",
+            ],
+        ),
+        (password(&empty.0), [empty.path(), "is empty"]),
+        (password(&two_lines.0), [two_lines.path(), "only line"]),
+        (
+            pem_file("--kafka-ca-file", &not_pem.0, "CERTIFICATE-----"),
+            ["--kafka-ca-file", "PEM"],
+        ),
+        (
+            pem_file("--kafka-key-file", Path::new("/"), "KEY"),
+            ["--kafka-key-file: can't read /", "directory"],
+        ),
+    ] {
+        let said = format!("{:#}", said.unwrap_err());
+        for part in parts {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("one") && !said.contains("two\n"), "{said}");
+    }
+}
+
+#[test]
+fn another_process_is_told_the_same() {
+    let told = config(&[
+        "--kafka-topic",
+        "events",
+        "--kafka-security-protocol",
+        "sasl_ssl",
+        "--kafka-ca-file",
+        "/ca.pem",
+        "--kafka-certificate-file",
+        "/certificate.pem",
+        "--kafka-key-file",
+        "/key.pem",
+        "--kafka-sasl-mechanism",
+        "scram-sha-256",
+        "--kafka-username",
+        "relay",
+        "--kafka-password-file",
+        "/password",
+    ]);
+    // A variable has the name of its flag.
+    let flags = told.environment().into_iter().flat_map(|(name, value)| {
+        let flag = name.to_ascii_lowercase().replace('_', "-");
+        [format!("--{flag}"), value]
+    });
+    let heard = Cli::try_parse_from(["test".to_owned()].into_iter().chain(flags)).unwrap();
+    assert_eq!(format!("{:?}", heard.kafka), format!("{told:?}"));
+}
