@@ -27,25 +27,31 @@ pub enum AccountEvent {
     Resumed(AccountResumed),
 }
 
-/// Payload of `AccountSuspended`, version 1.
+/// An operator suspended the account, or changed whether its links may be followed meanwhile.
+///
+/// The API refuses the account's calls from here on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccountSuspended {
     /// The account.
     pub account_id: AccountId,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Whether its links may not be followed from here on.
+    /// Whether its links are not followed from here on: visitors are answered 410 Gone.
     pub stop_redirects: bool,
 }
 
-/// Payload of `AccountResumed`, version 1.
+/// An operator put the account back into service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccountResumed {
     /// The account.
     pub account_id: AccountId,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Whether its links may not be followed from here on; always false.
+    /// Whether its links are not followed from here on: always false.
     pub stop_redirects: bool,
 }
 

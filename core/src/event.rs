@@ -129,6 +129,12 @@ macro_rules! catalogue {
                     _ => None,
                 }
             }
+
+            /// The JSON Schema of the payload of each row of the catalogue, in its order.
+            #[cfg(feature = "schema")]
+            pub fn payload_schemas() -> Vec<schemars::Schema> {
+                vec![$(schemars::schema_for!($payload)),+]
+            }
         }
     };
 }

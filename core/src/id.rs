@@ -65,6 +65,10 @@ macro_rules! typed_id {
             /// What the text form starts with.
             pub const PREFIX: &'static str = concat!($prefix, "_");
 
+            /// What the text form matches, as a regular expression.
+            pub const PATTERN: &'static str =
+                concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$");
+
             /// The id that carries this UUID.
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
@@ -103,6 +107,21 @@ macro_rules! typed_id {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
                 text.parse().map_err(de::Error::custom)
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": Self::PATTERN })
             }
         }
     };

@@ -15,40 +15,52 @@ pub enum CreditsEvent {
     Charged(CreditsCharged),
 }
 
-/// Payload of `CreditsGranted`, version 1.
+/// An operator added credits to an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsGranted {
     /// Whose credits.
     pub account_id: AccountId,
-    /// How many were added; at least 1.
+    /// How many were added.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub amount: i64,
-    /// The balance right after.
+    /// The balance right after it; never negative.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
-/// Payload of `CreditsAdjusted`, version 1.
+/// An operator corrected the balance of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsAdjusted {
     /// Whose credits.
     pub account_id: AccountId,
     /// How many were added, or taken if negative; never 0.
     pub amount: i64,
-    /// The balance right after.
+    /// The balance right after it; never negative.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
-/// Payload of `CreditsCharged`, version 1.
+/// Credits were taken from an account for a link.
+///
+/// It stands at the position right after the `LinkCreated` that it pays for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsCharged {
     /// Whose credits.
     pub account_id: AccountId,
-    /// How many were taken; 0 or more.
+    /// How many were taken; 0 where a link costs nothing.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub amount: i64,
-    /// The balance right after.
+    /// The balance right after it; never negative.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
     /// The link that was paid for.
     pub link_id: LinkId,
@@ -59,6 +71,7 @@ pub struct CreditsCharged {
 /// What a charge is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum ChargeReason {
     /// A link was created.
     LinkCreated,

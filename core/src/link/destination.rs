@@ -8,6 +8,8 @@ use crate::field::FieldCode;
 
 /// Longest address after serialisation, in bytes.
 pub const LENGTH_MAX: usize = 2_048;
+/// What every serialised address matches, as a regular expression.
+pub const PATTERN: &str = "^https?://[!-~]+$";
 /// Longest host name, in bytes (RFC 1035).
 const HOST_LENGTH_MAX: usize = 253;
 /// Longest label of a host name, in bytes (RFC 1035).

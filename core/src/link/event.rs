@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::destination::HostOnly;
+#[cfg(feature = "schema")]
+use super::{destination, slug};
 use crate::id::{AccountId, LinkId};
 
 /// An event of a link's stream. No projection may match it with a wildcard.
@@ -22,68 +24,83 @@ pub enum LinkEvent {
     Enabled(LinkEnabled),
 }
 
-/// Payload of `LinkCreated`, version 1.
+/// A short link was created; visitors can follow it from here on.
 ///
-/// `Debug` shows the host of the destination only, as that of `Destination` does.
+/// The `CreditsCharged` that pays for it stands at the next position.
+// `Debug` shows the host of the destination only, as that of `Destination` does.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkCreated {
     /// The link.
     pub link_id: LinkId,
     /// Its owner.
     pub account_id: AccountId,
-    /// The slug as given.
+    /// The last part of the short address, as given; upper and lower case make no difference.
+    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     pub slug: String,
-    /// The whole short address at the time.
+    /// The whole short address, as it was at the time.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = destination::PATTERN)))]
     pub short_url: String,
-    /// Where it points to, serialised.
+    /// Where it points to: an `http` or `https` address as the URL standard serialises it.
+    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
 }
 
-/// Payload of `LinkDestinationChanged`, version 1.
-///
-/// `Debug` shows the hosts of the destinations only.
+/// The owner of a link let it point elsewhere.
+// `Debug` shows the hosts of the destinations only.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDestinationChanged {
     /// The link.
     pub link_id: LinkId,
     /// Its owner.
     pub account_id: AccountId,
-    /// Where it points to from here on, serialised.
+    /// Where it points to from here on, in the same form as at its creation.
+    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
     /// Where it pointed to before.
+    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub previous_destination_url: String,
 }
 
-/// Payload of `LinkDeleted`, version 1.
+/// The owner of a link ended it, for ever: visitors are answered 410 Gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDeleted {
     /// The link.
     pub link_id: LinkId,
     /// Its owner.
     pub account_id: AccountId,
     /// Its slug, which is never given out again.
+    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     pub slug: String,
 }
 
-/// Payload of `LinkDisabled`, version 1.
+/// An operator took a link out of service: visitors are answered 410 Gone.
+///
+/// Its owner still sees it, and can change and delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDisabled {
     /// The link.
     pub link_id: LinkId,
     /// Its owner.
     pub account_id: AccountId,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
-/// Payload of `LinkEnabled`, version 1.
+/// An operator put a disabled link back into service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkEnabled {
     /// The link.
     pub link_id: LinkId,
     /// Its owner.
     pub account_id: AccountId,
     /// Why, in the operator's words.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 

@@ -8,6 +8,8 @@ use crate::{clock::random_text, field::FieldCode};
 pub const LENGTH_MIN: usize = 3;
 /// Longest slug a caller may choose, in characters.
 pub const LENGTH_MAX: usize = 64;
+/// What every slug matches, as a regular expression.
+pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$";
 /// Length of a slug that we choose; 31^8 are about 8.5e11 of them.
 const GENERATED_LENGTH: usize = 8;
 /// Without `0`, `1`, `i`, `l`, `o`, which people take for each other.

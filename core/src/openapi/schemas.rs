@@ -21,7 +21,7 @@ const ADDRESS: &str = concat!(
 impl PartialSchema for LinkId {
     fn schema() -> RefOr<Schema> {
         let description = "Names the link for ever. An opaque text.";
-        id(Self::PREFIX, description, "lnk_01h455vb4pex5vsknk084sn02q")
+        id(Self::PATTERN, description, "lnk_01h455vb4pex5vsknk084sn02q")
     }
 }
 
@@ -30,17 +30,17 @@ impl ToSchema for LinkId {}
 impl PartialSchema for EntryId {
     fn schema() -> RefOr<Schema> {
         let description = "Names the entry for ever. An opaque text.";
-        id(Self::PREFIX, description, "ent_01h455vb4pex5vsknk084sn02s")
+        id(Self::PATTERN, description, "ent_01h455vb4pex5vsknk084sn02s")
     }
 }
 
 impl ToSchema for EntryId {}
 
-fn id(prefix: &str, description: &str, example: &str) -> RefOr<Schema> {
+fn id(pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)
         .description(Some(description))
-        .pattern(Some(format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$")))
+        .pattern(Some(pattern))
         .examples([json!(example)])
         .into()
 }
@@ -56,7 +56,7 @@ impl PartialSchema for Slug {
             ))
             .min_length(Some(slug::LENGTH_MIN))
             .max_length(Some(slug::LENGTH_MAX))
-            .pattern(Some("^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$"))
+            .pattern(Some(slug::PATTERN))
             .examples([json!("Spring-26")])
             .into()
     }

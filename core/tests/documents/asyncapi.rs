@@ -1,0 +1,201 @@
+//! `docs/asyncapi.json`: the event stream as an `AsyncAPI` 3.0 document.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    cloud_event::{PublishedEvent, TOPIC},
+    envelope::{Metadata, RecordedEvent},
+    event::{Event, Subject},
+    id::{AccountId, EventId, LinkId},
+    shard::{SHARD_COUNT, Shard},
+};
+use serde_json::{Map, Value, json};
+use time::macros::datetime;
+use uuid::Uuid;
+
+use super::{assert_committed, schemas::schemas};
+
+const INFO: &str = include_str!("asyncapi/info.md");
+const CHANNEL: &str = include_str!("asyncapi/channel.md");
+/// Of the JSON Schemas of `AsyncAPI`'s bindings for Kafka.
+const BINDING_VERSION: &str = "0.5.0";
+
+fn document() -> Value {
+    let mut messages = Map::new();
+    let mut payloads = Map::new();
+    let mut of_channel = Map::new();
+    let mut of_operation = Vec::new();
+    for (event_type, version, schema) in schemas() {
+        let name = format!("{event_type}.v{version}");
+        messages.insert(name.clone(), message(event_type, version, &schema));
+        payloads.insert(name.clone(), payload(schema));
+        let reference = json!({ "$ref": format!("#/components/messages/{name}") });
+        of_channel.insert(name.clone(), reference);
+        let reference = json!({ "$ref": format!("#/channels/events/messages/{name}") });
+        of_operation.push(reference);
+    }
+    json!({
+        "asyncapi": "3.0.0",
+        "id": "urn:linkledger:events:v1",
+        "info": {
+            "title": "linkledger events",
+            "version": "1.0.0",
+            "description": INFO,
+            "license": { "name": "Apache-2.0" },
+        },
+        "defaultContentType": "application/json",
+        "channels": { "events": {
+            "address": TOPIC,
+            "title": "Every event of the log",
+            "description": CHANNEL,
+            "messages": of_channel,
+            "bindings": { "kafka": {
+                "topic": TOPIC,
+                "partitions": SHARD_COUNT,
+                "topicConfiguration": { "cleanup.policy": ["delete"] },
+                "bindingVersion": BINDING_VERSION,
+            } },
+        } },
+        "operations": { "publish_events": {
+            "action": "send",
+            "channel": { "$ref": "#/channels/events" },
+            "summary": "linkledger publishes each event after it is committed.",
+            "messages": of_operation,
+        } },
+        "components": { "messages": messages, "schemas": payloads },
+    })
+}
+
+fn message(event_type: &str, version: i16, schema: &Value) -> Value {
+    let description = schema["description"].as_str().expect("every event has one");
+    let (summary, _) = description.split_once("\n\n").unwrap_or((description, ""));
+    let example = &schema["examples"][0];
+    let published = published(event_type, version, example);
+    let headers: Map<String, Value> = published
+        .headers()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    json!({
+        "name": format!("linkledger.{event_type}.v{version}"),
+        "title": event_type,
+        "summary": summary,
+        "description": description,
+        "contentType": "application/json",
+        "headers": header_schema(event_type, version, example),
+        "payload": { "$ref": format!("#/components/schemas/{event_type}.v{version}") },
+        "bindings": { "kafka": {
+            "key": {
+                "type": "string",
+                "description": "The account that the event concerns.",
+                "pattern": AccountId::PATTERN,
+            },
+            "bindingVersion": BINDING_VERSION,
+        } },
+        "examples": [{ "headers": headers, "payload": example }],
+    })
+}
+
+/// As a schema inside the document, whose dialect is `AsyncAPI`'s own.
+fn payload(mut schema: Value) -> Value {
+    let members = schema.as_object_mut().expect("it is an object");
+    members.retain(|name, _| !name.starts_with('$'));
+    schema
+}
+
+fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
+    let event = Event::from_stored(event_type, version, &example.to_string()).expect("an event");
+    let subject = match event.subject() {
+        Subject::Link(_) => LinkId::PATTERN,
+        Subject::Account(_) => AccountId::PATTERN,
+    };
+    let text = |description: &str, pattern: &str| json!({ "type": "string", "description": description, "pattern": pattern });
+    let fixed = |description: &str, value: String| json!({ "type": "string", "description": description, "const": value });
+    let number = "^[1-9][0-9]*$";
+    let headers = json!({
+        "content-type": fixed("What the value is.", "application/json".to_owned()),
+        "ce_specversion": fixed("The version of CloudEvents.", "1.0".to_owned()),
+        "ce_type": fixed(
+            "What has happened, and the version of the payload's schema.",
+            format!("linkledger.{event_type}.v{version}"),
+        ),
+        "ce_dataschema": fixed(
+            "The `$id` of the payload's schema, a file of docs/schemas.",
+            format!("urn:linkledger:schema:{event_type}:v{version}"),
+        ),
+        "ce_id": text("The event's own id.", EventId::PATTERN),
+        "ce_source": text(
+            "The shard of the log; its number is that of the partition.",
+            "^/linkledger/shards/([0-9]|1[0-5])$",
+        ),
+        "ce_subject": text("What it has happened to: a link or an account.", subject),
+        "ce_partitionkey": text("The account that it concerns; equal to the key.", AccountId::PATTERN),
+        "ce_time": text(
+            "When it was decided: RFC 3339, UTC, milliseconds.",
+            r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+        ),
+        "ce_sequence": text(
+            "The event's position in its shard, from 1, without gaps; 20 digits.",
+            "^[0-9]{20}$",
+        ),
+        "ce_logepoch": text("Sequences compare within one epoch only.", number),
+        "ce_streamversion": text("The event's place among those of its subject, from 1.", number),
+        "ce_traceparent": text(
+            "W3C trace context of the request that caused it, if there was one.",
+            "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
+        ),
+    });
+    let names = headers.as_object().expect("it is one").keys();
+    let required: Vec<_> = names.filter(|name| *name != "ce_traceparent").collect();
+    json!({ "type": "object", "required": required, "properties": headers })
+}
+
+/// An event with that payload, as it is published.
+fn published(event_type: &str, schema_version: i16, example: &Value) -> PublishedEvent {
+    let payload = example.to_string();
+    let event = Event::from_stored(event_type, schema_version, &payload).expect("an event");
+    let account_id: AccountId =
+        serde_json::from_value(example["account_id"].clone()).expect("an id");
+    PublishedEvent {
+        log_epoch: 1,
+        event: RecordedEvent {
+            shard: Shard::of(account_id),
+            position: 42,
+            stream_id: event.subject().stream_id(),
+            version: 1,
+            account_id,
+            event_id: EventId::from_uuid(Uuid::from_u128(
+                0x0193_4973_5e3b_7000_8000_0000_0000_0001,
+            )),
+            event_type: event_type.to_owned(),
+            schema_version,
+            payload,
+            metadata: Metadata {
+                traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+                ..Metadata::default()
+            },
+            recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
+        },
+    }
+}
+
+#[test]
+fn the_committed_document_is_what_the_types_say() {
+    assert_committed("docs/asyncapi.json", &document());
+}
+
+#[test]
+fn exactly_the_headers_that_a_record_has_are_described() {
+    let document = document();
+    for message in document["components"]["messages"]
+        .as_object()
+        .unwrap()
+        .values()
+    {
+        let names = |value: &Value| -> BTreeSet<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let described = names(&message["headers"]["properties"]);
+        assert_eq!(described, names(&message["examples"][0]["headers"]));
+    }
+}

@@ -1,0 +1,46 @@
+//! `docs/schemas`: one JSON Schema for each version of each event, called as its golden file.
+
+use std::{collections::BTreeSet, fs};
+
+use linkledger_core::event::{CATALOGUE, Event};
+use serde_json::{Value, json};
+
+use super::{assert_committed, file};
+
+/// Type, version and schema of each event that is written.
+pub(super) fn schemas() -> Vec<(&'static str, i16, Value)> {
+    let schemas = CATALOGUE.iter().zip(Event::payload_schemas());
+    schemas
+        .map(|((event_type, version), schema)| {
+            let name = format!("{event_type}.v{version}.json");
+            let golden =
+                fs::read_to_string(file("core/tests/events").join(name)).expect("a golden file");
+            let golden: Value = serde_json::from_str(&golden).expect("JSON");
+            let mut schema = schema.to_value();
+            schema["$id"] = format!("urn:linkledger:schema:{event_type}:v{version}").into();
+            // Members may be added: who reads an event ignores those that it does not know.
+            schema["additionalProperties"] = true.into();
+            schema["examples"] = json!([golden]);
+            (*event_type, *version, schema)
+        })
+        .collect()
+}
+
+#[test]
+fn the_committed_schemas_are_what_the_types_say() {
+    for (event_type, version, schema) in schemas() {
+        assert_committed(
+            &format!("docs/schemas/{event_type}.v{version}.json"),
+            &schema,
+        );
+    }
+}
+
+#[test]
+fn every_version_of_an_event_that_was_ever_written_has_a_schema() {
+    let names = |folder| -> BTreeSet<_> {
+        let files = fs::read_dir(file(folder)).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect()
+    };
+    assert_eq!(names("docs/schemas"), names("core/tests/events"));
+}
