@@ -7,6 +7,7 @@ pub mod key;
 pub mod link;
 pub mod log;
 mod operator;
+pub mod topic;
 
 use std::io::Write as _;
 
@@ -42,6 +43,9 @@ pub enum Command {
     /// Links, whoever owns them.
     #[command(subcommand)]
     Link(link::Command),
+    /// The Kafka topic of the event stream.
+    #[command(subcommand)]
+    Topic(topic::Command),
     /// Show what has happened to an account or a link, and by whom, the latest first.
     Log(log::ShowLog),
 }
@@ -67,6 +71,7 @@ pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
         Command::Key(command) => key::run(command, clock).await,
         Command::Credits(command) => credits::run(command, clock).await,
         Command::Link(command) => link::run(command, clock).await,
+        Command::Topic(command) => topic::run(command).await,
         Command::Log(command) => log::run(command).await,
     }
 }
@@ -128,8 +133,13 @@ async fn connect(url: &str) -> anyhow::Result<()> {
 
 /// Prints a result: `text` for people, or the value itself for programs.
 pub(crate) fn print(options: &Options, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
+    print_as(options.json, value, text)
+}
+
+/// The same for commands that don't work on the database.
+pub(crate) fn print_as(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
-    if options.json {
+    if json {
         let json = serde_json::to_string(value).context("can't write the result")?;
         writeln!(stdout, "{json}").context("can't print the result")
     } else {

@@ -8,6 +8,8 @@ pub mod cursor;
 mod held;
 mod outage;
 pub mod publisher;
+pub mod refusal;
+pub mod topic;
 
 use std::{
     sync::Arc,

@@ -17,4 +17,5 @@ mod proxy;
 mod raw_http;
 mod relay;
 mod support;
+mod topic;
 mod two_tenants;

@@ -1,0 +1,248 @@
+//! `topic create`, `topic check`: the topic of the event stream, as it is and as it should be.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{Args, Subcommand};
+use linkledger_core::kafka_config::KafkaConfig;
+use serde::Serialize;
+
+use super::print_as;
+use crate::relay::topic::{
+    self, Cluster, NewTopicSettings, Settings, Topic,
+    judgement::{Finding, Verdict, Wanted, judge},
+};
+
+/// How many brokers should keep a record where there are as many.
+const REPLICATION_FACTOR: i32 = 3;
+/// How often, and how many times, a topic that was just created is looked for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const LOOKS_MAX: u32 = 50;
+
+/// What may be done with the topic.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create the topic of the event stream: a partition for each shard, never compacted. Safe to
+    /// repeat: a topic that exists is left as it is and checked.
+    Create(WantedTopic),
+    /// Show the settings of the topic that matter: what each is, and what it should be. Exits
+    /// with 1 if one is wrong.
+    Check(WantedTopic),
+}
+
+/// The topic as it should be.
+#[derive(Debug, Clone, Args)]
+pub struct WantedTopic {
+    #[command(flatten)]
+    pub kafka: KafkaConfig,
+    /// Days for which events are kept at least, counted from when they happened; 0 for ever.
+    #[arg(long, default_value_t = 30)]
+    pub retention_days: u16,
+    /// Brokers that keep each event [default: 3, or as many as there are].
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+    pub replication_factor: Option<i32>,
+    /// Brokers that must have an event before it counts as published [default: one fewer than
+    /// keep it, at least 1].
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+    pub min_insync_replicas: Option<i32>,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A topic, with what was found.
+#[derive(Debug, Serialize)]
+pub struct CheckedTopic {
+    /// Its name.
+    pub topic: String,
+    /// The cluster that it is in.
+    pub cluster_id: Option<String>,
+    /// Whether the command has made it.
+    pub created: bool,
+    /// Whether it has no records; not known of a topic with another count of partitions.
+    pub empty: Option<bool>,
+    /// Setting by setting.
+    pub settings: Vec<Finding>,
+    /// What to do about those that are wrong.
+    pub remedies: Vec<String>,
+}
+
+pub(super) async fn run(command: Command) -> anyhow::Result<()> {
+    let (wanted, checked) = match command {
+        Command::Create(wanted) => {
+            let checked = create(&wanted).await?;
+            (wanted, checked)
+        }
+        Command::Check(wanted) => {
+            let checked = check(&wanted).await?;
+            (wanted, checked)
+        }
+    };
+    print_as(wanted.json, &checked, &checked.text())?;
+    let bad = checked.settings.iter().filter(|it| it.verdict.is_bad());
+    let count = bad.count();
+    ensure!(
+        count == 0,
+        "{count} of the settings of the topic {} must be changed",
+        checked.topic
+    );
+    ensure!(
+        checked.remedies.is_empty(),
+        "the settings of the topic {} can't be seen",
+        checked.topic
+    );
+    Ok(())
+}
+
+/// Creates the topic, unless it exists, and checks it.
+///
+/// # Errors
+/// When the cluster refuses it or does not answer.
+pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
+    let cluster = topic::describe(&wanted.kafka).await?;
+    if let Some(topic) = &cluster.topic {
+        return Ok(CheckedTopic::of(wanted, &cluster, topic, false));
+    }
+    let settings = wanted.of(&cluster);
+    ensure!(
+        settings.min_insync_replicas <= settings.replication_factor,
+        "--min-insync-replicas {} are more than keep an event (--replication-factor {})",
+        settings.min_insync_replicas,
+        settings.replication_factor
+    );
+    let new = NewTopicSettings {
+        replication_factor: settings.replication_factor,
+        settings: [
+            ("retention.ms", settings.retention_ms()),
+            ("min.insync.replicas", settings.min_insync_replicas.into()),
+            ("max.message.bytes", topic::MAX_MESSAGE_BYTES_MIN.into()),
+        ],
+    };
+    topic::create(&wanted.kafka, new).await?;
+    // Its partitions get their leaders a moment later.
+    for _ in 1..LOOKS_MAX {
+        if let Ok(cluster) = topic::describe(&wanted.kafka).await
+            && let Some(topic) = &cluster.topic
+        {
+            return Ok(CheckedTopic::of(wanted, &cluster, topic, true));
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    bail!("the topic was created, but does not show; `command-api topic check` looks again")
+}
+
+/// Compares the topic with what is wanted.
+///
+/// # Errors
+/// When it does not exist, or the cluster does not answer.
+pub async fn check(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
+    let cluster = topic::describe(&wanted.kafka).await?;
+    let topic = cluster.topic.as_ref().with_context(|| {
+        let name = wanted.kafka.topic.as_str();
+        format!("the topic {name} does not exist; create it: `command-api topic create`")
+    })?;
+    Ok(CheckedTopic::of(wanted, &cluster, topic, false))
+}
+
+impl WantedTopic {
+    fn of(&self, cluster: &Cluster) -> Wanted {
+        let brokers = i32::try_from(cluster.brokers).unwrap_or(i32::MAX);
+        let replication_factor = self
+            .replication_factor
+            .unwrap_or_else(|| brokers.clamp(1, REPLICATION_FACTOR));
+        Wanted {
+            retention_days: self.retention_days,
+            replication_factor,
+            min_insync_replicas: self
+                .min_insync_replicas
+                .unwrap_or_else(|| (replication_factor - 1).max(1)),
+        }
+    }
+}
+
+impl CheckedTopic {
+    fn of(wanted: &WantedTopic, cluster: &Cluster, topic: &Topic, created: bool) -> Self {
+        let settings = judge(topic, &wanted.of(cluster));
+        Self {
+            topic: topic.name.clone(),
+            cluster_id: cluster.id.clone(),
+            created,
+            empty: (!topic.watermarks.is_empty()).then(|| topic.is_empty()),
+            remedies: remedies(&wanted.kafka, topic, &settings),
+            settings,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} the topic {} in cluster {}{}.\n\n{:<24}  {:<16}  {:<20}  VERDICT",
+            if self.created { "Created" } else { "This is" },
+            self.topic,
+            self.cluster_id.as_deref().unwrap_or("(without an id)"),
+            match self.empty {
+                Some(true) => "; it is empty",
+                Some(false) => "; it has records",
+                None => "",
+            },
+            "SETTING",
+            "IS",
+            "SHOULD BE"
+        );
+        for finding in &self.settings {
+            write!(
+                text,
+                "\n{:<24}  {:<16}  {:<20}  {}",
+                finding.setting,
+                finding.is,
+                finding.should_be,
+                finding.verdict.text()
+            )
+            .expect("writing to a string never fails");
+        }
+        for remedy in &self.remedies {
+            write!(text, "\n\n{remedy}").expect("writing to a string never fails");
+        }
+        text
+    }
+}
+
+fn remedies(kafka: &KafkaConfig, topic: &Topic, findings: &[Finding]) -> Vec<String> {
+    let name = &topic.name;
+    let mut remedies = Vec::new();
+    if findings
+        .iter()
+        .any(|it| it.verdict == Verdict::Refused && it.setting == "partitions")
+    {
+        remedies.push(
+            "A topic keeps its partitions: delete it, then `command-api topic create` and \
+             `command-api relay refill --from 0`."
+                .to_owned(),
+        );
+    }
+    if findings
+        .iter()
+        .any(|it| it.verdict == Verdict::Wrong && it.setting == "replication factor")
+    {
+        remedies.push("More replicas: kafka-reassign-partitions.sh.".to_owned());
+    }
+    let values: Vec<&str> = findings
+        .iter()
+        .filter_map(|it| it.remedy.as_deref())
+        .collect();
+    if !values.is_empty() {
+        remedies.push(format!(
+            "kafka-configs.sh --bootstrap-server {} --alter --entity-type topics --entity-name \
+             {name} --add-config {}",
+            kafka.brokers,
+            values.join(",")
+        ));
+    }
+    match topic.settings {
+        Settings::Denied => remedies.push(format!(
+            "Grant DescribeConfigs on the topic {name} to this principal: only then a wrong \
+             setting is noticed."
+        )),
+        Settings::Known(_) | Settings::Unsupported => {}
+    }
+    remedies
+}
