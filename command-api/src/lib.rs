@@ -11,6 +11,7 @@ pub mod openapi;
 pub mod relay;
 pub mod renderer;
 pub mod routes;
+pub mod sealing;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,11 +35,14 @@ use command_queue::CommandQueue;
 use config::Config;
 use relay::{Relay, publisher::KafkaPublisher};
 use routes::{AppState, Guards};
+use sealing::Sealer;
 
 /// Sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
 /// Sessions of the relay: its own, so that a flood of unknown keys does not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
+/// Sessions of what seals the log: it does one thing at a time.
+const SEALER_CONNECTIONS_MAX: u32 = 1;
 
 /// The service, ready to be served.
 pub struct CommandApi {
@@ -96,6 +100,10 @@ pub async fn start(
     let relay = Relay::new(relay_pool, publisher, owner, appended, log_epoch)
         .with_batch_interval(batch_interval);
     tasks.spawn("relay", relay.run(tasks.shutdown()));
+
+    let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
+    let sealer = Sealer::new(sealer_pool, Arc::clone(&clock));
+    tasks.spawn("sealer", sealer.run(tasks.shutdown()));
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
     let state = AppState {

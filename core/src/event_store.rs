@@ -9,6 +9,7 @@ pub mod append;
 pub mod idempotency;
 pub mod links;
 pub mod log;
+pub mod segments;
 pub mod slugs;
 
 use sqlx::{

@@ -14,6 +14,8 @@
 //! - **shard**: one of the logs that together are *the* log, and one partition of the topic
 //!   ([`shard::Shard`]); **position**: place of an event in its shard, from 1, without gaps;
 //!   **head**: the highest position of a shard; **epoch**: positions compare within one only.
+//! - **segment**: some thousand events of a shard under one hash, chained to the one before
+//!   ([`segment::Segment`]); *sealed* for ever.
 //! - **relay**: publishes the log to Kafka; **projection**: keeps a **read model** up to date;
 //!   **checkpoint**: the last position that a projection has applied; **lag**: head minus checkpoint.
 //!
@@ -42,6 +44,7 @@ pub mod json;
 pub mod link;
 mod listed;
 pub mod problem;
+pub mod segment;
 pub mod shard;
 pub mod timestamp;
 

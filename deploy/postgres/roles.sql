@@ -53,6 +53,9 @@ GRANT SELECT ON event_store.relay_cursors TO linkledger_command_api;
 GRANT UPDATE (position, owner, lease_epoch, lease_expires_at) ON event_store.relay_cursors
     TO linkledger_command_api;
 
+-- It seals segments of the log, and changes none.
+GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
+
 -- projector reads the log and writes the read tables. It deletes what the log has ended: links,
 -- suspensions, changes that no cache waits for. Which generation is read is not its to say.
 GRANT SELECT ON event_store.events TO linkledger_projector;
@@ -84,7 +87,8 @@ GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
 GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
 GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
     TO linkledger_operator;
-GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_operator;
+GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
+GRANT SELECT ON event_store.log_segments TO linkledger_operator;
 GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
 

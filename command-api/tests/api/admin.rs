@@ -286,7 +286,8 @@ async fn a_migration_that_a_long_transaction_holds_up_gives_up_and_is_repeated()
     // As the release before has left it.
     sqlx::raw_sql(
         "ALTER TABLE event_store.accounts DROP COLUMN redirects_stopped;
-         DELETE FROM event_store._sqlx_migrations WHERE version >= 20261120120000",
+         DELETE FROM event_store._sqlx_migrations
+         WHERE version IN (20261120120000, 20261120120100)",
     )
     .execute(database.pool())
     .await

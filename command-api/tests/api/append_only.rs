@@ -10,10 +10,13 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoo
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
-const CHANGES: [&str; 3] = [
+const CHANGES: [&str; 6] = [
     "UPDATE event_store.events SET payload = '{}'",
     "DELETE FROM event_store.events",
     "TRUNCATE event_store.events",
+    "UPDATE event_store.log_segments SET sha256 = sha256(sha256)",
+    "DELETE FROM event_store.log_segments",
+    "TRUNCATE event_store.log_segments",
 ];
 
 const DONE: &str = "done";
@@ -26,6 +29,8 @@ const OPERATOR: &str = "linkledger_operator";
 
 const INSERT_EVENT: &str = "INSERT INTO event_store.events VALUES
     (0, 99, gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(), 'X', 1, '{}', '{}', now())";
+const INSERT_SEGMENT: &str = "INSERT INTO event_store.log_segments
+    SELECT 0, count(*) + 1, 1, 10, 1, sha256(''), now() FROM event_store.log_segments";
 const INSERT_SLUG: &str =
     "INSERT INTO event_store.slugs VALUES ('new', 'New', 0, gen_random_uuid())";
 const INSERT_ACCOUNT: &str =
@@ -50,6 +55,11 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (COMMAND_API, CHANGES[0], DENIED),
     (COMMAND_API, CHANGES[1], DENIED),
     (COMMAND_API, CHANGES[2], DENIED),
+    (COMMAND_API, "SELECT FROM event_store.log_segments", DONE),
+    (COMMAND_API, INSERT_SEGMENT, DONE),
+    (COMMAND_API, CHANGES[3], DENIED),
+    (COMMAND_API, CHANGES[4], DENIED),
+    (COMMAND_API, CHANGES[5], DENIED),
     (COMMAND_API, "UPDATE event_store.log_shards SET head = head", DONE),
     (COMMAND_API, "UPDATE event_store.log_shards SET shard = shard", DENIED),
     (COMMAND_API, "INSERT INTO event_store.log_shards VALUES (15)", DENIED),
@@ -76,6 +86,7 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (PROJECTOR, "SELECT FROM event_store.events", DONE),
     (PROJECTOR, INSERT_EVENT, DENIED),
     (PROJECTOR, "DELETE FROM event_store.events", DENIED),
+    (PROJECTOR, INSERT_SEGMENT, DENIED),
     (PROJECTOR, "UPDATE event_store.log_shards SET head = head", DENIED),
     (PROJECTOR, "UPDATE event_store.accounts SET balance = 9", DENIED),
     (PROJECTOR, "SELECT FROM event_store.api_keys", DENIED),
@@ -120,6 +131,9 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (OPERATOR, "SELECT FROM event_store.events", DONE),
     (OPERATOR, INSERT_EVENT, DONE),
     (OPERATOR, "DELETE FROM event_store.events", DENIED),
+    (OPERATOR, "SELECT FROM event_store.log_segments", DONE),
+    (OPERATOR, INSERT_SEGMENT, DENIED),
+    (OPERATOR, CHANGES[4], DENIED),
     (OPERATOR, INSERT_ACCOUNT, DONE),
     (OPERATOR, "UPDATE event_store.accounts SET status = 'suspended', redirects_stopped = true", DONE),
     (OPERATOR, "UPDATE event_store.accounts SET shard = 0", DENIED),
@@ -133,8 +147,13 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (OPERATOR, "UPDATE read_model.links SET slug = slug", DENIED),
 ];
 
+/// With a sealed segment too, since a trigger on rows needs a row to speak.
 async fn database_with_a_link() -> TestDatabase {
     let database = TestDatabase::create().await;
+    sqlx::raw_sql(INSERT_SEGMENT)
+        .execute(database.pool())
+        .await
+        .unwrap();
     let account_id = testing::account(database.pool(), 10).await;
     testing::append_links(
         database.pool(),

@@ -16,6 +16,7 @@ mod positions;
 mod proxy;
 mod raw_http;
 mod relay;
+mod sealing;
 mod support;
 mod topic;
 mod two_tenants;

@@ -3,6 +3,8 @@
 //! Gap-safe because positions come from a counter row that is held to commit: whoever sees a
 //! position sees all lower ones of the shard.
 
+pub mod stored;
+
 use sqlx::{PgConnection, PgPool, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;

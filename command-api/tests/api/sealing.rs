@@ -1,0 +1,206 @@
+//! Segments of the log are sealed behind the writers: once, all bytes, and nothing unsound.
+
+use std::sync::Arc;
+
+use linkledger_command_api::sealing::Sealer;
+use linkledger_core::{
+    clock::SystemClock,
+    event_store::segments::{self, SealError, SealedShard},
+    id::AccountId,
+    segment::Segment,
+    shard::Shard,
+    testing::{self, TestDatabase},
+};
+use sqlx::AssertSqlSafe;
+
+const EVENTS_PER_SEGMENT: i64 = 4;
+
+/// The statement that auditors are given.
+fn audit() -> &'static str {
+    let document = include_str!("../../../docs/sealed-segments.md");
+    let (_, statement) = document.split_once("```sql\n").unwrap();
+    statement.split_once("```").unwrap().0
+}
+
+fn sealer(database: &TestDatabase) -> Sealer {
+    Sealer::new(database.pool().clone(), Arc::new(SystemClock))
+        .with_events_per_segment(EVENTS_PER_SEGMENT)
+}
+
+/// A log with that many links of one account, two events each.
+async fn log_of(links: usize) -> (TestDatabase, AccountId) {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 1_000).await;
+    append_links(&database, account_id, links).await;
+    (database, account_id)
+}
+
+async fn append_links(database: &TestDatabase, account_id: AccountId, links: usize) {
+    for _ in 0..links {
+        let slug = linkledger_core::link::Slug::generate().to_string();
+        let link = [(slug.as_str(), "https://example.com/ü?q=1")];
+        testing::append_links(database.pool(), account_id, &link).await;
+    }
+}
+
+async fn seal_all(database: &TestDatabase) -> usize {
+    let mut sealer = sealer(database);
+    let mut count = 0;
+    loop {
+        match sealer.round().await {
+            0 => return count,
+            more => count += more,
+        }
+    }
+}
+
+async fn execute(database: &TestDatabase, statement: &str) {
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned()))
+        .execute(database.pool())
+        .await
+        .unwrap();
+}
+
+async fn state(database: &TestDatabase, account_id: AccountId) -> SealedShard {
+    let shards = segments::sealed_shards(database.pool()).await.unwrap();
+    shards[Shard::of(account_id).index()]
+}
+
+async fn seal_next(
+    database: &TestDatabase,
+    state: SealedShard,
+    shard: Shard,
+) -> Result<Segment, SealError> {
+    let place = Segment::next(state.last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);
+    let now = linkledger_core::clock::Clock::now(&SystemClock);
+    segments::seal(database.pool(), place, state.last.as_ref(), now).await
+}
+
+#[tokio::test]
+async fn full_segments_are_sealed_once_and_the_rest_of_the_log_waits() {
+    let (database, account_id) = log_of(5).await;
+    assert_eq!(seal_all(&database).await, 2);
+    assert_eq!(seal_all(&database).await, 0);
+    let before = state(&database, account_id).await;
+    assert_eq!(
+        (before.head, before.last.unwrap().place.last_position),
+        (10, 8)
+    );
+
+    append_links(&database, account_id, 1).await;
+    assert_eq!(seal_all(&database).await, 1);
+    let after = state(&database, account_id).await;
+    assert_eq!(after.last.unwrap().place.number, 3);
+}
+
+#[tokio::test]
+async fn the_hash_is_what_postgres_computes_from_the_rows() {
+    let (database, _) = log_of(4).await;
+    let other = testing::account(database.pool(), 1_000).await;
+    append_links(&database, other, 4).await;
+    assert_eq!(seal_all(&database).await, 4);
+    let audited: Vec<(i16, i64, bool)> = sqlx::query_as(audit())
+        .fetch_all(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(audited.len(), 4);
+    assert!(
+        audited.iter().all(|(.., is_sound)| *is_sound),
+        "{audited:?}"
+    );
+
+    execute(
+        &database,
+        "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+         UPDATE event_store.events SET recorded_at = recorded_at + interval '1 microsecond'
+         WHERE position = 5",
+    )
+    .await;
+    let audited: Vec<(i16, i64, bool)> = sqlx::query_as(audit())
+        .fetch_all(database.pool())
+        .await
+        .unwrap();
+    let unsound = audited.iter().filter(|(_, number, is_sound)| {
+        assert!(*is_sound || *number == 2);
+        !is_sound
+    });
+    // One in each shard; both accounts may be in one.
+    assert!((1..=2).contains(&unsound.count()));
+}
+
+#[tokio::test]
+async fn whoever_seals_the_same_segment_again_changes_nothing() {
+    let (database, account_id) = log_of(2).await;
+    let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
+    let first = seal_next(&database, unsealed, shard).await.unwrap();
+    let again = seal_next(&database, unsealed, shard).await.unwrap();
+    assert_eq!(first, again);
+    assert_eq!(state(&database, account_id).await.last, Some(first));
+}
+
+#[tokio::test]
+async fn a_segment_that_was_sealed_with_other_events_is_told() {
+    let (database, account_id) = log_of(2).await;
+    let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
+    seal_next(&database, unsealed, shard).await.unwrap();
+    execute(
+        &database,
+        "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+         UPDATE event_store.events SET metadata = '{ }' WHERE position = 4",
+    )
+    .await;
+    let error = seal_next(&database, unsealed, shard).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "segment 1 of shard {shard} can't be sealed: another process has sealed other events \
+             under this number; run `command-api log verify`"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_log_with_a_hole_is_sealed_up_to_it_and_other_shards_go_on() {
+    let (database, account_id) = log_of(4).await;
+    let shard = Shard::of(account_id);
+    let other = loop {
+        let other = testing::account(database.pool(), 1_000).await;
+        if Shard::of(other) != shard {
+            break other;
+        }
+    };
+    append_links(&database, other, 4).await;
+    execute(
+        &database,
+        &format!(
+            "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+             DELETE FROM event_store.events WHERE shard = {shard} AND position = 7"
+        ),
+    )
+    .await;
+    assert_eq!(seal_all(&database).await, 3);
+    let state = state(&database, account_id).await;
+    assert_eq!(state.last.unwrap().place.number, 1);
+    let error = seal_next(&database, state, shard).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("there is no event at position 7"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn who_has_not_heard_of_a_restore_seals_nothing() {
+    let (database, account_id) = log_of(4).await;
+    let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
+    execute(&database, "UPDATE event_store.log_meta SET epoch = 2").await;
+    let error = seal_next(&database, unsealed, shard).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("the log is not in epoch 1 any more"),
+        "{message}"
+    );
+    assert_eq!(seal_all(&database).await, 2);
+    let last = state(&database, account_id).await.last.unwrap();
+    assert_eq!(last.place.epoch, 2);
+}

@@ -1,0 +1,215 @@
+//! Sealed segments: a chain of hashes over the log of each shard.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use super::log::{PerShard, stored};
+use crate::{
+    segment::{NO_SEGMENT_BEFORE, Segment, SegmentHasher, SegmentPlace},
+    shard::{Position, Shard},
+};
+
+/// How far a shard is written, and how far it is sealed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SealedShard {
+    /// The epoch of the log.
+    pub epoch: i32,
+    /// The last position there is.
+    pub head: Position,
+    /// The last segment.
+    pub last: Option<Segment>,
+}
+
+/// Why a segment was not sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The log is damaged, or what was sealed is not what is there.
+    #[error(
+        "segment {number} of shard {shard} can't be sealed: {what}; run `command-api log verify`",
+        number = .place.number, shard = .place.shard
+    )]
+    Unsound {
+        /// The segment.
+        place: SegmentPlace,
+        /// What is wrong.
+        what: String,
+    },
+    /// The database did not answer.
+    #[error("can't seal a segment of the log")]
+    Database(#[from] sqlx::Error),
+}
+
+/// How far each shard is written and sealed, by [`Shard::index`]; all of one moment.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn sealed_shards(pool: &PgPool) -> sqlx::Result<PerShard<SealedShard>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT s.shard, s.head, m.epoch,
+               l.number AS "number?", l.first_position AS "first_position?",
+               l.last_position AS "last_position?", l.epoch AS "sealed_epoch?",
+               l.sha256 AS "sha256?"
+        FROM event_store.log_shards AS s
+        CROSS JOIN event_store.log_meta AS m
+        LEFT JOIN LATERAL (
+            SELECT * FROM event_store.log_segments WHERE shard = s.shard
+            ORDER BY number DESC
+            LIMIT 1
+        ) AS l ON true
+        "#
+    )
+    .fetch_all(pool)
+    .await?;
+    let mut shards = PerShard::default();
+    for row in rows {
+        let Some(shard) = Shard::new(row.shard.into()) else {
+            continue;
+        };
+        let last = row.number.map(|number| SegmentRow {
+            number,
+            first_position: row.first_position.unwrap_or_default(),
+            last_position: row.last_position.unwrap_or_default(),
+            epoch: row.sealed_epoch.unwrap_or_default(),
+            sha256: row.sha256.unwrap_or_default(),
+        });
+        shards[shard.index()] = SealedShard {
+            epoch: row.epoch,
+            head: row.head,
+            last: last.map(|row| row.into_segment(shard)).transpose()?,
+        };
+    }
+    Ok(shards)
+}
+
+/// The segments of a shard after that number, in order, as many as `limit`.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_after(
+    pool: &PgPool,
+    shard: Shard,
+    number: i64,
+    limit: i64,
+) -> sqlx::Result<Vec<Segment>> {
+    let rows = sqlx::query_as!(
+        SegmentRow,
+        "
+        SELECT number, first_position, last_position, epoch, sha256
+        FROM event_store.log_segments
+        WHERE shard = $1 AND number > $2
+        ORDER BY number
+        LIMIT $3
+        ",
+        shard.number(),
+        number,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter()
+        .map(|row| row.into_segment(shard))
+        .collect()
+}
+
+/// Seals the segment at `place`, which follows `before`. Whoever does it, and however often, the
+/// same segment comes of it.
+///
+/// # Errors
+/// [`SealError::Unsound`] when its positions have gaps, or somebody else has sealed other events or
+/// in another epoch.
+pub async fn seal(
+    pool: &PgPool,
+    place: SegmentPlace,
+    before: Option<&Segment>,
+    now: OffsetDateTime,
+) -> Result<Segment, SealError> {
+    let mut hasher = SegmentHasher::new(&place, before.map_or(&NO_SEGMENT_BEFORE, |it| &it.sha256));
+    let mut after = place.first_position - 1;
+    while after < place.last_position {
+        let stretch = stored::Stretch {
+            shard: place.shard,
+            after,
+            up_to: place.last_position.min(after + stored::EVENTS_PER_READ),
+        };
+        let events = stored::read_stored(pool, stretch).await?;
+        for event in events.iter() {
+            let event = event?;
+            if event.position != after + 1 {
+                break;
+            }
+            hasher.update(event.row);
+            after = event.position;
+        }
+        if after != stretch.up_to {
+            let what = format!("there is no event at position {}", after + 1);
+            return Err(SealError::Unsound { place, what });
+        }
+    }
+    let sha256 = hasher.finish();
+    let segment = Segment { place, sha256 };
+    insert(pool, &segment, now).await?;
+    Ok(segment)
+}
+
+async fn insert(pool: &PgPool, segment: &Segment, now: OffsetDateTime) -> Result<(), SealError> {
+    let Segment { place, sha256 } = segment;
+    let inserted = sqlx::query!(
+        "
+        INSERT INTO event_store.log_segments
+            (shard, number, first_position, last_position, epoch, sha256, sealed_at)
+        SELECT $1, $2, $3, $4, epoch, $6, $7 FROM event_store.log_meta
+        -- Who has not heard of a restore does not seal what was restored.
+        WHERE epoch = $5
+        ON CONFLICT (shard, number) DO NOTHING
+        ",
+        place.shard.number(),
+        place.number,
+        place.first_position,
+        place.last_position,
+        place.epoch,
+        sha256,
+        now
+    )
+    .execute(pool)
+    .await?;
+    if inserted.rows_affected() == 1 {
+        return Ok(());
+    }
+    let there = read_after(pool, place.shard, place.number - 1, 1).await?;
+    match there.first() {
+        Some(there) if there == segment => Ok(()),
+        Some(there) if there.place.number == place.number => Err(SealError::Unsound {
+            place: *place,
+            what: "another process has sealed other events under this number".to_owned(),
+        }),
+        _ => Err(SealError::Unsound {
+            place: *place,
+            what: format!("the log is not in epoch {} any more", place.epoch),
+        }),
+    }
+}
+
+struct SegmentRow {
+    number: i64,
+    first_position: i64,
+    last_position: i64,
+    epoch: i32,
+    sha256: Vec<u8>,
+}
+
+impl SegmentRow {
+    fn into_segment(self, shard: Shard) -> sqlx::Result<Segment> {
+        let sha256 = self.sha256.try_into();
+        Ok(Segment {
+            place: SegmentPlace {
+                shard,
+                number: self.number,
+                first_position: self.first_position,
+                last_position: self.last_position,
+                epoch: self.epoch,
+            },
+            sha256: sha256.map_err(|_| sqlx::Error::Decode("a hash has 32 bytes".into()))?,
+        })
+    }
+}

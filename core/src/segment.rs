@@ -1,0 +1,163 @@
+//! A sealed segment of the log: its place, and the hash that binds its events and all before them.
+//!
+//! The bytes that are hashed are a contract with auditors (`docs/sealed-segments.md`): they never
+//! change, or no segment could be checked any more.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::shard::{Position, Shard};
+
+/// SHA-256 of a segment.
+pub type SegmentHash = [u8; 32];
+
+/// What the first segment of a shard has in place of the hash of the one before.
+pub const NO_SEGMENT_BEFORE: SegmentHash = [0; 32];
+
+/// What the hashed bytes begin with: what they are, and the version of their form.
+const TAG: &[u8] = b"linkledger segment 1\n";
+
+/// Which events a segment has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentPlace {
+    /// The shard.
+    pub shard: Shard,
+    /// Place among the segments of the shard, from 1, without gaps.
+    pub number: i64,
+    /// Its first event.
+    pub first_position: Position,
+    /// Its last event.
+    pub last_position: Position,
+    /// The epoch of the log when it was sealed. After a restore that lost events the log goes on
+    /// with others at the same positions: their segments differ in this too.
+    pub epoch: i32,
+}
+
+/// A segment as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Which events it has.
+    pub place: SegmentPlace,
+    /// The hash of them, and of the segment before.
+    pub sha256: SegmentHash,
+}
+
+impl Segment {
+    /// What follows it in a shard's chain, or begins the chain: `events` events.
+    pub fn next(before: Option<&Self>, shard: Shard, epoch: i32, events: i64) -> SegmentPlace {
+        let (number, position) =
+            before.map_or((0, 0), |it| (it.place.number, it.place.last_position));
+        SegmentPlace {
+            shard,
+            number: number + 1,
+            first_position: position + 1,
+            last_position: position + events,
+            epoch,
+        }
+    }
+}
+
+/// The hash of a segment in the making.
+#[derive(Debug, Clone)]
+pub struct SegmentHasher(Sha256);
+
+impl SegmentHasher {
+    /// Of a segment without its events yet.
+    pub fn new(place: &SegmentPlace, before: &SegmentHash) -> Self {
+        let hasher = Sha256::new()
+            .chain_update(TAG)
+            .chain_update(place.epoch.to_be_bytes())
+            .chain_update(place.shard.number().to_be_bytes())
+            .chain_update(place.number.to_be_bytes())
+            .chain_update(place.first_position.to_be_bytes())
+            .chain_update(place.last_position.to_be_bytes())
+            .chain_update(before);
+        Self(hasher)
+    }
+
+    /// Adds events, in order, each as a row of Postgres's binary `COPY` format.
+    pub fn update(&mut self, rows: &[u8]) {
+        self.0.update(rows);
+    }
+
+    /// The hash.
+    pub fn finish(self) -> SegmentHash {
+        self.0.finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(place: &SegmentPlace, before: &SegmentHash, rows: &[u8]) -> SegmentHash {
+        let mut hasher = SegmentHasher::new(place, before);
+        hasher.update(rows);
+        hasher.finish()
+    }
+
+    #[test]
+    fn the_chain_begins_at_the_first_position_and_goes_on_where_the_last_segment_ends() {
+        let shard = Shard::new(3).unwrap();
+        let place = Segment::next(None, shard, 1, 100);
+        assert_eq!((place.number, place.first_position), (1, 1));
+        let sha256 = hash(&place, &NO_SEGMENT_BEFORE, b"");
+        let next = Segment::next(Some(&Segment { place, sha256 }), shard, 2, 50);
+        assert_eq!((next.number, next.epoch), (2, 2));
+        assert_eq!((next.first_position, next.last_position), (101, 150));
+    }
+
+    #[test]
+    fn the_hash_covers_the_place_the_segment_before_and_every_event() {
+        let place = SegmentPlace {
+            shard: Shard::new(3).unwrap(),
+            number: 2,
+            first_position: 11,
+            last_position: 20,
+            epoch: 1,
+        };
+        let variants = [
+            (place, NO_SEGMENT_BEFORE, "rows"),
+            (
+                SegmentPlace { epoch: 2, ..place },
+                NO_SEGMENT_BEFORE,
+                "rows",
+            ),
+            (
+                SegmentPlace { number: 3, ..place },
+                NO_SEGMENT_BEFORE,
+                "rows",
+            ),
+            (
+                SegmentPlace {
+                    first_position: 10,
+                    ..place
+                },
+                NO_SEGMENT_BEFORE,
+                "rows",
+            ),
+            (
+                SegmentPlace {
+                    last_position: 21,
+                    ..place
+                },
+                NO_SEGMENT_BEFORE,
+                "rows",
+            ),
+            (
+                SegmentPlace {
+                    shard: Shard::new(4).unwrap(),
+                    ..place
+                },
+                NO_SEGMENT_BEFORE,
+                "rows",
+            ),
+            (place, [1; 32], "rows"),
+            (place, NO_SEGMENT_BEFORE, "row"),
+        ];
+        let hashes: std::collections::HashSet<_> = variants
+            .iter()
+            .map(|(place, before, rows)| hash(place, before, rows.as_bytes()))
+            .collect();
+        assert_eq!(hashes.len(), variants.len());
+    }
+}
