@@ -14,9 +14,12 @@ pub mod slugs;
 
 use sqlx::{
     ConnectOptions as _, Connection as _, PgPool,
+    error::BoxDynError,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr as _, time::Duration};
+
+use crate::event::Event;
 
 /// Longest wait for a connection, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -109,6 +112,16 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
             .options([("synchronous_commit", "off")]),
         SessionKind::Reader | SessionKind::Migration => options,
     })
+}
+
+/// The event of that stored form; one that this release does not know is an error, never a guess.
+fn decode(event_type: &str, schema_version: i16, payload: &str) -> sqlx::Result<Event> {
+    Event::from_stored(event_type, schema_version, payload).map_err(unreadable)
+}
+
+/// The database holds what can't be read.
+fn unreadable(error: impl Into<BoxDynError>) -> sqlx::Error {
+    sqlx::Error::Decode(error.into())
 }
 
 /// The code by which Postgres tells its errors apart; `None` for an error that is not its own.

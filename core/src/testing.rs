@@ -4,6 +4,7 @@
 //! is migrated once.
 
 mod append_events;
+mod later_release;
 pub mod record;
 
 use std::{
@@ -44,6 +45,7 @@ use crate::{
 };
 
 pub use self::append_events::append_events;
+pub use self::later_release::{LaterEvent, append_later_event};
 
 /// How long a condition may take to come true before a test fails.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -9,6 +9,7 @@ mod create_link;
 mod delete_link;
 mod faults;
 mod idempotency;
+mod later_release;
 mod operator;
 mod order_of_checks;
 mod plans;

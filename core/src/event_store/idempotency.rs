@@ -6,12 +6,14 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::{decode, unreadable};
 use crate::{
     batch::{IdempotencyKey, SettledCreate},
     credits::CreditsEvent,
     envelope::Metadata,
     event::Event,
     id::AccountId,
+    link::LinkEvent,
     shard::Shard,
 };
 
@@ -37,7 +39,9 @@ pub async fn find_creates_in_tx(
         CreateRow,
         r#"
         SELECT keys.ordinality AS "ordinality!", link.fingerprint AS "fingerprint!",
+               link.type AS "link_type!", link.schema_version AS "link_version!",
                link.payload::text AS "link!", link.metadata::text AS "metadata!",
+               charge.type AS "charge_type!", charge.schema_version AS "charge_version!",
                charge.payload::text AS "charge!", charge.position AS "position!",
                link.recorded_at AS "created_at!"
         FROM unnest($1::smallint[], $2::uuid[], $3::text[])
@@ -98,23 +102,27 @@ pub async fn find_credits_in_tx(
     .fetch_optional(tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let event = Event::from_stored(&row.event_type, row.schema_version, &row.payload);
-    match event.map_err(|error| sqlx::Error::Decode(error.into()))? {
+    match decode(&row.event_type, row.schema_version, &row.payload)? {
         Event::Credits(event) => Ok(Some(SettledCredits {
             fingerprint: row.fingerprint,
             event,
         })),
-        Event::Link(_) | Event::Account(_) => Err(sqlx::Error::Decode(
-            format!("`{stored_key}` is the key of a {}", row.event_type).into(),
-        )),
+        Event::Link(_) | Event::Account(_) => Err(unreadable(format!(
+            "`{stored_key}` is the key of a {}",
+            row.event_type
+        ))),
     }
 }
 
 struct CreateRow {
     ordinality: i64,
     fingerprint: Vec<u8>,
+    link_type: String,
+    link_version: i16,
     link: String,
     metadata: String,
+    charge_type: String,
+    charge_version: i16,
     charge: String,
     position: i64,
     created_at: OffsetDateTime,
@@ -122,20 +130,25 @@ struct CreateRow {
 
 impl CreateRow {
     fn into_settled(self) -> sqlx::Result<SettledCreate> {
-        fn read<T: serde::de::DeserializeOwned>(text: &str) -> sqlx::Result<T> {
-            serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
-        }
-        let metadata: Metadata = read(&self.metadata)?;
+        let link = decode(&self.link_type, self.link_version, &self.link)?;
+        let charge = decode(&self.charge_type, self.charge_version, &self.charge)?;
+        let (Event::Link(LinkEvent::Created(link)), Event::Credits(CreditsEvent::Charged(charge))) =
+            (link, charge)
+        else {
+            return Err(unreadable(
+                "a create's key is that of a link and its charge",
+            ));
+        };
+        let metadata: Metadata = serde_json::from_str(&self.metadata).map_err(unreadable)?;
         let fingerprint = self.fingerprint.try_into();
         Ok(SettledCreate {
-            fingerprint: fingerprint
-                .map_err(|_| sqlx::Error::Decode("a fingerprint has 32 bytes".into()))?,
-            link: read(&self.link)?,
-            charge: read(&self.charge)?,
+            fingerprint: fingerprint.map_err(|_| unreadable("a fingerprint has 32 bytes"))?,
+            link,
+            charge,
             created_at: self.created_at,
             renderer: metadata
                 .renderer
-                .ok_or_else(|| sqlx::Error::Decode("LinkCreated names no renderer".into()))?,
+                .ok_or_else(|| unreadable("LinkCreated names no renderer"))?,
             position: self.position,
         })
     }

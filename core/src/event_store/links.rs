@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
 use sqlx::{PgConnection, PgPool, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::{decode, unreadable};
 use crate::{
     batch::SettledLink,
-    envelope::Metadata,
+    event::Event,
     id::{AccountId, LinkId},
-    link::{ExistingLink, LinkCreated, Slug},
+    link::{ExistingLink, LinkCreated, LinkEvent, LinkState, Slug},
     shard::Shard,
 };
 
@@ -20,7 +22,8 @@ use crate::{
 /// was committed while the lock was waited for.
 ///
 /// # Errors
-/// When the database does not answer, or holds what can't be read.
+/// When the database does not answer, or a link was created or last changed by a later release in
+/// a way that this one does not know: nothing may be decided on a guess of what the link is.
 pub async fn load_in_tx(
     tx: &mut PgConnection,
     links: &[(AccountId, LinkId)],
@@ -37,20 +40,25 @@ pub async fn load_in_tx(
     let rows = sqlx::query_as!(
         LinkRow,
         r#"
-        SELECT first.payload AS "created!: Json<LinkCreated>", first.recorded_at AS "created_at!",
-               last.version AS "version!", last.position AS "position!",
-               last.metadata AS "metadata!: Json<Metadata>"
+        SELECT first.stream_id AS "link_id!", first.type AS "first_type!",
+               first.schema_version AS "first_schema_version!",
+               first.payload::text AS "first_payload!", first.recorded_at AS "created_at!",
+               last.version AS "version!", last.position AS "position!", last.type AS "last_type!",
+               last.schema_version AS "last_schema_version!",
+               last.payload::text AS "last_payload!", last.metadata AS "metadata!: Json<Value>"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[])
             AS wanted (shard, account_id, link_id)
         -- Not a plain join: planned while there are no events, it would read all beginnings.
         CROSS JOIN LATERAL (
-            SELECT account_id, stream_id, payload, recorded_at FROM event_store.events
+            SELECT account_id, stream_id, type, schema_version, payload, recorded_at
+            FROM event_store.events
             WHERE shard = wanted.shard AND stream_id = wanted.link_id
             ORDER BY version
             LIMIT 1
         ) AS first
         CROSS JOIN LATERAL (
-            SELECT version, position, metadata FROM event_store.events
+            SELECT version, position, type, schema_version, payload, metadata
+            FROM event_store.events
             WHERE shard = wanted.shard AND stream_id = wanted.link_id
             ORDER BY version DESC
             LIMIT 1
@@ -65,7 +73,13 @@ pub async fn load_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    rows.into_iter().map(LinkRow::into_entry).collect()
+    rows.into_iter()
+        .map(|row| {
+            let link_id = LinkId::from_uuid(row.link_id);
+            let entry = row.into_entry();
+            entry.map_err(|source| unreadable(UnreadableLink { link_id, source }))
+        })
+        .collect()
 }
 
 /// The account of a link, wherever it is. One look-up for each shard: for operators, not for
@@ -102,35 +116,76 @@ pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Lin
     Ok(link_id.map(LinkId::from_uuid))
 }
 
+/// Which of the links it is, for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("link {link_id} can't be read by this release")]
+struct UnreadableLink {
+    link_id: LinkId,
+    source: sqlx::Error,
+}
+
 struct LinkRow {
-    created: Json<LinkCreated>,
+    link_id: Uuid,
+    first_type: String,
+    first_schema_version: i16,
+    first_payload: String,
     created_at: OffsetDateTime,
     version: i64,
     position: i64,
-    metadata: Json<Metadata>,
+    last_type: String,
+    last_schema_version: i16,
+    last_payload: String,
+    metadata: Json<Value>,
 }
 
 impl LinkRow {
     fn into_entry(self) -> sqlx::Result<((AccountId, LinkId), SettledLink)> {
-        let Self {
-            created: Json(created),
-            created_at,
-            version,
-            position,
-            metadata: Json(metadata),
-        } = self;
+        let created = self.created()?;
         let key = (created.account_id, created.link_id);
         let mut link = ExistingLink::new(created);
-        if version > link.version {
-            let missing = || sqlx::Error::Decode("the last event does not keep the link".into());
-            link.state = metadata.link.ok_or_else(missing)?;
-            link.version = version;
+        if self.version > link.version {
+            link.state = self.state()?;
+            link.version = self.version;
         }
         let settled = SettledLink {
             link,
-            created_at,
-            position,
+            created_at: self.created_at,
+            position: self.position,
         };
         Ok((key, settled))
+    }
+
+    fn created(&self) -> sqlx::Result<LinkCreated> {
+        let (event_type, schema_version) = (&self.first_type, self.first_schema_version);
+        match decode(event_type, schema_version, &self.first_payload)? {
+            Event::Link(LinkEvent::Created(created)) => Ok(created),
+            Event::Link(_) | Event::Account(_) | Event::Credits(_) => Err(unreadable(format!(
+                "the stream of a link begins with `{event_type}`"
+            ))),
+        }
+    }
+
+    /// What the last event keeps of the link. Members of a later release could change what may be
+    /// decided, and would be lost with the next event.
+    fn state(&self) -> sqlx::Result<LinkState> {
+        decode(
+            &self.last_type,
+            self.last_schema_version,
+            &self.last_payload,
+        )?;
+        let kept = &self.metadata.0["link"];
+        let state: LinkState = serde_json::from_value(kept.clone()).map_err(unreadable)?;
+        let known = serde_json::to_value(&state).map_err(unreadable)?;
+        let members = kept.as_object().into_iter().flatten();
+        match members
+            .into_iter()
+            .find(|(name, _)| known.get(name).is_none())
+        {
+            None => Ok(state),
+            Some((name, _)) => Err(unreadable(format!(
+                "the last event, `{}`, keeps `{name}` of the link, which this release does not know",
+                self.last_type
+            ))),
+        }
     }
 }

@@ -9,6 +9,7 @@ mod docs;
 mod follow_link;
 mod get_link;
 mod gone;
+mod later_release;
 mod link_filters;
 mod list_links;
 mod order_of_checks;

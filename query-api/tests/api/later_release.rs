@@ -1,0 +1,42 @@
+//! While releases are exchanged, the older one meets links with events that it does not know.
+
+use linkledger_core::{
+    batch::SettledCreate,
+    testing::{LaterEvent, append_later_event},
+};
+use serde_json::json;
+
+use crate::{
+    read_tables::{insert_appended_link, insert_redirect},
+    service::TestService,
+};
+
+#[tokio::test]
+async fn what_a_later_release_did_to_a_link_is_not_guessed_and_other_links_are_answered() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "frozen").await;
+    let other = service.append_link(&caller, "other").await;
+    let frozen = LaterEvent {
+        account_id: caller.account_id,
+        stream_id: link.link.link_id.uuid(),
+        event_type: "LinkFrozen",
+        schema_version: 1,
+        payload: json!({}),
+        metadata: json!({ "link": { "frozen": true } }),
+        idempotency_key: None,
+    };
+    append_later_event(service.pool(), frozen).await;
+    insert_appended_link(service.pool(), &other).await;
+    insert_redirect(service.pool(), &other).await;
+
+    // It may be gone for ever, or just been changed: neither 404 nor 410 would be known to be true.
+    let path = |created: &SettledCreate| format!("/v1/links/{}", created.link.link_id);
+    let frozen = path(&link);
+    let (answer, redirect) = tokio::join!(service.get(&caller, &frozen), service.follow("/frozen"));
+    answer.assert_read_model_behind();
+    assert_eq!(redirect.status, 503);
+    let answer = service.get(&caller, &path(&other)).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(service.follow("/other").await.status, 302);
+}
