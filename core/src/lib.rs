@@ -22,7 +22,7 @@
 //! # Layers
 //! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
 //! event store, `http` what both HTTP services share, `service` what every process shares,
-//! `postgres-server` a Postgres of our own, `testing` servers and shortcuts for tests.
+//! `postgres-server` a Postgres of our own, `apache-kafka` an Apache Kafka, `testing` servers and shortcuts for tests.
 
 #![warn(missing_docs)]
 
@@ -69,6 +69,10 @@ pub mod lifecycle;
 #[cfg(feature = "service")]
 pub mod telemetry;
 
+#[cfg(feature = "apache-kafka")]
+pub mod apache_kafka;
+#[cfg(any(feature = "apache-kafka", feature = "postgres-server"))]
+mod local_server;
 #[cfg(feature = "postgres-server")]
 pub mod postgres_server;
 #[cfg(feature = "testing")]

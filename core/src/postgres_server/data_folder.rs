@@ -1,17 +1,17 @@
 //! The data folder: its lock, the password, and where the cluster lies.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 
 use super::account::Account;
 use super::cluster::{Cluster, random_password};
 use super::postmaster::{self, Postmaster};
+use crate::local_server::lock;
 
 /// Where clusters lie whose own folder is closed to the account that runs Postgres.
 const RELOCATION_ROOT: &str = "/var/lib/linkledger";
@@ -57,27 +57,6 @@ impl DataFolder {
             _lock: lock,
         })
     }
-}
-
-fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
-    let path = data_dir.join("lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
-        if errno == Errno::EWOULDBLOCK {
-            anyhow::anyhow!(
-                "{} is in use by another linkledger process",
-                data_dir.display()
-            )
-        } else {
-            anyhow::anyhow!("cannot lock {}: {errno}", path.display())
-        }
-    })
 }
 
 /// The password that the cluster was or will be made with.

@@ -1,18 +1,15 @@
 //! Starting a server process and waiting until it lets us in.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use tokio::time::Instant;
 
 use super::binaries::Binaries;
 use super::cluster::Cluster;
 use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
+use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Between finding a free port and the server's using it, another process may take it.
-pub(super) const PORT_ATTEMPTS_MAX: u32 = 5;
 /// Includes the recovery after a crash.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -106,13 +103,6 @@ pub(super) async fn wait_until_ready(
         READY_TIMEOUT.as_secs(),
         cluster.log_path().display()
     )
-}
-
-pub(super) fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
-    Ok(listener
-        .context("cannot find a free port on 127.0.0.1")?
-        .port())
 }
 
 fn has_code(error: &sqlx::Error, code: &str) -> bool {

@@ -1,64 +1,46 @@
 //! What the server wrote to its log since we started it: the only place where it says why it died.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 
-use anyhow::Context as _;
+use crate::local_server::RunLog;
 
-/// Truncated at a start above this size.
-const SIZE_MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Refused connections are logged as FATAL too, and are none of the reasons for an end.
 const REFUSED_CONNECTION: &str = "the database system is";
 
 /// The log from the start of one run on.
 #[derive(Debug)]
-pub(super) struct ServerLog {
-    path: PathBuf,
-    start: u64,
-}
+pub(super) struct ServerLog(RunLog);
 
 impl ServerLog {
     /// The log of a run that is to begin, and the file to append to.
     pub(super) fn open(path: &Path) -> anyhow::Result<(Self, File)> {
-        let context = || format!("cannot write {}", path.display());
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).mode(0o600);
-        let file = options.open(path).with_context(context)?;
-        let mut start = file.metadata().with_context(context)?.len();
-        if start > SIZE_MAX_BYTES {
-            file.set_len(0).with_context(context)?;
-            start = 0;
-        }
-        Ok((
-            Self {
-                path: path.to_owned(),
-                start,
-            },
-            file,
-        ))
+        let (log, file) = RunLog::open(path)?;
+        Ok((Self(log), file))
     }
 
     pub(super) fn server_got_ready(&self) -> bool {
-        self.text()
+        self.0
+            .text()
             .contains("database system is ready to accept connections")
     }
 
     pub(super) fn port_was_taken(&self) -> bool {
-        self.text().contains("could not create any TCP/IP sockets")
+        self.0
+            .text()
+            .contains("could not create any TCP/IP sockets")
     }
 
     /// By a server that is still alive, or by the remaining children of one that is not.
     pub(super) fn cluster_is_in_use(&self) -> bool {
-        let text = self.text();
+        let text = self.0.text();
         text.contains("pre-existing shared memory block")
             || text.contains("lock file \"postmaster.pid\" already exists")
     }
 
     /// The last FATAL line.
     pub(super) fn fatal(&self) -> Option<String> {
-        let text = self.text();
+        let text = self.0.text();
         text.lines()
             .filter_map(|line| line.split_once("FATAL:"))
             .map(|(_, message)| message.trim())
@@ -68,22 +50,9 @@ impl ServerLog {
 
     /// The last FATAL line, or whatever came last.
     pub(super) fn reason(&self) -> String {
-        let last_line = || self.text().lines().next_back().map(str::to_owned);
+        let last_line = || self.0.text().lines().next_back().map(str::to_owned);
         let reason = self.fatal().or_else(last_line);
         reason.unwrap_or_else(|| "it gave no reason".to_owned())
-    }
-
-    /// Empty when it can't be read: it only explains.
-    fn text(&self) -> String {
-        let mut bytes = Vec::new();
-        let read = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.start))?;
-            file.read_to_end(&mut bytes)
-        });
-        if let Err(error) = read {
-            tracing::debug!(%error, "cannot read {}", self.path.display());
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 

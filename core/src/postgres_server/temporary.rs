@@ -11,8 +11,9 @@ use anyhow::Context as _;
 use super::account::Account;
 use super::binaries::{self, Binaries};
 use super::cluster::{Cluster, random_password};
-use super::launch::{PORT_ATTEMPTS_MAX, free_port, server_arguments, wait_until_ready};
+use super::launch::{server_arguments, wait_until_ready};
 use super::server_log::ServerLog;
+use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
 /// Rust drops no statics and nobody catches `kill -9`, but the kernel closes pipes: this waits
 /// for the end of its input, then ends the server and removes the folder.

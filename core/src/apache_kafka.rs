@@ -1,0 +1,256 @@
+//! An Apache Kafka of our own: one broker, as a process that is started, stopped, killed and
+//! started again. How it is set up stands in `deploy/kafka`, whose files are in this program.
+//!
+//! The broker ends with the process that holds it, however that ends.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Child,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use nix::{
+    errno::Errno,
+    fcntl::Flock,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::time::Instant;
+
+use crate::local_server::{PORT_ATTEMPTS_MAX, RunLog, free_port, lock};
+
+mod launcher;
+mod left_over;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+mod watchdog;
+
+use launcher::Launcher;
+use watchdog::Watchdog;
+
+/// Some 100 MB the first time, nothing later.
+const FETCH_TIMEOUT: Duration = Duration::from_mins(10);
+/// Usually 3 s; includes the recovery after a crash.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Usually half a second; then it is killed, after which nothing is lost either.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The port of the last start, which is taken again where it is free.
+const PORT_FILE: &str = "port";
+
+/// Where the broker keeps its data, and what is to differ from `deploy/kafka/server.properties`.
+#[derive(Debug, Clone, Default)]
+pub struct ApacheKafkaOptions {
+    /// Folder of everything; `None` takes a temporary one, which is removed at the end.
+    pub data_dir: Option<PathBuf>,
+    /// Settings that win. The listener for clients is called `CLIENT`.
+    pub settings: Vec<(String, String)>,
+    /// Arguments of the storage tool for a folder that is empty, such as `--add-scram`.
+    pub format_arguments: Vec<String>,
+}
+
+/// A broker, which is killed when this value is dropped.
+///
+/// It holds nothing of a Tokio runtime, so it may be shared by tests that each have their own.
+#[derive(Debug)]
+pub struct ApacheKafka {
+    launcher: Launcher,
+    port: u16,
+    child: Child,
+    watchdog: Watchdog,
+    _lock: Flock<fs::File>,
+}
+
+impl ApacheKafka {
+    /// Starts a broker and waits until it answers.
+    ///
+    /// # Errors
+    /// One line that says what is missing, or why the broker ended.
+    pub async fn start(options: ApacheKafkaOptions) -> anyhow::Result<Self> {
+        let is_temporary = options.data_dir.is_none();
+        let data_dir = match options.data_dir {
+            Some(data_dir) => data_dir,
+            None => tempfile::Builder::new()
+                .prefix("linkledger-kafka.")
+                .tempdir()
+                .context("cannot create a temporary folder")?
+                .keep(),
+        };
+        let data_dir = fs::create_dir_all(&data_dir)
+            .and_then(|()| fs::canonicalize(&data_dir))
+            .with_context(|| format!("cannot create {}", data_dir.display()))?;
+        let lock = lock(&data_dir)?;
+        let mut watchdog = Watchdog::start(&data_dir, is_temporary)?;
+        left_over::end(&data_dir).await?;
+        let launcher = Launcher::write(data_dir, &options.settings, options.format_arguments)?;
+        launcher.fetch().await?;
+
+        let last_port = launcher.read(PORT_FILE).and_then(|port| port.parse().ok());
+        let (child, port) = launch(&launcher, &mut watchdog, last_port, free_port).await?;
+        launcher.keep(PORT_FILE, &port.to_string())?;
+        Ok(Self {
+            launcher,
+            port,
+            child,
+            watchdog,
+            _lock: lock,
+        })
+    }
+
+    /// Where clients reach it; the same after [`ApacheKafka::restart`].
+    pub fn bootstrap_servers(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The process, for signals.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Resolves when the broker ends without having been asked to.
+    pub async fn died(&mut self) -> anyhow::Error {
+        while self.is_alive() {
+            tokio::time::sleep(DEATH_POLL_INTERVAL).await;
+        }
+        anyhow::anyhow!(
+            "Apache Kafka (process {}) ended by itself, see {}",
+            self.pid(),
+            self.launcher.log_path().display()
+        )
+    }
+
+    /// Lets the broker finish what it is doing, and ends it; it is killed if that takes too long.
+    ///
+    /// # Errors
+    /// When it may not be sent signals.
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        if self.is_alive() {
+            self.signal(Signal::SIGTERM)?;
+        }
+        while self.is_alive() && Instant::now() < deadline {
+            tokio::time::sleep(STOP_POLL_INTERVAL).await;
+        }
+        self.kill()
+    }
+
+    /// Ends the broker at once.
+    ///
+    /// # Errors
+    /// When it may not be sent signals.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        if self.is_alive() {
+            self.signal(Signal::SIGKILL)?;
+        }
+        self.child.wait().context("cannot wait for Apache Kafka")?;
+        Ok(())
+    }
+
+    /// Starts a broker that has ended again, on the same port and data; stops one that runs.
+    ///
+    /// # Errors
+    /// As for [`ApacheKafka::start`], and when the port was taken by somebody else.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.stop().await?;
+        let port = self.port;
+        let same = || Ok(port);
+        let launched = launch(&self.launcher, &mut self.watchdog, Some(port), same).await;
+        (self.child, _) = launched?;
+        Ok(())
+    }
+
+    fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Only for a process that has just been seen alive: another may have its id later.
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        match kill(self.pid(), signal) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(errno) => anyhow::bail!("cannot stop Apache Kafka ({}): {errno}", self.pid()),
+        }
+    }
+}
+
+impl Drop for ApacheKafka {
+    fn drop(&mut self) {
+        if let Err(error) = self.kill() {
+            tracing::warn!("{error:#}");
+        }
+    }
+}
+
+/// Starts the process and waits until it serves clients; where a port is taken, tries others.
+async fn launch(
+    launcher: &Launcher,
+    watchdog: &mut Watchdog,
+    preferred_port: Option<u16>,
+    other_port: impl Fn() -> anyhow::Result<u16>,
+) -> anyhow::Result<(Child, u16)> {
+    let mut ports_tried = 0;
+    let mut preferred_port = preferred_port;
+    loop {
+        let port = match preferred_port.take() {
+            Some(port) => port,
+            None => other_port()?,
+        };
+        ports_tried += 1;
+        let (log, file) = RunLog::open(&launcher.log_path())?;
+        let mut command = launcher.command(port, free_port()?);
+        command.stdout(file.try_clone()?).stderr(file);
+        let mut child = command.spawn().context("cannot run /bin/sh")?;
+        watchdog.watch(child.id())?;
+        left_over::note(launcher.data_dir(), child.id())?;
+        match wait_until_ready(&mut child, &log, &launcher.log_path()).await {
+            Ok(()) => return Ok((child, port)),
+            Err(_) if port_was_taken(&log) && ports_tried < PORT_ATTEMPTS_MAX => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn wait_until_ready(child: &mut Child, log: &RunLog, log_path: &Path) -> anyhow::Result<()> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    while Instant::now() < deadline {
+        // Asked before the log is read: after an end, the log is complete.
+        let has_ended = child.try_wait()?.is_some();
+        if log.text().contains("Kafka Server started") && !has_ended {
+            return Ok(());
+        }
+        if has_ended {
+            let reason = reason(&log.text());
+            anyhow::bail!(
+                "Apache Kafka did not start: {reason} (log: {})",
+                log_path.display()
+            );
+        }
+        tokio::time::sleep(READY_POLL_INTERVAL).await;
+    }
+    child.kill()?;
+    child.wait()?;
+    anyhow::bail!(
+        "Apache Kafka did not get ready in {} s, see {}",
+        READY_TIMEOUT.as_secs(),
+        log_path.display()
+    )
+}
+
+fn port_was_taken(log: &RunLog) -> bool {
+    log.text().contains("Socket server failed to bind to")
+}
+
+/// The last exception of Kafka's own, which says more than its causes; else whatever came last.
+fn reason(log: &str) -> String {
+    let exception = log
+        .lines()
+        .filter(|line| line.contains("org.apache.kafka."))
+        .filter_map(|line| line.split_once("Exception: "))
+        .map(|(_, message)| message)
+        .next_back();
+    let reason = exception.or_else(|| log.lines().next_back());
+    reason.unwrap_or("it gave no reason").to_owned()
+}

@@ -1,0 +1,88 @@
+//! What the servers have in common that we start ourselves on this machine: a lock on their folder,
+//! a port, and the log of one run.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// Between finding a free port and the server's using it, another process may take it.
+pub(crate) const PORT_ATTEMPTS_MAX: u32 = 5;
+/// A log is truncated at a start above this size.
+const LOG_SIZE_MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// Makes the folder ours alone while the value lives, or says that it is in use.
+pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
+    let path = data_dir.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
+        if errno == Errno::EWOULDBLOCK {
+            anyhow::anyhow!(
+                "{} is in use by another linkledger process",
+                data_dir.display()
+            )
+        } else {
+            anyhow::anyhow!("cannot lock {}: {errno}", path.display())
+        }
+    })
+}
+
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
+    Ok(listener
+        .context("cannot find a free port on 127.0.0.1")?
+        .port())
+}
+
+/// A server's log from the start of one run on.
+#[derive(Debug)]
+pub(crate) struct RunLog {
+    path: PathBuf,
+    start: u64,
+}
+
+impl RunLog {
+    /// The log of a run that is to begin, and the file to append to.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, File)> {
+        let context = || format!("cannot write {}", path.display());
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).mode(0o600);
+        let file = options.open(path).with_context(context)?;
+        let mut start = file.metadata().with_context(context)?.len();
+        if start > LOG_SIZE_MAX_BYTES {
+            file.set_len(0).with_context(context)?;
+            start = 0;
+        }
+        Ok((
+            Self {
+                path: path.to_owned(),
+                start,
+            },
+            file,
+        ))
+    }
+
+    /// Empty when it can't be read: it only explains.
+    pub(crate) fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.start))?;
+            file.read_to_end(&mut bytes)
+        });
+        if let Err(error) = read {
+            tracing::debug!(%error, "cannot read {}", self.path.display());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
