@@ -46,8 +46,9 @@ pub enum Command {
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
     Topic(topic::Command),
-    /// Show what has happened to an account or a link, and by whom, the latest first.
-    Log(log::ShowLog),
+    /// Show what has happened to an account or a link, and by whom, the latest first; or export the
+    /// whole log.
+    Log(log::Log),
 }
 
 /// What all commands have.
@@ -116,8 +117,17 @@ fn explain(error: &MigrateError) -> anyhow::Error {
 impl Options {
     /// A pool on a database that is reachable and up to date.
     pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
+        self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
+    }
+
+    /// The same for what reads much of the log.
+    pub(crate) async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
+        self.pool_of(SessionKind::Reader, connections_max).await
+    }
+
+    async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database.database_url.reveal();
-        let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)
+        let pool = event_store::pool(url, kind, connections_max)
             .context("the database address can't be read")?;
         connect(url).await?;
         migrations::check(&pool).await?;

@@ -10,6 +10,7 @@ mod delete_link;
 mod faults;
 mod idempotency;
 mod later_release;
+mod log_export;
 mod operator;
 mod order_of_checks;
 mod plans;

@@ -1,0 +1,238 @@
+//! `log export`: the history of the log as lines of JSON, for consumers without Kafka.
+//!
+//! Each line is an event in the JSON event format of `CloudEvents`, with the attributes of a record
+//! on the topic. Positions are of a shard, so each shard has a file of its own.
+
+mod shard_file;
+
+use std::{
+    io::{self, IsTerminal as _, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    event_store::log::{
+        self, PerShard,
+        stored::{self, EVENTS_PER_READ, Stretch},
+    },
+    shard::{Position, Shard},
+};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use super::{progress, shards};
+use crate::admin::{Options, print};
+use shard_file::ShardFile;
+
+/// What to export, and where to.
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    /// A folder with one file for each shard, `shard-00.ndjson` and so on; each goes on after its
+    /// last whole line.
+    #[arg(long, value_name = "FOLDER", required_unless_present = "shard")]
+    to: Option<PathBuf>,
+    /// Only this shard; without `--to` its events go to standard output.
+    #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
+    shard: Option<Shard>,
+    /// Begin after this position of the shard, on standard output.
+    #[arg(long, value_name = "POSITION", default_value_t = 0, requires = "shard",
+          conflicts_with = "to", value_parser = clap::value_parser!(i64).range(0..))]
+    after: Position,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What became of it.
+#[derive(Debug, Serialize)]
+struct Exported {
+    epoch: i32,
+    events: u64,
+    seconds: f64,
+    shards: Vec<ExportedShard>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedShard {
+    shard: i16,
+    file: PathBuf,
+    /// How many were added.
+    events: u64,
+    /// The last position that the file has.
+    position: Position,
+}
+
+/// The log as it is when the export begins: what comes later is for the next one.
+#[derive(Debug, Clone)]
+struct Log {
+    pool: PgPool,
+    epoch: i32,
+    heads: PerShard<Position>,
+    bar: ProgressBar,
+}
+
+pub(super) async fn run(export: Export) -> anyhow::Result<()> {
+    let pool = export.options.reader_pool(shards::SHARDS_AT_ONCE).await?;
+    let epoch = log::epoch(&pool).await.context("can't read the epoch")?;
+    let heads = log::heads(&pool).await.context("can't read the heads")?;
+    let log = Log {
+        pool,
+        epoch,
+        heads,
+        bar: ProgressBar::hidden(),
+    };
+    match (export.to, export.shard) {
+        (Some(folder), only) => to_folder(log, folder, only, &export.options).await,
+        (None, Some(shard)) => to_standard_output(log, shard, export.after).await,
+        (None, None) => bail!("give a folder with --to, or a shard with --shard"),
+    }
+}
+
+async fn to_folder(
+    mut log: Log,
+    folder: PathBuf,
+    only: Option<Shard>,
+    options: &Options,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    let begun = Instant::now();
+    let chosen = shards::chosen(only, &log.heads);
+    let events: Position = chosen.iter().map(|shard| log.heads[shard.index()]).sum();
+    log.bar = progress::bar(events.unsigned_abs());
+    let folder = Arc::new(folder);
+    let done = shards::for_each(chosen, |shard| {
+        export_shard(log.clone(), shard, Arc::clone(&folder))
+    })
+    .await;
+    log.bar.finish_and_clear();
+    let shards = done?;
+    let exported = Exported {
+        epoch: log.epoch,
+        events: shards.iter().map(|shard| shard.events).sum(),
+        seconds: begun.elapsed().as_secs_f64(),
+        shards,
+    };
+    let text = exported.text(&folder, begun.elapsed());
+    print(options, &exported, &text)
+}
+
+async fn export_shard(
+    log: Log,
+    shard: Shard,
+    folder: Arc<PathBuf>,
+) -> anyhow::Result<ExportedShard> {
+    let file = ShardFile::open(&folder, shard, log.epoch)?;
+    file.check_belongs_to(&log.pool).await?;
+    let after = file.position();
+    let head = log.heads[shard.index()];
+    if after > head {
+        bail!(
+            "{} has the log up to position {after}, which ends at {head}: it is another log's; \
+             export into another folder",
+            file.path().display()
+        );
+    }
+    log.bar.inc(after.unsigned_abs());
+    let written = log.write(shard, after, &mut file.append()).await;
+    let synced = written.and_then(|()| Ok(file.sync()?));
+    synced.with_context(|| format!("can't export to {}", file.path().display()))?;
+    Ok(ExportedShard {
+        shard: shard.number(),
+        file: file.path().to_owned(),
+        events: head.abs_diff(after),
+        position: head,
+    })
+}
+
+async fn to_standard_output(mut log: Log, shard: Shard, after: Position) -> anyhow::Result<()> {
+    let head = log.heads[shard.index()];
+    if after > head {
+        bail!("shard {shard} ends at position {head}, before {after}");
+    }
+    if !io::stdout().is_terminal() {
+        log.bar = progress::bar(head.abs_diff(after));
+    }
+    let written = log.write(shard, after, &mut io::stdout()).await;
+    log.bar.finish_and_clear();
+    match written {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        written => written.context("can't export"),
+    }
+}
+
+/// The reader, `head` for instance, has seen enough.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+impl Log {
+    /// Writes the events of the shard after that position, up to its head, a line each. Waits for
+    /// whoever reads the other end; no transaction does meanwhile.
+    async fn write(
+        &self,
+        shard: Shard,
+        mut after: Position,
+        sink: &mut impl Write,
+    ) -> anyhow::Result<()> {
+        let head = self.heads[shard.index()];
+        while after < head {
+            let up_to = head.min(after + EVENTS_PER_READ);
+            let stretch = Stretch {
+                shard,
+                after,
+                up_to,
+            };
+            let events = stored::read_stored(&self.pool, stretch)
+                .await
+                .context("can't read the log")?;
+            let mut lines = String::new();
+            for event in events.iter() {
+                let event = event.context("can't read the log")?;
+                if event.position != after + 1 {
+                    break;
+                }
+                after = event.position;
+                let event = event.to_recorded(shard);
+                let published = event.map(|event| PublishedEvent {
+                    event,
+                    log_epoch: self.epoch,
+                });
+                let line = published.and_then(|published| published.to_json());
+                let line = line.with_context(|| format!("the event at position {after}"))?;
+                lines.push_str(&line);
+                lines.push('\n');
+                self.bar.inc(1);
+            }
+            sink.write_all(lines.as_bytes())?;
+            if after != up_to {
+                sink.flush()?;
+                bail!(
+                    "there is no event at position {}; run `command-api log verify`",
+                    after + 1
+                );
+            }
+        }
+        Ok(sink.flush()?)
+    }
+}
+
+impl Exported {
+    fn text(&self, folder: &Path, took: Duration) -> String {
+        let Self { events, epoch, .. } = self;
+        let positions: Position = self.shards.iter().map(|shard| shard.position).sum();
+        format!(
+            "{events} events exported in {:.1} s ({} events/s); {} has {positions} events of epoch \
+             {epoch}",
+            took.as_secs_f64(),
+            progress::per_second(*events, took),
+            folder.display()
+        )
+    }
+}

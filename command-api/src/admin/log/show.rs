@@ -1,0 +1,117 @@
+//! `log acc_…|lnk_…`: what has happened to an account or a link, and by whom.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event::Subject,
+    event_store::{links, log},
+    shard::{Position, Shard},
+    timestamp,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::PgPool;
+
+use crate::admin::{Options, print};
+
+/// Which stream to show, and how much of it.
+#[derive(Debug, Args)]
+// By which it is seen that this is asked for, and no subcommand.
+#[group(args = ["subject"])]
+pub struct ShowLog {
+    /// An account (acc_…: its credits and suspensions) or a link (lnk_…).
+    pub subject: Subject,
+    /// How many events to show, counted from the latest.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub limit: u16,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// An event as an operator sees it.
+#[derive(Debug, Serialize)]
+pub struct ShownEvent {
+    /// Place in its stream.
+    pub version: i64,
+    /// When it was decided.
+    pub recorded_at: String,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// `operator`, or the API key that it was done with.
+    pub actor: Option<String>,
+    /// The request that did it.
+    pub request_id: Option<String>,
+    /// Place in the log.
+    pub shard: i16,
+    pub position: Position,
+    /// As it was written.
+    pub data: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct ShownLog {
+    events: Vec<ShownEvent>,
+}
+
+pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    let events = show(&pool, command.subject, command.limit).await?;
+    let text = table(&events);
+    print(&command.options, &ShownLog { events }, &text)
+}
+
+/// The latest events of a stream, the last one first.
+///
+/// # Errors
+/// When there is no such account or link, or the database does not answer.
+pub async fn show(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Vec<ShownEvent>> {
+    let account_id = match subject {
+        Subject::Account(account_id) => account_id,
+        Subject::Link(link_id) => {
+            let owner = links::find_owner(pool, link_id).await;
+            let owner = owner.context("can't look the link up")?;
+            owner.with_context(|| format!("there is no link {link_id}"))?
+        }
+    };
+    let shard = Shard::of(account_id);
+    let events = log::read_stream_backwards(pool, shard, subject, limit.into()).await;
+    let events = events.context("can't read the log")?;
+    if events.is_empty() {
+        bail!("nothing has happened to {subject}; check the id");
+    }
+    events.into_iter().map(shown).collect()
+}
+
+fn shown(event: RecordedEvent) -> anyhow::Result<ShownEvent> {
+    Ok(ShownEvent {
+        version: event.version,
+        recorded_at: timestamp::format(event.recorded_at),
+        event_type: event.event_type,
+        actor: event.metadata.actor,
+        request_id: event.metadata.request_id,
+        shard: event.shard.number(),
+        position: event.position,
+        data: RawValue::from_string(event.payload).context("a payload is not JSON")?,
+    })
+}
+
+fn table(events: &[ShownEvent]) -> String {
+    let mut text = format!(
+        "{:>7}  {:<24}  {:<22}  {:<30}  DATA",
+        "VERSION", "TIME", "EVENT", "BY"
+    );
+    for event in events {
+        let by = event.actor.as_deref().unwrap_or("-");
+        write!(
+            text,
+            "\n{:>7}  {:<24}  {:<22}  {by:<30}  {}",
+            event.version, event.recorded_at, event.event_type, event.data
+        )
+        .expect("writing to a string never fails");
+    }
+    text
+}
