@@ -6,6 +6,7 @@
 mod append_events;
 mod later_release;
 pub mod record;
+pub mod stream;
 
 use std::{
     future::Future,
