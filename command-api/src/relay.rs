@@ -5,6 +5,7 @@
 
 mod backlog;
 pub mod cursor;
+mod delivery;
 mod held;
 mod outage;
 pub mod publisher;

@@ -3,8 +3,8 @@
 //!
 //! Names of fields, the same wherever they stand: `http.request_id`, `trace_id`, `service`,
 //! `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms` of a request;
-//! `shard`, `projection`, `position`, `epoch`, `lag` of the log; `link.id`, `account.id`, `key.id`,
-//! `event.id`; `error` with its chain, `delay` and `attempt` of what is tried again; `address` of
+//! `shard`, `projection`, `position`, `epoch`, `lag`, `events`, `oldest_age_ms` of the log;
+//! `link.id`, `account.id`, `key.id`, `event.id`; `error` with its chain, `delay` and `attempt` of what is tried again; `address` of
 //! a listener.
 
 mod otlp;

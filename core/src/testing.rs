@@ -182,18 +182,27 @@ impl Clock for FixedClock {
 ///
 /// # Panics
 /// When there is none within `DEADLINE`; `what` says what was waited for.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl FnMut() -> F) -> T {
+    eventually_within(DEADLINE, what, ask).await
+}
+
+/// The same with another deadline.
+///
+/// # Panics
+/// When there is no answer by then.
+pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
+    deadline: Duration,
     what: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
     let begun = Instant::now();
-    while begun.elapsed() < DEADLINE {
+    while begun.elapsed() < deadline {
         if let Some(answer) = ask().await {
             return answer;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    panic!("not within {DEADLINE:?}: {what}");
+    panic!("not within {deadline:?}: {what}");
 }
 
 /// An account with that balance. The balance has no event: it is there from the start.

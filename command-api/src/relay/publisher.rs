@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use futures::future::join_all;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::PerShard,
@@ -13,10 +12,11 @@ use linkledger_core::{
 };
 use rdkafka::{
     ClientConfig,
-    message::{Header, OwnedHeaders},
-    producer::{FutureProducer, FutureRecord, Producer as _},
+    producer::{FutureProducer, Producer as _},
 };
 use tokio::{sync::Mutex, task::spawn_blocking};
+
+use super::delivery::{self, Connection};
 
 /// How long the broker may take to describe the topic, in seconds.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,6 +28,33 @@ pub struct Published {
     pub acknowledged: PerShard<Option<Position>>,
     /// Why the rest is not published.
     pub failure: Option<anyhow::Error>,
+    /// Whether each record that was sent was the only one of its shard.
+    pub is_alone: bool,
+}
+
+impl Published {
+    fn failed(failure: anyhow::Error) -> Self {
+        Self {
+            failure: Some(failure),
+            ..Self::default()
+        }
+    }
+
+    /// With what was published after it.
+    pub(super) fn followed_by(&mut self, later: Self) {
+        for (acknowledged, later) in self.acknowledged.iter_mut().zip(later.acknowledged) {
+            *acknowledged = later.or(*acknowledged);
+        }
+        self.failure = later.failure;
+        self.is_alone = later.is_alone;
+    }
+
+    fn missing_of(&self, events: &[PublishedEvent]) -> Vec<PublishedEvent> {
+        let is_missing = |it: &&PublishedEvent| {
+            Some(it.event.position) > self.acknowledged[it.event.shard.index()]
+        };
+        events.iter().filter(is_missing).cloned().collect()
+    }
 }
 
 /// Publishes events in the order given, shard by shard.
@@ -43,7 +70,7 @@ pub struct KafkaPublisher {
     topic: TopicName,
     /// Made when first needed, and made anew after a failure: what the old one still held is
     /// thrown away with it and is read from the log again.
-    producer: Mutex<Option<FutureProducer>>,
+    connection: Mutex<Option<Connection>>,
 }
 
 impl KafkaPublisher {
@@ -56,6 +83,9 @@ impl KafkaPublisher {
         config
             .set("client.id", "linkledger-relay")
             .set("acks", "all")
+            // A batch must not arrive while the one before it may still be refused: not every
+            // broker minds the sequence.
+            .set("max.in.flight.requests.per.connection", "1")
             .set("enable.idempotence", "true")
             // Without it, later batches overtake a refused one: a hole for every consumer.
             .set("enable.gapless.guarantee", "true")
@@ -63,28 +93,50 @@ impl KafkaPublisher {
             .set("message.timeout.ms", "0")
             .set("compression.type", compression)
             .set("queue.buffering.max.ms", "0")
+            // Brokers that are back after an outage are found soon, not after 10 s.
+            .set("reconnect.backoff.max.ms", "1000")
             .set("allow.auto.create.topics", "false");
         Ok(Self {
             config,
             topic: kafka.topic.clone(),
-            producer: Mutex::new(None),
+            connection: Mutex::new(None),
         })
     }
 
-    async fn producer(&self) -> anyhow::Result<FutureProducer> {
-        let mut slot = self.producer.lock().await;
-        if let Some(producer) = &*slot {
-            return Ok(producer.clone());
+    /// One producer's work; it is thrown away if it fails.
+    async fn attempt(
+        &self,
+        connection: &mut Option<Connection>,
+        events: &[PublishedEvent],
+        batch_num_messages: Option<&str>,
+    ) -> Published {
+        let mut connected = match connection.take() {
+            Some(connected) => connected,
+            None => match self.connect(batch_num_messages).await {
+                Ok(connected) => connected,
+                Err(error) => return Published::failed(error),
+            },
+        };
+        let published = connected.publish(events).await;
+        if published.failure.is_none() {
+            *connection = Some(connected);
+        } else {
+            connected.discard();
         }
-        let (config, topic) = (self.config.clone(), self.topic.clone());
+        published
+    }
+
+    async fn connect(&self, batch_num_messages: Option<&str>) -> anyhow::Result<Connection> {
+        let (mut config, topic) = (self.config.clone(), self.topic.clone());
+        if let Some(most) = batch_num_messages {
+            config.set("batch.num.messages", most);
+        }
         let made = spawn_blocking(move || {
             let producer: FutureProducer = config.create().context("can't make a producer")?;
             check_topic(&producer, topic.as_str())?;
-            anyhow::Ok(producer)
+            anyhow::Ok(Connection::new(producer, topic))
         });
-        let producer = made.await.context("making a producer has panicked")??;
-        *slot = Some(producer.clone());
-        Ok(producer)
+        made.await.context("making a producer has panicked")?
     }
 }
 
@@ -113,74 +165,22 @@ fn check_topic(producer: &FutureProducer, topic: &str) -> anyhow::Result<()> {
 #[async_trait]
 impl EventPublisher for KafkaPublisher {
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
-        let mut published = Published::default();
-        let producer = match self.producer().await {
-            Ok(producer) => producer,
-            Err(error) => {
-                return Published {
-                    failure: Some(error),
-                    ..published
-                };
+        let mut connection = self.connection.lock().await;
+        let mut published = self.attempt(&mut connection, events, None).await;
+        if !published.is_alone
+            && published
+                .failure
+                .as_ref()
+                .is_some_and(delivery::is_too_large)
+        {
+            // It was the size of a batch, or of some record in it: the others go, it is named.
+            let rest = published.missing_of(events);
+            published.failure = None;
+            published.followed_by(self.attempt(&mut connection, &rest, Some("1")).await);
+            if let Some(connected) = connection.take() {
+                connected.discard();
             }
-        };
-        let mut deliveries = Vec::with_capacity(events.len());
-        for event in events {
-            match producer.send_result(record(self.topic.as_str(), event, &event.key())) {
-                Ok(delivery) => deliveries.push(delivery),
-                Err((error, _)) => {
-                    published.failure = Some(error.into());
-                    break;
-                }
-            }
-        }
-        let mut is_broken = PerShard::<bool>::default();
-        for (event, delivery) in events.iter().zip(join_all(deliveries).await) {
-            let shard = event.event.shard.index();
-            match delivery {
-                Ok(Ok(_)) if !is_broken[shard] => {
-                    published.acknowledged[shard] = Some(event.event.position);
-                }
-                Ok(Ok(_)) => {}
-                Ok(Err((error, _))) => {
-                    is_broken[shard] = true;
-                    published.failure.get_or_insert(error.into());
-                }
-                Err(_canceled) => {
-                    is_broken[shard] = true;
-                    let error = anyhow::anyhow!("the producer was dropped");
-                    published.failure.get_or_insert(error);
-                }
-            }
-        }
-        if published.failure.is_some() {
-            *self.producer.lock().await = None;
         }
         published
     }
-}
-
-fn record<'a>(
-    topic: &'a str,
-    event: &'a PublishedEvent,
-    key: &'a str,
-) -> FutureRecord<'a, str, str> {
-    let mut headers = OwnedHeaders::new();
-    for (name, value) in event.headers() {
-        headers = headers.insert(Header {
-            key: name,
-            value: Some(&value),
-        });
-    }
-    FutureRecord::to(topic)
-        .partition(i32::from(event.event.shard.number()))
-        .key(key)
-        .payload(event.event.payload.as_str())
-        .timestamp(timestamp_ms(event))
-        .headers(headers)
-}
-
-/// Kafka's own timestamp of the record: when the event was decided.
-fn timestamp_ms(event: &PublishedEvent) -> i64 {
-    let milliseconds = event.event.recorded_at.unix_timestamp_nanos() / 1_000_000;
-    i64::try_from(milliseconds).unwrap_or(0)
 }

@@ -1,3 +1,9 @@
+//! The relay: cursors, leases and records; what goes wrong with brokers and processes is in
+//! `relay/`.
+
+mod load;
+mod outage;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -12,7 +18,6 @@ use linkledger_command_api::relay::{
 };
 use linkledger_core::{
     cloud_event::{PublishedEvent, TOPIC},
-    event_store::log::PerShard,
     id::AccountId,
     kafka_config::KafkaConfig,
     shard::Shard,
@@ -351,32 +356,4 @@ async fn a_created_link_is_two_records_on_its_accounts_partition() {
     );
     assert_eq!(records[0].1["ce_subject"], created["id"]);
     assert_eq!(records[1].1["ce_subject"], account_id.to_string());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn positions_on_the_topic_are_contiguous_while_the_broker_comes_and_goes() {
-    let app = TestApp::start().await;
-    let mut expected: PerShard<i64> = PerShard::default();
-    for round in 0..6 {
-        let (account_id, key) = app.account(100).await;
-        if round == 2 {
-            app.broker.cluster().broker_down(1).unwrap();
-        }
-        for _ in 0..10 {
-            let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
-            assert_eq!(answer.status, 201);
-            expected[Shard::of(account_id).index()] += 2;
-        }
-        if round == 4 {
-            app.broker.cluster().broker_up(1).unwrap();
-        }
-    }
-    // Without a crash nothing is repeated either: the broker drops what the producer sends again.
-    let mut seen: PerShard<i64> = PerShard::default();
-    for (partition, headers, _) in consume(&app.broker, 120) {
-        let shard = usize::try_from(partition).unwrap();
-        seen[shard] += 1;
-        assert_eq!(headers["ce_sequence"].parse::<i64>().unwrap(), seen[shard]);
-    }
-    assert_eq!(seen, expected);
 }

@@ -22,8 +22,8 @@ use crate::{
     shard::{Position, SHARD_COUNT, Shard},
 };
 
-/// How long reading the topic may take, in seconds.
-const READ_TIME_MAX: Duration = Duration::from_secs(120);
+/// How long reading the topic may take, in minutes.
+const READ_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// All records of the topic.
 pub struct Stream {
@@ -206,7 +206,9 @@ mod tests {
             })
             .collect();
         let applied = follow(&records)?.into_iter();
-        Ok(applied.map(|it| (it.log_epoch, it.event.position)).collect())
+        Ok(applied
+            .map(|it| (it.log_epoch, it.event.position))
+            .collect())
     }
 
     #[test]
@@ -226,9 +228,6 @@ mod tests {
     #[test]
     fn a_new_epoch_begins_anew_and_ends_the_one_before() {
         let places = [(1, 1), (1, 2), (2, 1), (1, 3), (2, 2)];
-        assert_eq!(
-            sequences(&places),
-            Ok(vec![(1, 1), (1, 2), (2, 1), (2, 2)])
-        );
+        assert_eq!(sequences(&places), Ok(vec![(1, 1), (1, 2), (2, 1), (2, 2)]));
     }
 }

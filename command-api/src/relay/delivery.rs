@@ -1,0 +1,170 @@
+//! Events on their way to the broker: what one producer sends, and what of it is acknowledged.
+//!
+//! What must stay true: in each partition nothing is sent after a record that was refused.
+
+use std::time::{Duration, Instant};
+
+use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use linkledger_core::{
+    cloud_event::PublishedEvent, event_store::log::PerShard, fail_point, kafka_config::TopicName,
+};
+use rdkafka::{
+    error::{KafkaError, RDKafkaErrorCode},
+    message::{Header, OwnedHeaders},
+    producer::{FutureProducer, FutureRecord, Producer as _, PurgeConfig},
+};
+use tokio::task::spawn_blocking;
+
+use super::publisher::Published;
+
+/// How often a producer that has nothing to say is asked whether it has given up.
+const FATAL_ERROR_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// For how long a broker surely remembers a producer that sends nothing; by its default, a day.
+const REMEMBERED_FOR: Duration = Duration::from_hours(1);
+
+/// A producer, and the partitions in which the broker knows it.
+pub(super) struct Connection {
+    producer: FutureProducer,
+    topic: TopicName,
+    /// When the broker last acknowledged a record of the shard to this producer.
+    known_at: PerShard<Option<Instant>>,
+}
+
+impl Connection {
+    pub(super) fn new(producer: FutureProducer, topic: TopicName) -> Self {
+        Self {
+            producer,
+            topic,
+            known_at: PerShard::default(),
+        }
+    }
+
+    /// Sends and waits until all is acknowledged, or something is refused.
+    ///
+    /// A broker accepts whatever comes first from a producer that it does not know, be it the
+    /// second batch after a first one that it refused: a hole, and librdkafka takes the first
+    /// batch for delivered. So the first record of each shard goes alone.
+    pub(super) async fn publish(&mut self, events: &[PublishedEvent]) -> Published {
+        let now = Instant::now();
+        let is_known = self
+            .known_at
+            .map(|at| at.is_some_and(|at| now - at < REMEMBERED_FOR));
+        let mut introduced = is_known;
+        let (first, rest): (Vec<_>, Vec<_>) = events.iter().partition(|event| {
+            let shard = event.event.shard.index();
+            !std::mem::replace(&mut introduced[shard], true)
+        });
+        let mut published = self.deliver(&first).await;
+        published.is_alone = true;
+        if published.failure.is_none() && !rest.is_empty() {
+            published.followed_by(self.deliver(&rest).await);
+        }
+        published
+    }
+
+    /// Ends the producer. That takes up to half a second, for which no request shall wait.
+    pub(super) fn discard(self) {
+        spawn_blocking(move || drop(self.producer));
+    }
+
+    async fn deliver(&mut self, events: &[&PublishedEvent]) -> Published {
+        let mut published = Published::default();
+        let mut deliveries = FuturesUnordered::new();
+        for (nth, event) in events.iter().enumerate() {
+            match self.producer.send_result(self.record(event, &event.key())) {
+                Ok(delivery) => deliveries.push(delivery.map(move |it| (nth, it))),
+                Err((error, _)) => {
+                    published.failure = Some(refused(event, error));
+                    break;
+                }
+            }
+        }
+        if !events.is_empty() {
+            fail_point::reached("relay.sent");
+        }
+        let mut is_acknowledged = vec![false; events.len()];
+        while !deliveries.is_empty() {
+            let failure = tokio::select! {
+                Some((nth, delivery)) = deliveries.next() => match delivery {
+                    Ok(Ok(_)) => {
+                        is_acknowledged[nth] = true;
+                        continue;
+                    }
+                    Ok(Err((error, _))) => refused(events[nth], error),
+                    Err(_canceled) => anyhow::anyhow!("the producer was dropped"),
+                },
+                () = tokio::time::sleep(FATAL_ERROR_POLL_INTERVAL) => {
+                    let Some((_, text)) = self.producer.client().fatal_error() else {
+                        continue;
+                    };
+                    anyhow::anyhow!(text)
+                }
+            };
+            if published.failure.is_none() {
+                // It would neither send what it still has nor tell that it won't.
+                self.producer
+                    .purge(PurgeConfig::default().queue().inflight());
+                published.failure = Some(failure);
+            }
+        }
+        self.note(events, &is_acknowledged, &mut published);
+        published
+    }
+
+    /// Of each shard only what has no gap before it counts.
+    fn note(&mut self, events: &[&PublishedEvent], is_acknowledged: &[bool], to: &mut Published) {
+        let mut is_broken = PerShard::<bool>::default();
+        for (event, is_acknowledged) in events.iter().zip(is_acknowledged) {
+            let shard = event.event.shard.index();
+            is_broken[shard] |= !is_acknowledged;
+            if !is_broken[shard] {
+                to.acknowledged[shard] = Some(event.event.position);
+                self.known_at[shard] = Some(Instant::now());
+            }
+        }
+    }
+
+    fn record<'a>(&'a self, event: &'a PublishedEvent, key: &'a str) -> FutureRecord<'a, str, str> {
+        let mut headers = OwnedHeaders::new();
+        for (name, value) in event.headers() {
+            headers = headers.insert(Header {
+                key: name,
+                value: Some(&value),
+            });
+        }
+        FutureRecord::to(self.topic.as_str())
+            .partition(i32::from(event.event.shard.number()))
+            .key(key)
+            .payload(event.event.payload.as_str())
+            .timestamp(timestamp_ms(event))
+            .headers(headers)
+    }
+}
+
+/// Whether the broker refused it for its size.
+pub(super) fn is_too_large(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<KafkaError>()
+        .and_then(KafkaError::rdkafka_error_code)
+        == Some(RDKafkaErrorCode::MessageSizeTooLarge)
+}
+
+fn refused(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
+    let error = anyhow::Error::new(error);
+    let advice = if is_too_large(&error) {
+        ": the topic must take larger messages (max.message.bytes)"
+    } else {
+        ""
+    };
+    let (event_id, shard) = (event.event.event_id, event.event.shard);
+    let position = event.event.position;
+    error.context(format!(
+        "event {event_id}, position {position} of shard {shard}, was refused{advice}"
+    ))
+}
+
+/// Kafka's own timestamp of the record: when the event was decided.
+fn timestamp_ms(event: &PublishedEvent) -> i64 {
+    let milliseconds = event.event.recorded_at.unix_timestamp_nanos() / 1_000_000;
+    i64::try_from(milliseconds).unwrap_or(0)
+}

@@ -1,0 +1,117 @@
+//! A log that grows while a test does harm to what stands after it.
+
+use std::time::Duration;
+
+use linkledger_core::{
+    event_store::log,
+    testing::{self, TestDatabase, eventually_within},
+};
+use sqlx::PgPool;
+use tokio::{task::JoinHandle, time::interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{TestApp, create, destination, fresh_key, send};
+
+/// Enough that they lie in several shards.
+const ACCOUNTS: usize = 8;
+/// Slow enough for the window of the embedded broker, fast enough that something is always on its
+/// way.
+const PACE: Duration = Duration::from_millis(10);
+
+/// Something that appends, until it is stopped.
+pub(crate) struct Load {
+    stop: CancellationToken,
+    working: JoinHandle<usize>,
+}
+
+impl Load {
+    /// Links that somebody else has created.
+    pub(crate) async fn append(database: &TestDatabase) -> Self {
+        let pool = database.pool().clone();
+        let mut accounts = Vec::new();
+        for _ in 0..ACCOUNTS {
+            accounts.push(testing::account(&pool, 1_000_000).await);
+        }
+        Self::start(move |nth| {
+            let (pool, account_id) = (pool.clone(), accounts[nth % ACCOUNTS]);
+            async move {
+                let slugs = [0, 1].map(|one| format!("load-{nth}-{one}"));
+                let links = slugs.each_ref().map(|it| (&**it, "https://example.com"));
+                testing::append_links(&pool, account_id, &links).await;
+            }
+        })
+    }
+
+    /// Requests to the API, none of which may fail.
+    pub(crate) async fn create(app: &TestApp) -> Self {
+        let router = app.router.clone();
+        let mut keys = Vec::new();
+        for _ in 0..ACCOUNTS {
+            keys.push(app.account(1_000_000).await.1);
+        }
+        Self::start(move |nth| {
+            let request = create(&keys[nth % ACCOUNTS], fresh_key(), &destination());
+            let router = router.clone();
+            async move {
+                let answer = send(&router, request).await;
+                assert_eq!(answer.status, 201, "{answer:?}");
+            }
+        })
+    }
+
+    fn start<F: Future<Output = ()> + Send>(work: impl Fn(usize) -> F + Send + 'static) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let working = testing::in_background(async move {
+            let mut pace = interval(PACE);
+            let mut done = 0;
+            while !stopped.is_cancelled() {
+                pace.tick().await;
+                work(done).await;
+                done += 1;
+            }
+            done
+        });
+        Self { stop, working }
+    }
+
+    /// Ends it; fails if anything of it has failed.
+    pub(crate) async fn stop(self) -> usize {
+        self.stop.cancel();
+        self.working.await.unwrap()
+    }
+}
+
+/// How far the log is published, and how long it is.
+pub(crate) async fn published_of(pool: &PgPool) -> (i64, i64) {
+    let published = "SELECT coalesce(sum(position), 0)::bigint FROM event_store.relay_cursors";
+    let published: i64 = sqlx::query_scalar(published).fetch_one(pool).await.unwrap();
+    (published, log::heads(pool).await.unwrap().iter().sum())
+}
+
+/// Waits until everything in the log is published.
+pub(crate) async fn drained(pool: &PgPool, within: Duration) {
+    eventually_within(within, "all is published", async || {
+        let (published, head) = published_of(pool).await;
+        (published == head).then_some(())
+    })
+    .await;
+}
+
+/// Waits until so many more events are published than are now.
+pub(crate) async fn published_more(pool: &PgPool, events: i64) {
+    let (begin, _) = published_of(pool).await;
+    testing::eventually("events are published", async || {
+        (published_of(pool).await.0 >= begin + events).then_some(())
+    })
+    .await;
+}
+
+/// Waits until so many more events are in the log than are now.
+pub(crate) async fn appended_more(pool: &PgPool, events: i64) {
+    let (_, begin) = published_of(pool).await;
+    testing::eventually("events are appended", async || {
+        (published_of(pool).await.1 >= begin + events).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,195 @@
+//! A broker that is away, changes its leader, refuses: no hole, no failed create.
+
+use std::{sync::Arc, time::Duration};
+
+use linkledger_command_api::relay::{Relay, publisher::KafkaPublisher};
+use linkledger_core::{
+    cloud_event::TOPIC,
+    kafka_config::KafkaConfig,
+    shard::SHARD_COUNT,
+    testing::{self, TestBroker, TestDatabase, eventually, stream::Stream},
+};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use rdkafka::{
+    mocking::MockCluster,
+    producer::DefaultProducerContext,
+    types::{RDKafkaApiKey, RDKafkaRespErr, RDKafkaRespErr::*},
+};
+use tokio::{sync::Notify, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::load::{self, Load};
+use crate::support::TestApp;
+
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+
+/// A relay of its own, as a process has it.
+struct RunningRelay {
+    shutdown: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl RunningRelay {
+    fn start(database: &TestDatabase, kafka: &KafkaConfig) -> Self {
+        let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
+        let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
+        let relay = Relay::new(pool, publisher, "one".to_owned(), appended, super::EPOCH);
+        let shutdown = CancellationToken::new();
+        let running = testing::in_background(relay.run(shutdown.clone()));
+        Self { shutdown, running }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+/// Three brokers, which know nothing of sequences: order depends on the relay alone.
+fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig) {
+    let cluster = MockCluster::new(3).unwrap();
+    cluster
+        .create_topic(TOPIC, i32::from(SHARD_COUNT), 3)
+        .unwrap();
+    let kafka = KafkaConfig::plaintext(cluster.bootstrap_servers());
+    (cluster, kafka)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fails() {
+    let app = TestApp::start().await;
+    let pool = app.database.pool();
+    let load = Load::create(&app).await;
+    for _ in 0..2 {
+        load::published_more(pool, 100).await;
+        app.broker.cluster().broker_down(1).unwrap();
+        load::appended_more(pool, 200).await;
+        app.broker.cluster().broker_up(1).unwrap();
+    }
+    load.stop().await;
+    load::drained(pool, DRAIN_TIME_MAX).await;
+    // Without a crash nothing is repeated either: the broker drops what the producer sends again.
+    let repeated = Stream::assert_is_the_log(&app.broker.config(), pool).await;
+    assert_eq!(repeated, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_change_their_leader_under_load_have_no_hole() {
+    let database = TestDatabase::create().await;
+    let (cluster, kafka) = three_brokers();
+    let relay = RunningRelay::start(&database, &kafka);
+    let load = Load::append(&database).await;
+    for round in 0..6 {
+        load::published_more(database.pool(), 100).await;
+        for partition in 0..i32::from(SHARD_COUNT) {
+            let leader = (partition + round) % 3 + 1;
+            cluster
+                .partition_leader(TOPIC, partition, Some(leader))
+                .unwrap();
+        }
+    }
+    load.stop().await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&kafka, database.pool()).await;
+    relay.stop().await;
+}
+
+/// Errors that a broker gives for a while, whatever it is sent.
+async fn survives(error: RDKafkaRespErr) {
+    let database = TestDatabase::create().await;
+    let (cluster, kafka) = three_brokers();
+    let relay = RunningRelay::start(&database, &kafka);
+    let load = Load::append(&database).await;
+    for count in [1, 4, 10] {
+        load::published_more(database.pool(), 50).await;
+        cluster.request_errors(RDKafkaApiKey::Produce, &vec![error; count]);
+    }
+    load::published_more(database.pool(), 50).await;
+    load.stop().await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&kafka, database.pool()).await;
+    relay.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fails_for_a_while_leaves_no_hole() {
+    survives(RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_replicas_for_a_while_leave_no_hole() {
+    survives(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_are_refused_for_their_size_for_a_while_leave_no_hole() {
+    survives(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE).await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_is_named_and_nothing_is_skipped() {
+    let database = TestDatabase::create().await;
+    super::with_links(&database, 2).await;
+    let broker = TestBroker::start();
+    let publisher = KafkaPublisher::new(&broker.config(), "lz4").unwrap();
+    let mut relay = super::relay(&database, publisher, "one");
+    let too_large = [RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
+    broker
+        .cluster()
+        .request_errors(RDKafkaApiKey::Produce, &too_large);
+    let error = format!("{:#}", relay.step().await.unwrap_err());
+    let event = "SELECT 'position 1 of shard ' || shard FROM event_store.events WHERE position = 1";
+    let event: String = sqlx::query_scalar(event)
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert!(error.contains(&event), "{error}");
+    assert!(error.contains("max.message.bytes"), "{error}");
+    assert_eq!(relay.step().await.unwrap(), 4);
+    Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+}
+
+#[tokio::test]
+async fn backlog_and_age_are_told_while_the_broker_is_away() {
+    let metrics = PrometheusBuilder::new().build_recorder();
+    let _recording = metrics::set_default_local_recorder(&metrics);
+    let sum = |name: &str| -> f64 {
+        let name = format!("linkledger_relay_{name}");
+        let rendered = metrics.handle().render();
+        let values = rendered.lines().filter_map(|line| {
+            let (start, value) = line.split_once(' ')?;
+            (start.split('{').next() == Some(&name)).then(|| value.parse::<f64>().unwrap())
+        });
+        values.sum()
+    };
+    let until = async |what: &str, is_so: &dyn Fn() -> bool| {
+        eventually(what, async || is_so().then_some(())).await;
+    };
+    let database = TestDatabase::create().await;
+    let account_id = super::with_links(&database, 1).await;
+    let broker = TestBroker::start();
+    let relay = RunningRelay::start(&database, &broker.config());
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    broker.cluster().broker_down(1).unwrap();
+    for (slug, events) in [("during", 2.0), ("later", 4.0)] {
+        let links = [(slug, "https://example.com")];
+        testing::append_links(database.pool(), account_id, &links).await;
+        until("it grows", &|| sum("backlog_events") >= events).await;
+    }
+    let age = sum("oldest_unpublished_age_seconds");
+    assert!(age > 0.0);
+    until("it gets older", &|| {
+        sum("oldest_unpublished_age_seconds") > age + 1.0
+    })
+    .await;
+    until("it is held up", &|| sum("held_up_seconds") > 0.0).await;
+    broker.cluster().broker_up(1).unwrap();
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    let shown = [
+        "backlog_events",
+        "oldest_unpublished_age_seconds",
+        "held_up_seconds",
+    ];
+    until("it is over", &|| shown.iter().all(|name| sum(name) <= 0.0)).await;
+    relay.stop().await;
+}
