@@ -1,8 +1,10 @@
 //! The relay: cursors, leases and records; what goes wrong with brokers and processes is in
 //! `relay/`.
 
+mod kill;
 mod load;
 mod outage;
+mod process;
 
 use std::{
     collections::HashMap,

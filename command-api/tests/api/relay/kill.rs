@@ -1,0 +1,73 @@
+//! A process that dies at any step of the relay, or stands still while another one takes over.
+
+use std::time::Duration;
+
+use linkledger_core::testing::{TestBroker, TestDatabase, eventually, stream::Stream};
+
+use super::{
+    load::{self, Load},
+    process::Process,
+};
+
+/// Every step after which a process can die; each is reached with the one before it.
+const FAIL_POINTS: [&str; 5] = [
+    "relay.read",
+    "relay.sent",
+    "relay.acknowledged",
+    "relay.before_store",
+    "relay.stored",
+];
+/// How often a process is killed at each of them; a number in this variable sets another.
+const KILLS: usize = 2;
+const KILLS_VARIABLE: &str = "LINKLEDGER_TEST_KILLS";
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
+    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |it| it.parse().unwrap());
+    let (database, broker) = (TestDatabase::create().await, TestBroker::start());
+    let load = Load::append(&database).await;
+    for nth in 0..kills {
+        for fail_point in FAIL_POINTS {
+            // Early in the life of the process, and later.
+            let fail_at = format!("{fail_point}:{}", 1 + nth * 3 % 7);
+            let process = Process::start(&database, &broker.config(), "one", Some(&fail_at));
+            process.is_killed().await;
+        }
+    }
+    load.stop().await;
+    let _process = Process::start(&database, &broker.config(), "one", None);
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stood_still_repeats_at_most_what_its_successor_has_sent() {
+    let (database, broker) = (TestDatabase::create().await, TestBroker::start());
+    let pool = database.pool();
+    let load = Load::append(&database).await;
+    let first = Process::start(&database, &broker.config(), "one", None);
+    load::published_more(pool, 100).await;
+    first.pause();
+    let second = Process::start(&database, &broker.config(), "two", None);
+    let leads = async |owner: &str, shards: i64| {
+        let owned = "SELECT count(*) FROM event_store.relay_cursors
+                     WHERE owner = $1 AND lease_expires_at > now()";
+        eventually("the leases change hands", async || {
+            let owned = sqlx::query_scalar(owned).bind(owner);
+            (owned.fetch_one(pool).await.ok() == Some(shards)).then_some(())
+        })
+        .await;
+    };
+    leads("two", 16).await;
+    load::published_more(pool, 100).await;
+    first.go_on();
+    load::published_more(pool, 100).await;
+    second.pause();
+    leads("one", 16).await;
+    load::published_more(pool, 100).await;
+    second.go_on();
+    load.stop().await;
+    load::drained(pool, DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker.config(), pool).await;
+}
