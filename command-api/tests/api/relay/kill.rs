@@ -32,7 +32,7 @@ async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
             // Early in the life of the process, and later.
             let fail_at = format!("{fail_point}:{}", 1 + nth * 3 % 7);
             let process = Process::start(&database, &broker.config(), "one", Some(&fail_at));
-            process.is_killed().await;
+            process.dies().await;
         }
     }
     load.stop().await;

@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Waits until it is killed at its fail point.
-    pub(crate) async fn is_killed(mut self) {
+    pub(crate) async fn dies(mut self) {
         let child = Mutex::new(&mut self.0);
         let ended = eventually("the process dies at its fail point", async || {
             child.lock().unwrap().try_wait().unwrap()
