@@ -1,0 +1,214 @@
+"""Reads the whole topic with clients that know nothing of linkledger, and holds it against the
+documents of docs/ and against the database.
+
+usage: check_stream.py ASYNCAPI_SCHEMA, with KAFKA_BROKERS, KAFKA_TOPIC and DATABASE_URL in the
+environment; ASYNCAPI_SCHEMA is AsyncAPI's own JSON Schema of its documents
+"""
+
+import collections
+import functools
+import json
+import os
+import pathlib
+import sys
+import time
+import uuid
+
+import psycopg
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from jsonschema import Draft7Validator, Draft202012Validator
+
+DEADLINE_S = 120
+SHARDS = 16
+BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+GOLDEN = pathlib.Path("core/tests/events")
+SCHEMAS = pathlib.Path("docs/schemas")
+DOCUMENT = pathlib.Path("docs/asyncapi.json")
+
+
+def check(is_true, complaint):
+    if not is_true:
+        sys.exit(f"events: {complaint}")
+
+
+def valid(validator, value, what):
+    # Looking for all that is wrong is much slower than for anything.
+    if not validator.is_valid(value):
+        errors = "; ".join(error.message for error in validator.iter_errors(value))
+        sys.exit(f"events: {what} is not valid: {errors}")
+
+
+# --- the documents ---
+
+
+def check_documents(asyncapi_schema):
+    """The message of each type, and the validators of its headers and of its payload."""
+    document = json.loads(DOCUMENT.read_text())
+    valid(Draft7Validator(json.loads(pathlib.Path(asyncapi_schema).read_text())), document, str(DOCUMENT))
+    resolve_all(document, document)
+    schemas = [json.loads(path.read_text()) for path in sorted(SCHEMAS.iterdir())]
+    for schema in schemas:
+        Draft202012Validator.check_schema(schema)
+    payloads = {schema["$id"]: Draft202012Validator(schema) for schema in schemas}
+    for path in sorted(GOLDEN.iterdir()):
+        event_type, version = path.stem.split(".")
+        validator = payloads[f"urn:linkledger:schema:{event_type}:{version}"]
+        valid(validator, json.loads(path.read_text()), str(path))
+    headers = {}
+    for message in document["components"]["messages"].values():
+        inlined = Draft7Validator(resolve(document, message["payload"]["$ref"]))
+        headers[message["name"]] = Draft7Validator(message["headers"])
+        for example in message["examples"]:
+            valid(headers[message["name"]], example["headers"], f"the example of {message['name']}")
+            valid(inlined, example["payload"], f"the example of {message['name']}")
+    return headers, payloads
+
+
+def resolve(document, reference):
+    check(reference.startswith("#/"), f"{reference} leads out of {DOCUMENT}")
+    return functools.reduce(lambda place, step: place[step], reference[2:].split("/"), document)
+
+
+def resolve_all(document, place):
+    if isinstance(place, dict):
+        if "$ref" in place:
+            resolve(document, place["$ref"])
+        place = list(place.values())
+    if isinstance(place, list):
+        for part in place:
+            resolve_all(document, part)
+
+
+# --- the records ---
+
+
+def murmur2(data):
+    """Of Kafka's default partitioner, in its own words: a third one beside ours and librdkafka's."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    value = 0x9747B28C ^ len(data)
+    words = len(data) // 4 * 4
+    for start in range(0, words, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        value = value * m & mask ^ k
+    if tail := data[words:]:
+        value = (value ^ int.from_bytes(tail, "little")) * m & mask
+    value = (value ^ value >> 13) * m & mask
+    return value ^ value >> 15
+
+
+@functools.cache
+def partition_of(key):
+    return (murmur2(key) & 0x7FFFFFFF) % SHARDS
+
+
+class Reader:
+    def __init__(self, headers, payloads):
+        self.headers, self.payloads = headers, payloads
+        self.last = collections.Counter()
+        self.records = self.duplicates = 0
+        self.types = collections.Counter()
+        self.credits = collections.Counter()
+        self.created = {}
+        self.of_link = collections.defaultdict(list)
+
+    def until(self, heads):
+        topic = os.environ["KAFKA_TOPIC"]
+        settings = {"bootstrap.servers": os.environ["KAFKA_BROKERS"], "group.id": "check", "enable.auto.commit": False}
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(SHARDS)])
+        until = time.monotonic() + DEADLINE_S
+        while any(self.last[shard] < head for shard, head in heads.items()):
+            check(time.monotonic() < until, f"after {DEADLINE_S} s only {dict(self.last)} of {heads} has come")
+            for message in consumer.consume(1000, timeout=1):
+                check(message.error() is None, f"the broker says {message.error()}")
+                self.add(message)
+        consumer.close()
+
+    def add(self, message):
+        self.records += 1
+        place = f"the record at {message.partition()}/{message.offset()}"
+        headers = {name: value.decode() for name, value in message.headers()}
+        check(len(headers) == len(message.headers()), f"{place} has a header twice")
+        event_type = headers["ce_type"]
+        check(event_type in self.headers, f"{place} is of the type {event_type}, which no document has")
+        valid(self.headers[event_type], headers, f"{place}: its headers")
+        data = json.loads(message.value())
+        valid(self.payloads[headers["ce_dataschema"]], data, f"{place}: its payload")
+        self.check_place(message, headers, data, place)
+        sequence = int(headers["ce_sequence"])
+        last = self.last[message.partition()]
+        if sequence <= last:
+            self.duplicates += 1
+            return
+        check(sequence == last + 1, f"{place} has the sequence {sequence}, after {last}")
+        self.last[message.partition()] = sequence
+        self.apply(event_type.split(".")[1], message.partition(), sequence, data)
+
+    def check_place(self, message, headers, data, place):
+        key = message.key()
+        check(message.partition() == partition_of(key), f"{place} belongs to the partition {partition_of(key)}")
+        check(headers["ce_source"] == f"/linkledger/shards/{message.partition()}", f"{place} is of {headers['ce_source']}")
+        accounts = {key.decode(), headers["ce_partitionkey"], data["account_id"]}
+        check(len(accounts) == 1, f"{place} is of several accounts: {accounts}")
+        check(headers["ce_subject"] in (data["account_id"], data.get("link_id")), f"{place} is about {headers['ce_subject']}")
+
+    def apply(self, event_type, shard, sequence, data):
+        self.types[event_type] += 1
+        account, amount = data["account_id"], data.get("amount", 0)
+        self.credits[account] += -amount if event_type == "CreditsCharged" else amount
+        if "balance_after" in data:
+            check(self.credits[account] == data["balance_after"], f"{account}: {self.credits[account]} is not {data}")
+        if event_type == "LinkCreated":
+            check(data["link_id"] not in self.created, f"{data['link_id']} was created twice")
+            self.created[data["link_id"]] = account
+        if "link_id" in data:
+            self.of_link[data["link_id"]].append((event_type, shard, sequence))
+
+
+# --- the database ---
+
+
+def text_id(prefix, value):
+    bits = uuid.UUID(str(value)).int
+    return f"{prefix}_" + "".join(BASE32[bits >> 5 * place & 31] for place in reversed(range(26)))
+
+
+def check_links(reader, links, untouched):
+    """Each link of the database was created and paid for, at neighbouring positions, and nothing else
+    was done to those of the accounts that have only created."""
+    check(set(reader.created) == links, f"{len(reader.created)} links were created, but {len(links)} are in the database")
+    for link, events in reader.of_link.items():
+        (first, shard, position), (second, *place) = events[:2]
+        in_order = (first, second) == ("LinkCreated", "CreditsCharged")
+        check(in_order and place == [shard, position + 1], f"{link} begins with {events[:2]}")
+        changed = any(event_type in ("LinkCreated", "CreditsCharged") for event_type, *_ in events[2:])
+        check(not changed, f"{link} was created or charged again: {events}")
+        check(len(events) == 2 or reader.created[link] not in untouched, f"{link} has {len(events)} events")
+
+
+def main(asyncapi_schema):
+    headers, payloads = check_documents(asyncapi_schema)
+    untouched = set(os.environ.get("UNTOUCHED_ACCOUNTS", "").split())
+    with psycopg.connect(os.environ["DATABASE_URL"]) as database:
+        heads = dict(database.execute("SELECT shard, head FROM event_store.log_shards"))
+        balances = {text_id("acc", row[0]): row[1] for row in database.execute("SELECT account_id, balance FROM event_store.accounts")}
+        links = {text_id("lnk", row[0]) for row in database.execute("SELECT link_id FROM event_store.slugs")}
+    reader = Reader(headers, payloads)
+    began = time.monotonic()
+    reader.until(heads)
+    check(dict(reader.last) == {shard: head for shard, head in heads.items() if head}, f"{reader.last} is not {heads}")
+    sums = {account: reader.credits[account] for account in balances}
+    check(sums == balances, f"the sums {sums} are not the balances {balances}")
+    check_links(reader, links, untouched)
+    of_type = ", ".join(f"{count:,} {event_type}" for event_type, count in sorted(reader.types.items()))
+    print(
+        f"{reader.records:,} records in {time.monotonic() - began:.1f} s, {reader.duplicates:,} of them again: {of_type}\n"
+        f"valid against {DOCUMENT} and {SCHEMAS}; contiguous in {len(reader.last)} shards;"
+        f" {len(links):,} links of two events; {len(balances)} balances are the sums"
+    )
+    missing = sorted(set(headers) - {f"linkledger.{event_type}.v1" for event_type in reader.types})
+    check(not missing, f"nothing of these types was read: {missing}")
+
+
+main(sys.argv[1])

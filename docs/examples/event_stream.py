@@ -1,0 +1,140 @@
+"""The event stream of linkledger, each event once and in order: the rule of docs/events.md.
+
+The settings are the variables of `.linkledger/env`: KAFKA_BROKERS, KAFKA_TOPIC, and those of the
+same names as linkledger's own where brokers ask for TLS or a password.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+ANSWER_TIME_MAX_S = 10
+SILENCE_MAX_S = 30
+
+
+class StreamError(Exception):
+    """The stream can't be read; the text says why, and what to do."""
+
+
+@dataclass
+class Event:
+    partition: int
+    epoch: int
+    sequence: int
+    type: str
+    time: str
+    account_id: str
+    subject: str
+    data: dict
+
+
+class Applied:
+    """How far each partition has been applied."""
+
+    def __init__(self):
+        self.last = {}
+
+    def is_next(self, partition, epoch, sequence):
+        """Whether a record is to be applied; it then counts as applied."""
+        last_epoch, last = self.last.get(partition, (epoch, None))
+        if epoch > last_epoch:
+            raise StreamError(
+                f"the log was restored: partition {partition} went from epoch {last_epoch} to {epoch}."
+                " Throw away what you have derived, and begin anew"
+            )
+        if epoch < last_epoch or (last is not None and sequence <= last):
+            return False  # it came again
+        if last is not None and sequence > last + 1:
+            raise StreamError(f"partition {partition} lacks what is between {last} and {sequence}")
+        self.last[partition] = (epoch, sequence)
+        return True
+
+
+def read(follow=False):
+    """Yields the events from the beginning of the topic to its end, or for ever."""
+    consumer, topic, partitions = connect()
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        yield from poll(consumer, set(partitions), follow)
+    except KafkaException as error:
+        raise StreamError(f"the topic {topic} can't be read: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def poll(consumer, unfinished, follow):
+    applied = Applied()
+    while follow or unfinished:
+        message = consumer.poll(SILENCE_MAX_S)
+        if message is None:
+            if not follow:
+                raise StreamError(f"the broker has sent nothing for {SILENCE_MAX_S} s")
+        elif message.error() is None:
+            event = event_of(message)
+            if applied.is_next(event.partition, event.epoch, event.sequence):
+                yield event
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            unfinished.discard(message.partition())
+        elif not message.error().retriable():
+            raise KafkaException(message.error())
+
+
+def event_of(message):
+    headers = {name: value.decode() for name, value in message.headers() or []}
+    return Event(
+        partition=message.partition(),
+        epoch=int(headers["ce_logepoch"]),
+        sequence=int(headers["ce_sequence"]),
+        type=headers["ce_type"],
+        time=headers["ce_time"],
+        account_id=headers["ce_partitionkey"],
+        subject=headers["ce_subject"],
+        data=json.loads(message.value()),
+    )
+
+
+def connect():
+    """A consumer, the name of the topic, and the numbers of its partitions."""
+    brokers = os.environ.get("KAFKA_BROKERS")
+    if not brokers:
+        raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
+    topic = os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
+    complaints = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": brokers,
+            "group.id": "linkledger-examples",  # asked for, but unused: partitions are assigned by hand
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "log_level": 0,
+            "error_cb": lambda error: complaints.append(error.str()),
+            **security(),
+        }
+    )
+    try:
+        known = consumer.list_topics(topic, timeout=ANSWER_TIME_MAX_S).topics[topic]
+    except KafkaException as error:
+        consumer.poll(0)  # has the complaints delivered
+        why = complaints[-1] if complaints else error.args[0].str()
+        raise StreamError(f"no Kafka broker answers at {brokers}: {why}. Is linkledger running?") from error
+    if known.error is not None:
+        raise StreamError(f"the topic {topic} can't be read: {known.error.str()}")
+    return consumer, topic, sorted(known.partitions)
+
+
+def security():
+    settings = {
+        "security.protocol": os.environ.get("KAFKA_SECURITY_PROTOCOL", "plaintext"),
+        "ssl.ca.location": os.environ.get("KAFKA_CA_FILE"),
+        "ssl.certificate.location": os.environ.get("KAFKA_CERTIFICATE_FILE"),
+        "ssl.key.location": os.environ.get("KAFKA_KEY_FILE"),
+        "sasl.mechanism": os.environ.get("KAFKA_SASL_MECHANISM"),
+        "sasl.username": os.environ.get("KAFKA_USERNAME"),
+    }
+    if password_file := os.environ.get("KAFKA_PASSWORD_FILE"):
+        with open(password_file, encoding="utf-8") as file:
+            settings["sasl.password"] = file.read().strip()
+    return {name: value for name, value in settings.items() if value}
