@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use time::macros::datetime;
 use uuid::Uuid;
 
-use super::{assert_committed, schemas::schemas};
+use super::{assert_committed, schemas::all_schemas};
 
 const INFO: &str = include_str!("asyncapi/info.md");
 const CHANNEL: &str = include_str!("asyncapi/channel.md");
@@ -25,7 +25,7 @@ fn document() -> Value {
     let mut payloads = Map::new();
     let mut of_channel = Map::new();
     let mut of_operation = Vec::new();
-    for (event_type, version, schema) in schemas() {
+    for (event_type, version, schema) in all_schemas() {
         let name = format!("{event_type}.v{version}");
         messages.insert(name.clone(), message(event_type, version, &schema));
         payloads.insert(name.clone(), payload(schema));
@@ -177,6 +177,15 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
             recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
         },
     }
+}
+
+/// Those of a record, sorted.
+pub(super) fn header_names() -> Vec<&'static str> {
+    let (event_type, version, schema) = all_schemas().remove(0);
+    let headers = published(event_type, version, &schema["examples"][0]).headers();
+    let mut names: Vec<_> = headers.into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 mod asyncapi;
+mod events_page;
 mod schemas;
 
 const REWRITE: &str = "REWRITE_DOCUMENTS";
