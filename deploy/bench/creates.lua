@@ -1,5 +1,7 @@
 -- Load for wrk: POST /v1/links, each request a new link under a new key.
 -- API_KEYS: keys separated by spaces, one account each, used in turn.
+-- PAUSE_MS: time between an answer and the next request of its connection, on average; none if
+-- it is not set.
 
 local keys = {}
 for key in os.getenv("API_KEYS"):gmatch("%S+") do
@@ -29,6 +31,13 @@ function request()
    }, '{"destination_url":"https://example.com/some/path?n=' .. count .. '"}')
 end
 
+local pause = tonumber(os.getenv("PAUSE_MS") or "")
+if pause then
+   -- Spread out, so that connections do not ask in step.
+   function delay()
+      return math.random(0, 2 * pause)
+   end
+end
 
 function done(summary, latency)
    io.write(string.format("creates/s %.0f  p50 %.1f ms  p99 %.1f ms  answers other than 2xx %d\n",

@@ -4,7 +4,8 @@
 #   deploy/bench/creates.sh [SECONDS [CONNECTIONS [ACCOUNTS [ROUNDS]]]]
 #
 # Needs wrk (Debian: apt-get install wrk) and a stack started by `cargo run --release`, whose data
-# folder is .linkledger or the folder in DATA_DIR.
+# folder is .linkledger or the folder in DATA_DIR. API_KEYS gives keys that there are, instead of
+# new ones for ACCOUNTS.
 set -euo pipefail
 
 seconds=${1:-10} connections=${2:-64} accounts=${3:-100} rounds=${4:-5}
@@ -12,22 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 set -a
 . "${DATA_DIR:-.linkledger}/env"
 set +a
-
-cargo build --quiet --release --manifest-path "$here/../../Cargo.toml" -p linkledger-command-api
-operator() {
-    "$here/../../target/release/command-api" "$@" --json
-}
-value() {
-    grep -o "\"$1\":\"[^\"]*\"" | cut -d'"' -f4
-}
-
-API_KEYS=
-for number in $(seq "$accounts"); do
-    account=$(operator account create --name "bench $number" | value account_id)
-    operator credits grant --account "$account" --amount 100000000 --reason bench >/dev/null
-    key=$(operator key issue --account "$account" --scope link:links.write | value api_key)
-    API_KEYS+="$key "
-done
+API_KEYS=${API_KEYS:-$("$here/keys.sh" "$accounts")}
 export API_KEYS
 
 for round in $(seq "$rounds"); do
