@@ -1,6 +1,8 @@
 //! The relay: cursors, leases and records; what goes wrong with brokers and processes is in
 //! `relay/`.
 
+mod apache;
+mod broker;
 mod kill;
 mod load;
 mod outage;
@@ -73,8 +75,12 @@ fn relay<P: EventPublisher>(database: &TestDatabase, publisher: P, owner: &str) 
 }
 
 async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
+    with_links_of(database, "slug", count).await
+}
+
+async fn with_links_of(database: &TestDatabase, name: &str, count: usize) -> AccountId {
     let account_id = testing::account(database.pool(), 1_000).await;
-    let slugs: Vec<String> = (0..count).map(|n| format!("slug-{n}")).collect();
+    let slugs: Vec<String> = (0..count).map(|n| format!("{name}-{n}")).collect();
     let links: Vec<_> = slugs
         .iter()
         .map(|slug| (slug.as_str(), "https://example.com"))

@@ -12,6 +12,7 @@ use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{SystemClock, new_uuid},
     id::AccountId,
+    kafka_config::KafkaConfig,
     lifecycle::Tasks,
     testing::{self, TestBroker, TestDatabase, record},
 };
@@ -46,7 +47,7 @@ impl TestApp {
     /// On a database that is reached under another address than its own.
     pub(crate) async fn start_on(database: TestDatabase, url: &str, rate_limit: u32) -> Self {
         let broker = TestBroker::start();
-        let config = config(url, &broker, rate_limit);
+        let config = config(url, broker.config(), rate_limit);
         let mut tasks = Tasks::new(CancellationToken::new());
         let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
         let router = service.await.expect("the service starts").router;
@@ -60,10 +61,7 @@ impl TestApp {
 
     /// One more service on the same database, as a second process would be.
     pub(crate) async fn another(&self) -> (Router, Tasks) {
-        let config = config(self.database.url(), &self.broker, 0);
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
-        (service.await.expect("the service starts").router, tasks)
+        start_service(&self.database, self.broker.config()).await
     }
 
     pub(crate) async fn account(&self, balance: i64) -> (AccountId, ApiKey) {
@@ -96,12 +94,12 @@ impl TestApp {
     }
 }
 
-fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
+fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> Config {
     Config {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },
-        kafka: broker.config(),
+        kafka,
         kafka_compression: "lz4".to_owned(),
         relay_batch_interval_ms: 5,
         base_url: "https://api.sho.rt".parse().expect("an address"),
@@ -112,6 +110,14 @@ fn config(url: &str, broker: &TestBroker, rate_limit: u32) -> Config {
         writers: 2,
         instance_id: None,
     }
+}
+
+/// A service on that database that relays to that Kafka.
+pub(crate) async fn start_service(database: &TestDatabase, kafka: KafkaConfig) -> (Router, Tasks) {
+    let config = config(database.url(), kafka, 0);
+    let mut tasks = Tasks::new(CancellationToken::new());
+    let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
+    (service.await.expect("the service starts").router, tasks)
 }
 
 /// A create that is right in every respect; tests change what they are about.

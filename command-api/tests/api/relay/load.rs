@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use linkledger_core::{
+    api_key::Scope,
     event_store::log,
     testing::{self, TestDatabase, eventually_within},
 };
@@ -10,7 +12,7 @@ use sqlx::PgPool;
 use tokio::{task::JoinHandle, time::interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{TestApp, create, destination, fresh_key, send};
+use crate::support::{create, destination, fresh_key, send};
 
 /// Enough that they lie in several shards.
 const ACCOUNTS: usize = 8;
@@ -43,11 +45,12 @@ impl Load {
     }
 
     /// Requests to the API, none of which may fail.
-    pub(crate) async fn create(app: &TestApp) -> Self {
-        let router = app.router.clone();
+    pub(crate) async fn create(database: &TestDatabase, router: Router) -> Self {
+        let pool = database.pool();
         let mut keys = Vec::new();
         for _ in 0..ACCOUNTS {
-            keys.push(app.account(1_000_000).await.1);
+            let account_id = testing::account(pool, 1_000_000).await;
+            keys.push(testing::api_key(pool, account_id, &Scope::ALL).await);
         }
         Self::start(move |nth| {
             let request = create(&keys[nth % ACCOUNTS], fresh_key(), &destination());
@@ -103,15 +106,6 @@ pub(crate) async fn published_more(pool: &PgPool, events: i64) {
     let (begin, _) = published_of(pool).await;
     testing::eventually("events are published", async || {
         (published_of(pool).await.0 >= begin + events).then_some(())
-    })
-    .await;
-}
-
-/// Waits until so many more events are in the log than are now.
-pub(crate) async fn appended_more(pool: &PgPool, events: i64) {
-    let (_, begin) = published_of(pool).await;
-    testing::eventually("events are appended", async || {
-        (published_of(pool).await.1 >= begin + events).then_some(())
     })
     .await;
 }

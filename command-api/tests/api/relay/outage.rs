@@ -1,13 +1,16 @@
 //! A broker that is away, changes its leader, refuses: no hole, no failed create.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use linkledger_command_api::relay::{Relay, publisher::KafkaPublisher};
 use linkledger_core::{
     cloud_event::TOPIC,
     kafka_config::KafkaConfig,
     shard::SHARD_COUNT,
-    testing::{self, TestBroker, TestDatabase, eventually, stream::Stream},
+    testing::{self, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream},
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rdkafka::{
@@ -18,8 +21,11 @@ use rdkafka::{
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::load::{self, Load};
-use crate::support::TestApp;
+use super::{
+    broker::Broker,
+    load::{self, Load},
+};
+use crate::support::start_service;
 
 const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
 
@@ -55,22 +61,55 @@ fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig
     (cluster, kafka)
 }
 
+/// How long the broker is away, in seconds; a number in this variable sets another.
+const OUTAGE_SECONDS: u64 = 5;
+const OUTAGE_SECONDS_VARIABLE: &str = "LINKLEDGER_TEST_OUTAGE_SECONDS";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fails() {
-    let app = TestApp::start().await;
-    let pool = app.database.pool();
-    let load = Load::create(&app).await;
-    for _ in 0..2 {
-        load::published_more(pool, 100).await;
-        app.broker.cluster().broker_down(1).unwrap();
-        load::appended_more(pool, 200).await;
-        app.broker.cluster().broker_up(1).unwrap();
-    }
-    load.stop().await;
+    let seconds = std::env::var(OUTAGE_SECONDS_VARIABLE);
+    let seconds = seconds.map_or(OUTAGE_SECONDS, |it| it.parse().unwrap());
+    let (database, mut broker) = (TestDatabase::create().await, Broker::start().await);
+    let pool = database.pool();
+    let (router, _tasks) = start_service(&database, broker.config()).await;
+    let load = Load::create(&database, router).await;
+    load::published_more(pool, 100).await;
+
+    broker.stop().await;
+    let back_at = Instant::now() + Duration::from_secs(seconds);
+    let within = Duration::from_secs(seconds) * 2 + DRAIN_TIME_MAX;
+    eventually_within(within, "the outage is over", async || {
+        (Instant::now() >= back_at).then_some(())
+    })
+    .await;
+    let (published, head) = load::published_of(pool).await;
+    assert!(head >= published + 100, "creates go on, the topic does not");
+    broker.start_again().await;
+
+    // The load goes on meanwhile.
+    let begun = Instant::now();
+    eventually_within(within, "all that waited is published", async || {
+        (load::published_of(pool).await.0 >= head).then_some(())
+    })
+    .await;
+    let drained = begun.elapsed();
+    let created = load.stop().await;
     load::drained(pool, DRAIN_TIME_MAX).await;
     // Without a crash nothing is repeated either: the broker drops what the producer sends again.
-    let repeated = Stream::assert_is_the_log(&app.broker.config(), pool).await;
+    let repeated = Stream::assert_is_the_log(&broker.config(), pool).await;
     assert_eq!(repeated, 0);
+    report(&format!(
+        "broker away for {seconds} s: {created} creates, none failed; {} events waited, \
+         published {:.1} s after it was back",
+        head - published,
+        drained.as_secs_f64()
+    ));
+}
+
+/// A figure for people, with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "shown when it is asked for")]
+fn report(line: &str) {
+    eprintln!("{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,60 @@
+//! What only an Apache Kafka does: these tests do nothing unless the tests are told to use one.
+
+use std::time::Duration;
+
+use linkledger_command_api::relay::publisher::KafkaPublisher;
+use linkledger_core::{
+    apache_kafka::ApacheKafkaOptions,
+    testing::{TestDatabase, stream::Stream},
+};
+
+use super::{
+    broker::{self, alter_topic, is_apache},
+    load::{self, Load},
+    process::Process,
+};
+
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
+    if !is_apache() {
+        return;
+    }
+    let kafka = broker::apache(ApacheKafkaOptions::default()).await;
+    let database = TestDatabase::create().await;
+    super::with_links(&database, 3).await;
+    let publisher = KafkaPublisher::new(&broker::config(&kafka), "lz4").unwrap();
+    let mut relay = super::relay(&database, publisher, "one");
+    assert_eq!(relay.step().await.unwrap(), 6);
+    // While the relay has a producer that has found the topic in order.
+    alter_topic(&kafka, "max.message.bytes", "300").await;
+    super::with_links_of(&database, "later", 3).await;
+    for _ in 0..3 {
+        let error = format!("{:#}", relay.step().await.unwrap_err());
+        assert!(error.contains("max.message.bytes"), "{error}");
+    }
+    alter_topic(&kafka, "max.message.bytes", "1048588").await;
+    while relay.step().await.unwrap() > 0 {}
+    Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
+    if !is_apache() {
+        return;
+    }
+    let mut kafka = broker::apache(ApacheKafkaOptions::default()).await;
+    let database = TestDatabase::create().await;
+    let _process = Process::start(&database, &broker::config(&kafka), "one", None);
+    let load = Load::append(&database).await;
+    for _ in 0..2 {
+        load::published_more(database.pool(), 100).await;
+        kafka.kill().unwrap();
+        kafka.restart().await.unwrap();
+    }
+    load::published_more(database.pool(), 100).await;
+    load.stop().await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
+}

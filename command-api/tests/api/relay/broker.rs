@@ -1,0 +1,91 @@
+//! A broker of a test's own that can go away and come back: the embedded one, or an Apache Kafka
+//! where the tests are told to use that.
+
+use std::env;
+
+use linkledger_core::{
+    apache_kafka::{ApacheKafka, ApacheKafkaOptions},
+    cloud_event::TOPIC,
+    kafka_config::KafkaConfig,
+    shard::SHARD_COUNT,
+    testing::TestBroker,
+};
+use rdkafka::{
+    ClientConfig,
+    admin::{
+        AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+    },
+    client::DefaultClientContext,
+};
+
+pub(crate) enum Broker {
+    Embedded(TestBroker),
+    Apache(ApacheKafka),
+}
+
+impl Broker {
+    pub(crate) async fn start() -> Self {
+        if is_apache() {
+            Self::Apache(apache(ApacheKafkaOptions::default()).await)
+        } else {
+            Self::Embedded(TestBroker::start())
+        }
+    }
+
+    pub(crate) fn config(&self) -> KafkaConfig {
+        match self {
+            Self::Embedded(broker) => broker.config(),
+            Self::Apache(kafka) => config(kafka),
+        }
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        match self {
+            Self::Embedded(broker) => broker.cluster().broker_down(1).unwrap(),
+            Self::Apache(kafka) => kafka.stop().await.unwrap(),
+        }
+    }
+
+    pub(crate) async fn start_again(&mut self) {
+        match self {
+            Self::Embedded(broker) => broker.cluster().broker_up(1).unwrap(),
+            Self::Apache(kafka) => kafka.restart().await.unwrap(),
+        }
+    }
+}
+
+/// Whether the tests are to use an Apache Kafka, which needs Java.
+pub(crate) fn is_apache() -> bool {
+    env::var("LINKLEDGER_TEST_KAFKA").is_ok_and(|kind| kind == "apache")
+}
+
+/// An Apache Kafka with the topic of the contract.
+pub(crate) async fn apache(options: ApacheKafkaOptions) -> ApacheKafka {
+    let kafka = ApacheKafka::start(options).await.unwrap();
+    let topic = NewTopic::new(TOPIC, i32::from(SHARD_COUNT), TopicReplication::Fixed(1));
+    let created = admin(&kafka)
+        .create_topics(&[topic], &AdminOptions::new())
+        .await
+        .unwrap();
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    kafka
+}
+
+pub(crate) fn config(kafka: &ApacheKafka) -> KafkaConfig {
+    KafkaConfig::plaintext(kafka.bootstrap_servers())
+}
+
+/// Sets a setting of the topic.
+pub(crate) async fn alter_topic(kafka: &ApacheKafka, name: &str, value: &str) {
+    let topic = AlterConfig::new(ResourceSpecifier::Topic(TOPIC)).set(name, value);
+    let altered = admin(kafka)
+        .alter_configs(&[topic], &AdminOptions::new())
+        .await
+        .unwrap();
+    assert!(altered.iter().all(Result::is_ok), "{altered:?}");
+}
+
+fn admin(kafka: &ApacheKafka) -> AdminClient<DefaultClientContext> {
+    let settings = config(kafka).client_settings().unwrap();
+    settings.collect::<ClientConfig>().create().unwrap()
+}
