@@ -95,6 +95,8 @@ metrics! {
     CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was so far behind, or stood still, that it was read from the event store.";
     DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that had been applied before.";
     CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Transactions given up because somebody else had moved the checkpoint.";
+    PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them can't be applied, up to 1,000; 0 for shards of other projectors.";
+    PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Events put aside, counted in each projection: by why they can't be applied, or as behind another one of their account.";
     RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that are not events of ours; the event store has what they hide.";
 }
 

@@ -67,6 +67,12 @@ GRANT SELECT, INSERT, UPDATE ON
 GRANT DELETE ON read_model.links TO linkledger_projector;
 GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
     TO linkledger_projector;
+-- Accounts that can't be projected: they are parked, and released.
+GRANT SELECT, INSERT, DELETE ON read_model.parked_accounts, read_model.parked_events
+    TO linkledger_projector;
+GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
+    TO linkledger_projector;
+GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_projector;
 GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
 GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use linkledger_core::shard::{Position, Shard};
 use sqlx::{PgConnection, PgPool};
 
-use crate::projections::Projection;
+use crate::{parking::ParkedAccount, projections::Projection};
 
 /// Where one projection stands in one shard, in its live generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,22 @@ pub struct Checkpoint {
     /// Everything up to it is in the read model.
     pub position: Position,
 }
+
+/// A checkpoint that the projector keeps, as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveCheckpoint {
+    /// Whose.
+    pub projection: Projection,
+    /// Where.
+    pub shard: Shard,
+    /// How far.
+    pub checkpoint: Checkpoint,
+    /// How many accounts are parked there, counted up to [`PARKED_COUNTED_MAX`].
+    pub parked_accounts: u32,
+}
+
+/// Most parked accounts that are counted in a shard.
+const PARKED_COUNTED_MAX: i64 = 1_000;
 
 /// A checkpoint on its way forward.
 #[derive(Debug, Clone, Copy)]
@@ -38,18 +54,24 @@ pub struct Advance {
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn load_live(
-    pool: &PgPool,
-    shards: &[Shard],
-) -> sqlx::Result<Vec<(Shard, Projection, Checkpoint)>> {
+pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<LiveCheckpoint>> {
     let numbers: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+    // One snapshot: an account is parked only when the checkpoint moves.
     let rows = sqlx::query!(
-        "
-        SELECT projection, generation, shard, epoch, position
-        FROM read_model.checkpoints
-        WHERE role = 'live' AND shard = ANY($1)
-        ",
-        &numbers
+        r#"
+        SELECT c.projection, c.generation, c.shard, c.epoch, c.position, (
+            SELECT count(*) FROM (
+                SELECT FROM read_model.parked_accounts AS p
+                WHERE p.shard = c.shard AND p.projection = c.projection
+                  AND p.generation = c.generation
+                LIMIT $2
+            ) AS parked
+        ) AS "parked_accounts!"
+        FROM read_model.checkpoints AS c
+        WHERE c.role = 'live' AND c.shard = ANY($1)
+        "#,
+        &numbers,
+        PARKED_COUNTED_MAX
     )
     .fetch_all(pool)
     .await?;
@@ -61,7 +83,12 @@ pub async fn load_live(
             epoch: row.epoch,
             position: row.position,
         };
-        Some((shard, projection, checkpoint))
+        Some(LiveCheckpoint {
+            projection,
+            shard,
+            checkpoint,
+            parked_accounts: u32::try_from(row.parked_accounts).ok()?,
+        })
     });
     Ok(known.collect())
 }
@@ -100,6 +127,26 @@ pub async fn lock_in_tx(
     };
     let others = advances.iter().filter(|advance| !is_held(advance));
     Ok(others.map(|advance| advance.shard).collect())
+}
+
+/// Locks the checkpoint under which rows of the account are written; `false` if it is not live.
+///
+/// # Errors
+/// When the database does not answer, or the lock is not had in time (SQLSTATE 55P03).
+pub async fn lock_live_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
+    let row = sqlx::query!(
+        "
+        SELECT position FROM read_model.checkpoints
+        WHERE projection = $1 AND generation = $2 AND shard = $3 AND role = 'live'
+        FOR UPDATE
+        ",
+        account.projection.name(),
+        account.generation,
+        account.shard.number()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.is_some())
 }
 
 /// Moves the checkpoints forward, and returns how many were still what is expected.

@@ -5,6 +5,7 @@
 
 mod admission;
 mod heads;
+mod parked;
 mod tenure;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::{self, PerShard},
-    metrics::{CHECKPOINTS_LOST_TOTAL, PROJECTION_APPLY_SECONDS, PROJECTION_EVENTS_APPLIED_TOTAL},
+    metrics::{CHECKPOINTS_LOST_TOTAL, PROJECTION_APPLY_SECONDS},
     shard::{Position, Shard},
 };
 use metrics::{counter, histogram};
@@ -21,10 +22,11 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 
 pub use self::heads::HEADS_INTERVAL;
-use self::tenure::Tenure;
+use self::tenure::{Releases, Tenure};
 use crate::{
-    apply::{self, Outcome, Run},
-    checkpoint, poison,
+    apply::{self, Effect, Outcome, Run},
+    checkpoint,
+    poison::{self, RunEvent},
     progress::Progress,
     projections::Projection,
     retry,
@@ -86,15 +88,14 @@ impl Engine {
     pub fn is_behind(&self) -> bool {
         self.tenures.values().any(|tenure| {
             let progress = tenure.progress.as_ref();
-            progress.is_none_or(Progress::is_owed)
+            progress.is_none_or(Progress::is_owed) || tenure.releases != Releases::Done
         })
     }
 
     /// Applies what is next in line, in one transaction.
     ///
     /// # Errors
-    /// When the database does not answer, an event can't be applied, or the log and the read
-    /// models don't belong together. The delivered events need not come again: the next cycle
+    /// When the database does not answer, or the log and the read models don't belong together. The delivered events need not come again: the next cycle
     /// reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
@@ -123,15 +124,19 @@ impl Engine {
         self.watch_heads().await?;
         let mut admitted = self.admit_delivered(delivered)?;
         self.admit_owed(&mut admitted).await?;
-        let (mut runs, mut poison) = (Vec::new(), None);
+        let parked = self.parked_among(&admitted).await?;
+        let mut runs = Vec::with_capacity(admitted.len());
         for (shard, events) in admitted {
             let progress = self.progress(shard).expect("events are admitted by it");
-            let (run, found) = poison::decode(progress.clone(), events);
-            runs.extend(run);
-            poison = poison.or(found);
+            runs.push(Run {
+                progress: progress.clone(),
+                events: events.into_iter().map(RunEvent::read).collect(),
+                parked: parked.clone(),
+            });
         }
         self.apply(runs).await?;
-        poison.map_or(Ok(()), Err)
+        self.release_next().await;
+        Ok(())
     }
 
     /// `None` if the shard is not, or no longer, ours.
@@ -151,7 +156,11 @@ impl Engine {
             .await
             .context("can't read the checkpoints")?;
         self.checkpoints_read_at = Instant::now();
-        for (shard, projection, stored) in rows {
+        for (shard, tenure) in &mut self.tenures {
+            tenure.note_parked(*shard, &rows);
+        }
+        for row in rows {
+            let (shard, projection, stored) = (row.shard, row.projection, row.checkpoint);
             let Some(tenure) = self.tenures.get_mut(&shard) else {
                 continue;
             };
@@ -199,10 +208,11 @@ impl Engine {
     async fn apply(&mut self, mut runs: Vec<Run>) -> anyhow::Result<()> {
         while !runs.is_empty() {
             let started_at = Instant::now();
-            match apply::apply(&self.pool, &runs).await {
-                Ok(Outcome::Applied) => {
+            match apply::apply(&self.pool, &runs, &Projection::ALL).await {
+                Ok(Outcome::Applied(effect)) => {
                     histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
-                    self.note_applied(&runs);
+                    effect.report();
+                    self.note_applied(&runs, &effect);
                     return Ok(());
                 }
                 Ok(Outcome::Lost(shards)) => {
@@ -213,7 +223,10 @@ impl Engine {
                     runs = held;
                 }
                 Err(error) if retry::is_refusal(&error) => {
-                    return Err(poison::find(&self.pool, runs, error).await);
+                    tracing::debug!(error = %error, "one of the events is poison");
+                    poison::isolate(&self.pool, &runs).await?;
+                    self.forget(&runs);
+                    return Ok(());
                 }
                 Err(error) => return Err(error).context("can't apply events"),
             }
@@ -221,15 +234,24 @@ impl Engine {
         Ok(())
     }
 
-    fn note_applied(&mut self, runs: &[Run]) {
-        for projection in Projection::ALL {
-            let applied: usize = runs.iter().map(|run| run.news_for(projection).len()).sum();
-            counter!(PROJECTION_EVENTS_APPLIED_TOTAL, "projection" => projection.name())
-                .increment(applied as u64);
-        }
+    fn note_applied(&mut self, runs: &[Run], effect: &Effect) {
         for run in runs {
             if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
                 tenure.advance(run.end());
+            }
+        }
+        for parking in &effect.parked {
+            if let Some(tenure) = self.tenures.get_mut(&parking.account.shard) {
+                tenure.has_parked = true;
+            }
+        }
+    }
+
+    /// The runs were applied piece by piece: the checkpoints know.
+    fn forget(&mut self, runs: &[Run]) {
+        for run in runs {
+            if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
+                tenure.forget(run.end());
             }
         }
     }

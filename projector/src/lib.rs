@@ -4,13 +4,16 @@
 //! are next in line, [`engine`] applies them in one transaction per cycle ([`apply`]) to all
 //! [`projections`], and reads from the event store what the topic lacks. A [`checkpoint`] moves in
 //! the same transaction as the rows, so that a crash, a duplicate or a second projector has no
-//! effect. Redirect caches follow [`redirect_changes`].
+//! effect. An account one of whose events can't be applied waits aside ([`parking`]). Redirect
+//! caches follow [`redirect_changes`].
 
+pub mod admin;
 pub mod apply;
 pub mod checkpoint;
 pub mod config;
 pub mod consumer;
 pub mod engine;
+pub mod parking;
 pub mod poison;
 pub mod progress;
 pub mod projections;

@@ -2,28 +2,38 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use clap::Parser;
+use clap::{Args, Parser};
 use linkledger_core::{lifecycle, telemetry};
-use linkledger_projector::{Config, Listeners, config::ListenConfig, serve};
+use linkledger_projector::{Config, Listeners, admin, config::ListenConfig, serve};
 use tokio_util::sync::CancellationToken;
 
 /// Keeps the read models of linkledger up to date with its event log.
+///
+/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
 #[derive(Parser)]
 #[command(version)]
 enum Cli {
     /// Run the service: apply events as they come.
-    Run {
-        #[command(flatten)]
-        config: Config,
-        #[command(flatten)]
-        listen: ListenConfig,
-    },
+    Run(Box<Run>),
+    #[command(flatten)]
+    Admin(admin::Command),
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    config: Config,
+    #[command(flatten)]
+    listen: ListenConfig,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli::Run { config, listen } = Cli::parse();
-    if let Err(error) = run(config, listen).await {
+    let outcome = match Cli::parse() {
+        Cli::Run(command) => run(command.config, command.listen).await,
+        Cli::Admin(command) => admin::run(command).await,
+    };
+    if let Err(error) = outcome {
         // Nothing is left to do should standard error be closed.
         writeln!(std::io::stderr(), "error: {error:#}").ok();
         return ExitCode::FAILURE;

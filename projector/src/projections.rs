@@ -63,7 +63,7 @@ impl fmt::Display for Projection {
 }
 
 /// An event of the log whose payload has been read, once for all projections.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DecodedEvent {
     /// Its place and its circumstances.
     pub recorded: RecordedEvent,

@@ -44,6 +44,10 @@ const INSERT_STOPPED_ACCOUNT: &str =
     "INSERT INTO read_model.stopped_accounts VALUES (1, gen_random_uuid())";
 const INSERT_REDIRECT_CHANGE: &str =
     "INSERT INTO read_model.redirect_changes VALUES (1, 'x', NULL, now())";
+const INSERT_PARKED_ACCOUNT: &str = "INSERT INTO read_model.parked_accounts
+    VALUES ('links', 1, 0, gen_random_uuid(), 1, 'X', 'unknown_event', 'x')";
+const INSERT_PARKED_EVENT: &str =
+    "INSERT INTO read_model.parked_events VALUES ('links', 1, 0, 1, gen_random_uuid())";
 const INSERT_PROJECTION: &str = "INSERT INTO read_model.projections VALUES ('x', 1)";
 const INSERT_CHECKPOINT: &str =
     "INSERT INTO read_model.checkpoints VALUES ('links', 2, 0, 1, 0, 'live')";
@@ -102,6 +106,13 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (PROJECTOR, "DELETE FROM read_model.redirect_changes", DONE),
     (PROJECTOR, "UPDATE read_model.redirect_change_counter SET last_number = 1", DONE),
     (PROJECTOR, "DELETE FROM read_model.redirect_change_counter", DENIED),
+    (PROJECTOR, INSERT_PARKED_ACCOUNT, DONE),
+    (PROJECTOR, "UPDATE read_model.parked_accounts SET reason = 'refused_row'", DONE),
+    (PROJECTOR, "UPDATE read_model.parked_accounts SET account_id = account_id", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.parked_accounts", DONE),
+    (PROJECTOR, INSERT_PARKED_EVENT, DONE),
+    (PROJECTOR, "UPDATE read_model.parked_events SET position = 2", DENIED),
+    (PROJECTOR, "DELETE FROM read_model.parked_events", DONE),
     (PROJECTOR, "DELETE FROM read_model.redirects", DENIED),
     (PROJECTOR, "DELETE FROM read_model.credit_balances", DENIED),
     (PROJECTOR, "DELETE FROM read_model.credit_entries", DENIED),
@@ -115,6 +126,8 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (QUERY_API, "SELECT FROM read_model.links", DONE),
     (QUERY_API, "SELECT FROM read_model.stopped_accounts", DONE),
     (QUERY_API, "SELECT FROM read_model.redirect_changes", DONE),
+    (QUERY_API, "SELECT FROM read_model.parked_accounts", DONE),
+    (QUERY_API, "DELETE FROM read_model.parked_accounts", DENIED),
     (QUERY_API, INSERT_LINK, DENIED),
     (QUERY_API, "UPDATE read_model.links SET slug = slug", DENIED),
     (QUERY_API, "SELECT payload FROM event_store.events", DENIED),

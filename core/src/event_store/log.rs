@@ -91,6 +91,40 @@ pub async fn read_after(
     rows.into_iter().map(EventRow::into_event).collect()
 }
 
+/// The events at these places of a shard, in order; places that there are not are left out.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_at(
+    pool: &PgPool,
+    shard: Shard,
+    positions: &[Position],
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.recorded_at AS "recorded_at!"
+        FROM unnest($2::bigint[]) AS place (position)
+        -- Not `= ANY`: planned while there are no events, that would read the whole shard.
+        CROSS JOIN LATERAL (
+            SELECT * FROM event_store.events
+            WHERE shard = $1 AND position = place.position
+            LIMIT 1
+        ) AS e
+        ORDER BY e.position
+        "#,
+        shard.number(),
+        positions
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
 /// When the event right after each of the places was recorded, in the order of the places; nothing
 /// for a place at its shard's head.
 ///

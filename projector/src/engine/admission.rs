@@ -17,7 +17,7 @@ use super::{CYCLE_EVENTS_MAX, Engine};
 use crate::{progress::Admitted, projections::Projection};
 
 /// Events of each shard that follow each other.
-type Admission = BTreeMap<Shard, Vec<RecordedEvent>>;
+pub(super) type Admission = BTreeMap<Shard, Vec<RecordedEvent>>;
 
 impl Engine {
     /// What is next in line of the deliveries of each shard.

@@ -15,7 +15,10 @@ use linkledger_core::{
 use metrics::{counter, gauge};
 use tokio::time::Instant;
 
-use super::{Engine, tenure::Tenure};
+use super::{
+    Engine,
+    tenure::{Tenure, report_parked},
+};
 use crate::projections::Projection;
 
 /// How often the heads are looked at, at most.
@@ -52,6 +55,7 @@ impl Engine {
                 None => Projection::ALL.into_iter().for_each(|projection| {
                     report_lag(projection, shard, 0);
                     report_age(projection, shard, 0.0);
+                    report_parked(projection, shard, 0);
                 }),
             }
         }

@@ -1,10 +1,16 @@
 //! What is remembered of a shard as long as this process looks after it.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    metrics::PARKED_ACCOUNTS,
+    shard::{Position, Shard},
+};
+use metrics::gauge;
 use tokio::time::Instant;
 
-use crate::{checkpoint::Checkpoint, progress::Progress, projections::Projection};
+use crate::{
+    checkpoint::LiveCheckpoint, parking::ParkedAccount, progress::Progress, projections::Projection,
+};
 
 pub(super) struct Tenure {
     /// `None` until the checkpoints have been read, and again when they may have moved.
@@ -13,8 +19,20 @@ pub(super) struct Tenure {
     pub(super) is_contestable: bool,
     /// When an event was applied last, or there was none left to apply.
     pub(super) progressed_at: Instant,
+    /// Whether an account may be parked; if not, none is.
+    pub(super) has_parked: bool,
+    pub(super) releases: Releases,
     /// What has to be read from the event store once the checkpoints are known.
     owed: Position,
+}
+
+/// Parked accounts are tried once whenever a tenure begins: this release may be able to read what
+/// the one before was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Releases {
+    /// Those behind this account are still to be tried, or all.
+    Due(Option<ParkedAccount>),
+    Done,
 }
 
 impl Tenure {
@@ -23,6 +41,8 @@ impl Tenure {
             progress: None,
             is_contestable: false,
             progressed_at: Instant::now(),
+            has_parked: false,
+            releases: Releases::Done,
             owed: 0,
         }
     }
@@ -32,30 +52,46 @@ impl Tenure {
         &mut self,
         shard: Shard,
         epoch: i32,
-        rows: &[(Shard, Projection, Checkpoint)],
+        rows: &[LiveCheckpoint],
     ) -> anyhow::Result<()> {
         let mut checkpoints = Vec::with_capacity(Projection::ALL.len());
         for projection in Projection::ALL {
-            let (.., checkpoint) = rows
+            let row = rows
                 .iter()
-                .find(|row| row.0 == shard && row.1 == projection)
+                .find(|row| row.shard == shard && row.projection == projection)
                 .with_context(|| {
                     format!("`{projection}` has no live checkpoint in shard {shard}")
                 })?;
+            let checkpoint = row.checkpoint;
             ensure!(
                 checkpoint.epoch == epoch,
                 "`{projection}` is of log epoch {} in shard {shard}, the log is of epoch {epoch}: \
                  the projection has to be rebuilt",
                 checkpoint.epoch
             );
-            checkpoints.push(*checkpoint);
+            checkpoints.push(checkpoint);
         }
         let checkpoints = checkpoints.try_into().expect("one for each projection");
         let owed = std::mem::take(&mut self.owed);
         self.progress = Some(Progress::new(shard, epoch, checkpoints, owed));
+        self.note_parked(shard, rows);
+        self.releases = if self.has_parked {
+            Releases::Due(None)
+        } else {
+            Releases::Done
+        };
         // From here on a delivery could have been applied.
         self.progressed_at = Instant::now();
         Ok(())
+    }
+
+    /// Keeps whether somebody is parked in the shard, according to `rows`, and tells the metrics.
+    pub(super) fn note_parked(&mut self, shard: Shard, rows: &[LiveCheckpoint]) {
+        self.has_parked = false;
+        for row in rows.iter().filter(|row| row.shard == shard) {
+            self.has_parked |= row.parked_accounts > 0;
+            report_parked(row.projection, shard, row.parked_accounts);
+        }
     }
 
     /// Everything up to `to` has been applied.
@@ -71,4 +107,9 @@ impl Tenure {
         let owed = self.progress.take().map_or(0, |progress| progress.owed());
         self.owed = self.owed.max(owed).max(seen);
     }
+}
+
+pub(super) fn report_parked(projection: Projection, shard: Shard, accounts: u32) {
+    gauge!(PARKED_ACCOUNTS, "projection" => projection.name(), "shard" => shard.to_string())
+        .set(f64::from(accounts));
 }

@@ -10,11 +10,13 @@ use linkledger_core::{
     id::AccountId,
     link::{ChangeDestination, Destination, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts},
 };
+use linkledger_projector::admin::parked::retry;
 use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;
 
 use crate::{
+    parking::{paint, restore},
     redirect_changes::{changes, numbers, subjects_of_log},
     stage::Stage,
     tables::Tables,
@@ -56,8 +58,18 @@ struct Owner {
 
 impl Owner {
     async fn set_up(stage: &Stage) -> Self {
+        Self::of(stage.account_with_links("owner", 0).await)
+    }
+
+    /// In the same shard.
+    async fn next_to(stage: &Stage, other: &Self) -> Self {
+        let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
+        Self::of(account_id.await)
+    }
+
+    fn of(account_id: AccountId) -> Self {
         Self {
-            account_id: stage.account_with_links("owner", 0).await,
+            account_id,
             links: Vec::new(),
             status: AccountStatus::default(),
             credits: Credits {
@@ -154,6 +166,38 @@ impl Owner {
     }
 }
 
+/// An older release, in several lives, then one that can read the whole log: by itself, or as it is
+/// told by an operator.
+async fn park_and_release(
+    stage: &Stage,
+    log: &[PublishedEvent],
+    lengths: &[usize],
+    unknown: &BTreeSet<usize>,
+) -> Tables {
+    let pool = stage.database.pool();
+    for index in unknown {
+        paint(pool, &log[*index]).await;
+    }
+    let painted = stage.log().await;
+    for (life, events) in painted.chunks(painted.len().div_ceil(3)).enumerate() {
+        apply_in_batches(stage, events, lengths).await;
+        // One event after the other becomes known.
+        if let Some(index) = unknown.iter().nth(life) {
+            restore(pool, &log[*index]).await;
+        }
+        retry(pool, None).await.unwrap();
+    }
+    for index in unknown {
+        restore(pool, &log[*index]).await;
+    }
+    let mut engine = stage.engine();
+    engine.cycle(Vec::new()).await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    Tables::read(pool).await
+}
+
 /// One life of a process, which is given so many events at a time, in turn.
 async fn apply_in_batches(stage: &Stage, log: &[PublishedEvent], lengths: &[usize]) -> Tables {
     let mut engine = stage.engine();
@@ -183,6 +227,32 @@ async fn forget(pool: &PgPool, tables: &[&str]) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn parked_and_released_accounts_come_to_what_they_would_have_been(
+        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+        lengths in prop::collection::vec(1..12_usize, 1..6),
+        unknown in prop::collection::vec(any::<Index>(), 1..6),
+    ) {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stage = Stage::set().await;
+            let pool = stage.database.pool();
+            let first = Owner::set_up(&stage).await;
+            let second = Owner::next_to(&stage, &first).await;
+            let mut owners = [first, second];
+            for (is_second, wish) in wishes {
+                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            }
+            let log = stage.log().await;
+            let unknown = unknown.iter().map(|it| it.index(log.len())).collect();
+            let released = park_and_release(&stage, &log, &lengths, &unknown).await;
+            assert_eq!(released, Tables::of_log(&log));
+            let told = changes(pool).await;
+            let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
+            assert_eq!(subjects, subjects_of_log(&log));
+        });
+    }
 
     #[test]
     fn batches_replays_and_one_by_one_come_to_the_same_rows(

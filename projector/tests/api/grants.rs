@@ -4,11 +4,12 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,
 };
-use linkledger_projector::{engine::Engine, redirect_changes::prune};
+use linkledger_projector::{admin::parked::retry, engine::Engine, redirect_changes::prune};
 use sqlx::{postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    parking::{paint, restore},
     stage::Stage,
     tables::Tables,
 };
@@ -16,7 +17,7 @@ use crate::{
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 #[tokio::test]
-async fn the_grants_suffice_to_apply_every_event_and_to_prune() {
+async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -48,6 +49,31 @@ async fn the_grants_suffice_to_apply_every_event_and_to_prune() {
         Tables::of_log(&log)
     );
     prune(&pool).await.unwrap();
+
+    stage.append_links(account_id, "parked", 2).await;
+    let log = stage.log().await;
+    let unknown = log.iter().rev().nth(1).unwrap();
+    paint(stage.database.pool(), unknown).await;
+    engine.cycle(stage.log().await).await.unwrap();
+    assert!(
+        retry(&pool, None)
+            .await
+            .unwrap()
+            .iter()
+            .all(|it| !it.released)
+    );
+    restore(stage.database.pool(), unknown).await;
+    assert!(
+        retry(&pool, None)
+            .await
+            .unwrap()
+            .iter()
+            .all(|it| it.released)
+    );
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
     let role: String = sqlx::query_scalar("SELECT current_user::text")
         .fetch_one(&pool)
         .await

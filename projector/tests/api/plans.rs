@@ -10,7 +10,7 @@ use linkledger_core::{
     shard::Shard,
     testing::eventually,
 };
-use linkledger_projector::{engine::Engine, redirect_changes::prune};
+use linkledger_projector::{admin::parked::retry, engine::Engine, redirect_changes::prune};
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::{
@@ -64,6 +64,17 @@ async fn fill(pool: &PgPool, rows: i32) {
              FROM read_model.redirect_change_counter, generate_series(1, {rows}) AS n
              WHERE singleton"
         ),
+        // Few of them are of the generation that is kept; of those nothing waits.
+        format!(
+            "INSERT INTO read_model.parked_accounts
+             SELECT 'links', CASE n % 100 WHEN 0 THEN 1 ELSE 2 END, n % 16, gen_random_uuid(), n,
+                    'x', 'unknown_event', 'x' {numbered}"
+        ),
+        format!(
+            "INSERT INTO read_model.parked_events
+             SELECT 'links', 2, n % 16, n, gen_random_uuid() {numbered}
+             ON CONFLICT DO NOTHING"
+        ),
         format!(
             "UPDATE read_model.redirect_change_counter SET last_number = last_number + {rows}
              WHERE singleton"
@@ -107,7 +118,7 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
         after: heads[shard.index()],
     };
     let news = log::read_after(stage.database.pool(), &[from], 1_000).await;
-    let news: Vec<PublishedEvent> = news
+    let mut news: Vec<PublishedEvent> = news
         .unwrap()
         .into_iter()
         .map(|event| PublishedEvent {
@@ -116,11 +127,18 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
         })
         .collect();
     assert_eq!(news.len(), 1 + 9 * LINKS);
+    // The account is parked half way, and released at last.
+    "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
     let mut engine = Engine::new(pool.clone());
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {
         engine.cycle(batch.to_vec()).await.unwrap();
     }
+    let retried = retry(pool, Some(account_id)).await.unwrap();
+    let released = retried
+        .iter()
+        .filter(|it| it.released && it.applied > LINKS);
+    assert_eq!(released.count(), 3, "{retried:?}");
     prune(pool).await.unwrap();
 }
 

@@ -48,13 +48,31 @@ impl Stage {
 
     /// An account that was granted credits, and has paid for `links` links.
     pub(crate) async fn account_with_links(&self, name: &str, links: usize) -> AccountId {
+        let account_id = AccountId::from_uuid(new_uuid(SystemClock.now()));
+        self.set_up_account(account_id, name, links).await;
+        account_id
+    }
+
+    /// Another one, in the same shard.
+    pub(crate) async fn neighbour_with_links(
+        &self,
+        neighbour: AccountId,
+        name: &str,
+        links: usize,
+    ) -> AccountId {
+        let mut ids = (0..1_000).map(|_| AccountId::from_uuid(new_uuid(SystemClock.now())));
+        let account_id = ids.find(|it| Shard::of(*it) == Shard::of(neighbour));
+        let account_id = account_id.expect("one of sixteen");
+        self.set_up_account(account_id, name, links).await;
+        account_id
+    }
+
+    async fn set_up_account(&self, account_id: AccountId, name: &str, links: usize) {
         let pool = self.database.pool();
         let now = SystemClock.now();
-        let account_id = AccountId::from_uuid(new_uuid(now));
         accounts::create(pool, account_id, name, now).await.unwrap();
         self.grant(account_id).await;
         self.append_links(account_id, name, links).await;
-        account_id
     }
 
     /// Appends the creation of links whose slugs start with `name`.

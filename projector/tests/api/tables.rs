@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Slug, destination, version, creation.
-type LinkRow = (String, String, i64, OffsetDateTime);
+pub(crate) type LinkRow = (String, String, i64, OffsetDateTime);
 
 /// Link, account, destination, state.
 type RedirectRow = (Uuid, Uuid, String, String);
@@ -19,10 +19,10 @@ type RedirectRow = (Uuid, Uuid, String, String);
 /// Rows by their keys; generation 1 throughout.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
-    links: BTreeMap<(Uuid, Uuid), LinkRow>,
+    pub(crate) links: BTreeMap<(Uuid, Uuid), LinkRow>,
     redirects: BTreeMap<String, RedirectRow>,
     stopped_accounts: BTreeSet<Uuid>,
-    balances: BTreeMap<Uuid, (i64, i64)>,
+    pub(crate) balances: BTreeMap<Uuid, (i64, i64)>,
     entries: BTreeMap<(Uuid, i64), Entry>,
     /// By projection and shard; those at 0 left out.
     pub(crate) checkpoints: BTreeMap<(String, i16), Position>,
@@ -41,12 +41,11 @@ struct Entry {
 impl Tables {
     /// What the log wants, event by event.
     pub(crate) fn of_log(log: &[PublishedEvent]) -> Self {
-        let mut tables = Self::default();
+        let mut tables = Self {
+            checkpoints: checkpoints_of(log),
+            ..Self::default()
+        };
         for PublishedEvent { event, .. } in log {
-            for projection in ["credits", "links", "redirects"] {
-                let key = (projection.to_owned(), event.shard.number());
-                tables.checkpoints.insert(key, event.position);
-            }
             match event.decode().unwrap() {
                 Event::Link(happened) => tables.apply_link(event, happened),
                 Event::Credits(happened) => tables.apply_credits(event, &happened),
@@ -59,6 +58,14 @@ impl Tables {
             }
         }
         tables
+    }
+
+    /// What two of three projections have.
+    pub(crate) fn without_links(&self) -> Self {
+        Self {
+            links: BTreeMap::new(),
+            ..self.clone()
+        }
     }
 
     fn apply_link(&mut self, recorded: &RecordedEvent, event: LinkEvent) {
@@ -122,6 +129,18 @@ impl Tables {
             checkpoints: read_checkpoints(pool).await,
         }
     }
+}
+
+/// Past each event, whatever becomes of it.
+pub(crate) fn checkpoints_of(log: &[PublishedEvent]) -> BTreeMap<(String, i16), Position> {
+    let mut checkpoints = BTreeMap::new();
+    for PublishedEvent { event, .. } in log {
+        for projection in ["credits", "links", "redirects"] {
+            let key = (projection.to_owned(), event.shard.number());
+            checkpoints.insert(key, event.position);
+        }
+    }
+    checkpoints
 }
 
 async fn read_links(pool: &PgPool) -> BTreeMap<(Uuid, Uuid), LinkRow> {

@@ -1,11 +1,14 @@
 //! Two projectors that look after the same shards: a rebalance that overlaps, or a zombie.
 
-use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use std::collections::BTreeSet;
+
+use linkledger_core::shard::Shard;
 use linkledger_projector::{
     apply::{Outcome, Run, apply},
     checkpoint::Checkpoint,
+    poison::RunEvent,
     progress::Progress,
-    projections::DecodedEvent,
+    projections::Projection,
 };
 
 use crate::{stage::Stage, tables::Tables};
@@ -103,16 +106,18 @@ async fn a_transaction_from_an_earlier_checkpoint_writes_nothing() {
         epoch: 1,
         position: 0,
     };
-    let decoded = |published: PublishedEvent| DecodedEvent {
-        event: published.event.decode().unwrap(),
-        recorded: published.event,
-    };
     let late = Run {
         progress: Progress::new(shard, 1, [beginning; 3], 0),
         // Written, the balance of then would take the place of the last one.
-        events: log.into_iter().take(3).map(decoded).collect(),
+        events: log
+            .into_iter()
+            .take(3)
+            .map(|it| RunEvent::read(it.event))
+            .collect(),
+        parked: BTreeSet::new(),
     };
-    let outcome = apply(stage.database.pool(), &[late]).await.unwrap();
+    let outcome = apply(stage.database.pool(), &[late], &Projection::ALL).await;
+    let outcome = outcome.unwrap();
     assert_eq!(outcome, Outcome::Lost([shard].into()));
     assert_eq!(Tables::read(stage.database.pool()).await, tables);
 }

@@ -1,0 +1,382 @@
+//! Tables `read_model.parked_accounts` and `read_model.parked_events`.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Cause, ParkedAccount, Parking, Plan};
+use crate::{
+    poison::{Poison, Reason},
+    projections::Projection,
+};
+
+/// Which of the accounts are parked, in whatever projection and generation.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn parked_among(
+    pool: &PgPool,
+    account_ids: &[Uuid],
+) -> sqlx::Result<BTreeSet<ParkedAccount>> {
+    let rows = sqlx::query_as!(
+        KeyRow,
+        "
+        SELECT projection, generation, shard, account_id FROM read_model.parked_accounts
+        WHERE account_id = ANY($1)
+        ",
+        account_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    // Projections that only a later release knows are not ours.
+    let accounts = rows.into_iter().filter_map(KeyRow::into_account);
+    Ok(accounts.collect())
+}
+
+/// Parks what the plan parks, and lets wait what it lets wait. `false`: one of the accounts that it
+/// takes to be parked was released meanwhile, and the transaction must not be committed.
+///
+/// # Errors
+/// When the database does not answer, or refuses a row.
+pub async fn park_in_tx(tx: &mut PgConnection, plan: &Plan<'_>) -> sqlx::Result<bool> {
+    if plan.waiting.is_empty() {
+        return Ok(true);
+    }
+    insert_accounts_in_tx(tx, &plan.parked).await?;
+    let inserted = insert_events_in_tx(tx, &plan.waiting).await?;
+    Ok(inserted == plan.waiting.len() as u64)
+}
+
+async fn insert_accounts_in_tx(tx: &mut PgConnection, parked: &[Parking]) -> sqlx::Result<()> {
+    if parked.is_empty() {
+        return Ok(());
+    }
+    let keys = Columns::of(parked.iter().map(|it| it.account));
+    let causes = || parked.iter().map(|it| &it.cause);
+    let positions: Vec<Position> = causes().map(|it| it.position).collect();
+    let event_types: Vec<&str> = causes().map(|it| it.event_type.as_str()).collect();
+    let reasons: Vec<&str> = causes().map(|it| it.poison.reason.name()).collect();
+    let details: Vec<&str> = causes().map(|it| it.poison.detail.as_str()).collect();
+    // A projection that was set back meets an account that is parked already.
+    sqlx::query!(
+        "
+        INSERT INTO read_model.parked_accounts
+            (projection, generation, shard, account_id, position, event_type, reason, detail)
+        SELECT * FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::uuid[], $5::bigint[],
+                             $6::text[], $7::text[], $8::text[])
+        ON CONFLICT (account_id, projection, generation) DO NOTHING
+        ",
+        &keys.projections as &[&str],
+        &keys.generations,
+        &keys.shards,
+        &keys.account_ids,
+        &positions,
+        &event_types as &[&str],
+        &reasons as &[&str],
+        &details as &[&str]
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn insert_events_in_tx(
+    tx: &mut PgConnection,
+    waiting: &[(ParkedAccount, Position)],
+) -> sqlx::Result<u64> {
+    let keys = Columns::of(waiting.iter().map(|(account, _)| *account));
+    let positions: Vec<Position> = waiting.iter().map(|(_, position)| *position).collect();
+    let result = sqlx::query!(
+        "
+        INSERT INTO read_model.parked_events (projection, generation, shard, position, account_id)
+        SELECT w.projection, w.generation, w.shard, w.position, w.account_id
+        FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::uuid[], $5::bigint[])
+            AS w (projection, generation, shard, account_id, position)
+        JOIN read_model.parked_accounts AS p USING (account_id, projection, generation)
+        ON CONFLICT (projection, generation, shard, position) DO UPDATE
+        SET account_id = excluded.account_id
+        ",
+        &keys.projections as &[&str],
+        &keys.generations,
+        &keys.shards,
+        &keys.account_ids,
+        &positions
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// The parked account of a shard that comes after this one, or the first one; of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn next_after(
+    pool: &PgPool,
+    shard: Shard,
+    after: Option<ParkedAccount>,
+) -> sqlx::Result<Option<Parking>> {
+    let projection = after.map_or("", |it| it.projection.name());
+    let generation = after.map_or(0, |it| it.generation);
+    let account_id = after.map_or(Uuid::nil(), |it| it.account_id.uuid());
+    let row = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, NULL::bigint AS "waiting"
+        FROM read_model.checkpoints AS c
+        CROSS JOIN LATERAL (
+            SELECT * FROM read_model.parked_accounts
+            WHERE shard = c.shard AND projection = c.projection AND generation = c.generation
+              AND (projection, generation, account_id) > ($2, $3, $4)
+            ORDER BY account_id
+            LIMIT 1
+        ) AS p
+        WHERE c.shard = $1 AND c.role = 'live'
+        ORDER BY p.projection, p.generation
+        LIMIT 1
+        "#,
+        shard.number(),
+        projection,
+        generation,
+        account_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(ParkingRow::into_parking).transpose()
+}
+
+/// A parked account as an operator sees it.
+#[derive(Debug)]
+pub struct ListedParking {
+    /// Who, and why.
+    pub parking: Parking,
+    /// Since when.
+    pub parked_at: OffsetDateTime,
+    /// How many of its events wait.
+    pub waiting: i64,
+}
+
+/// The parked accounts, or what is parked of one; by account, of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn list(
+    pool: &PgPool,
+    account_id: Option<AccountId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ListedParking>> {
+    let rows = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, (
+                   SELECT count(*) FROM read_model.parked_events AS e
+                   WHERE e.account_id = p.account_id AND e.projection = p.projection
+                     AND e.generation = p.generation
+               ) AS "waiting"
+        FROM read_model.parked_accounts AS p
+        JOIN read_model.checkpoints AS c USING (projection, generation, shard)
+        WHERE p.account_id BETWEEN $1 AND $2 AND c.role = 'live'
+        ORDER BY p.account_id, p.projection
+        LIMIT $3
+        "#,
+        account_id.map_or(Uuid::nil(), AccountId::uuid),
+        account_id.map_or(Uuid::max(), AccountId::uuid),
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(ParkingRow::into_listed).collect()
+}
+
+/// The places of the first events of the account that wait.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn waiting(
+    pool: &PgPool,
+    account: ParkedAccount,
+    limit: i64,
+) -> sqlx::Result<Vec<Position>> {
+    sqlx::query_scalar!(
+        "
+        SELECT position FROM read_model.parked_events
+        WHERE account_id = $1 AND projection = $2 AND generation = $3
+        ORDER BY position
+        LIMIT $4
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Events of the account up to this place wait no longer. How many of them did.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn remove_events_in_tx(
+    tx: &mut PgConnection,
+    account: ParkedAccount,
+    up_to: Position,
+) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        DELETE FROM read_model.parked_events
+        WHERE account_id = $1 AND projection = $2 AND generation = $3 AND position <= $4
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        up_to
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// The account is parked no longer, unless events of it wait. Whether it is so.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
+    let result = sqlx::query!(
+        "
+        DELETE FROM read_model.parked_accounts AS p
+        WHERE p.account_id = $1 AND p.projection = $2 AND p.generation = $3
+          AND NOT EXISTS (
+              SELECT FROM read_model.parked_events AS e
+              WHERE e.account_id = $1 AND e.projection = $2 AND e.generation = $3
+          )
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected() > 0)
+}
+
+/// The account is parked for another event than before, or for another reason.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<()> {
+    let Parking { account, cause } = parking;
+    sqlx::query!(
+        "
+        UPDATE read_model.parked_accounts
+        SET position = $4, event_type = $5, reason = $6, detail = $7
+        WHERE account_id = $1 AND projection = $2 AND generation = $3
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        cause.position,
+        cause.event_type,
+        cause.poison.reason.name(),
+        cause.poison.detail
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Keys column by column, as `unnest` takes them.
+#[derive(Default)]
+struct Columns {
+    projections: Vec<&'static str>,
+    generations: Vec<i32>,
+    shards: Vec<i16>,
+    account_ids: Vec<Uuid>,
+}
+
+impl Columns {
+    fn of(accounts: impl Iterator<Item = ParkedAccount>) -> Self {
+        let mut columns = Self::default();
+        for account in accounts {
+            columns.projections.push(account.projection.name());
+            columns.generations.push(account.generation);
+            columns.shards.push(account.shard.number());
+            columns.account_ids.push(account.account_id.uuid());
+        }
+        columns
+    }
+}
+
+struct KeyRow {
+    projection: String,
+    generation: i32,
+    shard: i16,
+    account_id: Uuid,
+}
+
+impl KeyRow {
+    fn into_account(self) -> Option<ParkedAccount> {
+        Some(ParkedAccount {
+            projection: Projection::named(&self.projection)?,
+            generation: self.generation,
+            shard: Shard::new(self.shard.into())?,
+            account_id: AccountId::from_uuid(self.account_id),
+        })
+    }
+}
+
+struct ParkingRow {
+    projection: String,
+    generation: i32,
+    shard: i16,
+    account_id: Uuid,
+    position: Position,
+    event_type: String,
+    reason: String,
+    detail: String,
+    parked_at: OffsetDateTime,
+    waiting: Option<i64>,
+}
+
+impl ParkingRow {
+    fn into_parking(self) -> sqlx::Result<Parking> {
+        let unknown = format!(
+            "`{}` for `{}` is not of this release",
+            self.projection, self.reason
+        );
+        let unknown = || sqlx::Error::Decode(unknown.into());
+        let key = KeyRow {
+            projection: self.projection,
+            generation: self.generation,
+            shard: self.shard,
+            account_id: self.account_id,
+        };
+        Ok(Parking {
+            account: key.into_account().ok_or_else(unknown.clone())?,
+            cause: Cause {
+                position: self.position,
+                event_type: self.event_type,
+                poison: Poison {
+                    reason: Reason::named(&self.reason).ok_or_else(unknown)?,
+                    detail: self.detail,
+                },
+            },
+        })
+    }
+
+    fn into_listed(self) -> sqlx::Result<ListedParking> {
+        Ok(ListedParking {
+            parked_at: self.parked_at,
+            waiting: self.waiting.unwrap_or(0),
+            parking: self.into_parking()?,
+        })
+    }
+}

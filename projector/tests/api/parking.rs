@@ -1,0 +1,418 @@
+//! Events that can't be applied park their account: it waits from there on, and nobody else does.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    id::{AccountId, LinkId},
+    shard::{Position, Shard},
+    testing::eventually,
+};
+use linkledger_projector::{
+    apply::{Outcome, Run, apply},
+    checkpoint::Checkpoint,
+    consumer::{Consumer, GroupProtocol},
+    parking::{ParkedAccount, table},
+    poison::RunEvent,
+    progress::Progress,
+    projections::Projection,
+};
+use sqlx::{AssertSqlSafe, PgPool};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::{
+    events::disabled,
+    stage::Stage,
+    tables::{Tables, checkpoints_of},
+};
+
+/// Stores an event otherwise, as if it had been written so.
+pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, change: &str) {
+    let mut tx = pool.begin().await.unwrap();
+    // Without the trigger that forbids it.
+    sqlx::query("SET LOCAL session_replication_role = replica")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let statement =
+        format!("UPDATE event_store.events SET {change} WHERE shard = $1 AND position = $2");
+    let done = sqlx::query(AssertSqlSafe(statement))
+        .bind(shard.number())
+        .bind(position)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    assert_eq!(done.rows_affected(), 1);
+    tx.commit().await.unwrap();
+}
+
+/// Makes an event one that only a later release knows; [`restore`] is that release.
+pub(crate) async fn paint(pool: &PgPool, event: &PublishedEvent) {
+    let (shard, position) = (event.event.shard, event.event.position);
+    rewrite(pool, shard, position, "type = 'LinkPainted'").await;
+}
+
+/// Stores an event as it was.
+pub(crate) async fn restore(pool: &PgPool, event: &PublishedEvent) {
+    let event = &event.event;
+    let (event_type, version, payload) = (&event.event_type, event.schema_version, &event.payload);
+    let change =
+        format!("type = '{event_type}', schema_version = {version}, payload = '{payload}'");
+    rewrite(pool, event.shard, event.position, &change).await;
+}
+
+/// What the log wants without the events of an account from a position on; the checkpoints are
+/// past them all the same.
+pub(crate) fn tables_without(
+    log: &[PublishedEvent],
+    account_id: AccountId,
+    from: Position,
+) -> Tables {
+    let others: Vec<_> = log
+        .iter()
+        .filter(|it| {
+            let event = &it.event;
+            event.account_id != account_id || event.position < from
+        })
+        .cloned()
+        .collect();
+    let mut tables = Tables::of_log(&others);
+    tables.checkpoints = checkpoints_of(log);
+    tables
+}
+
+/// Projection, position, reason, details and number of waiting events, by projection.
+pub(crate) async fn parkings(
+    pool: &PgPool,
+    account_id: AccountId,
+) -> Vec<(Projection, Position, &'static str, String, i64)> {
+    let listed = table::list(pool, Some(account_id), 100).await.unwrap();
+    let parkings = listed.into_iter().map(|it| {
+        let cause = it.parking.cause;
+        (
+            it.parking.account.projection,
+            cause.position,
+            cause.poison.reason.name(),
+            cause.poison.detail,
+            it.waiting,
+        )
+    });
+    parkings.collect()
+}
+
+/// An account of 21 events, and one of 11 in the same shard.
+async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
+    let account_id = stage.account_with_links("poison", 10).await;
+    let other = stage.neighbour_with_links(account_id, "other", 5).await;
+    (account_id, other)
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_parks_its_account_and_the_others_of_the_shard_go_on() {
+    for (change, reason, detail) in [
+        (
+            "type = 'LinkPainted'",
+            "unknown_event",
+            "unknown event `LinkPainted` version 1",
+        ),
+        (
+            "schema_version = 2",
+            "unknown_event",
+            "unknown event `LinkCreated` version 2",
+        ),
+        (
+            "payload = '{}'",
+            "malformed_payload",
+            "malformed payload of `LinkCreated`: missing field `link_id` at line 1 column 2",
+        ),
+    ] {
+        let stage = Stage::set().await;
+        let pool = stage.database.pool();
+        let (account_id, other) = neighbours(&stage).await;
+        let shard = Shard::of(account_id);
+        rewrite(pool, shard, 8, change).await;
+        let mut engine = stage.engine();
+        engine.cycle(stage.log().await).await.unwrap();
+        let parked = |waiting| {
+            Projection::ALL
+                .map(|it| (it, 8, reason, detail.to_owned(), waiting))
+                .to_vec()
+        };
+        assert_eq!(parkings(pool, account_id).await, parked(14), "{change}");
+
+        stage.append_links(account_id, "later", 2).await;
+        stage.append_links(other, "also-later", 2).await;
+        let log = stage.log().await;
+        engine.cycle(log.clone()).await.unwrap();
+        assert_eq!(parkings(pool, account_id).await, parked(18), "{change}");
+        let tables = Tables::read(pool).await;
+        assert_eq!(tables, tables_without(&log, account_id, 8), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_refused_parks_its_account_in_that_projection_only() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, other) = neighbours(&stage).await;
+    sqlx::query("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'poison-3X')")
+        .execute(pool)
+        .await
+        .unwrap();
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    engine.cycle(log.clone()).await.unwrap();
+    // Granted, then two events for each link.
+    let parked = parkings(pool, account_id).await;
+    assert_eq!(parked.len(), 1, "{parked:?}");
+    let (projection, position, reason, detail, waiting) = &parked[0];
+    assert_eq!((*projection, *position), (Projection::Links, 8));
+    assert_eq!((*reason, *waiting), ("refused_row", 14));
+    assert!(detail.contains("picky"), "{detail}");
+    let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
+    assert_eq!(tables.without_links(), expected.without_links());
+    assert_eq!(tables.links, tables_without(&log, account_id, 8).links);
+
+    stage.append_links(account_id, "later", 1).await;
+    stage.append_links(other, "also-later", 1).await;
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(pool).await;
+    assert_eq!(tables.without_links(), Tables::of_log(&log).without_links());
+}
+
+#[tokio::test]
+async fn several_refused_rows_of_one_batch_park_their_accounts_and_no_other() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let first = stage.account_with_links("first", 20).await;
+    let second = stage.neighbour_with_links(first, "second", 20).await;
+    let third = stage.neighbour_with_links(first, "third", 20).await;
+    // Text in Postgres has no NUL: rows of links and of redirects are refused.
+    for position in [4, 45, 47] {
+        let change = r"payload = replace(payload::text, '/example', '/\u0000example')::json";
+        rewrite(pool, Shard::of(first), position, change).await;
+    }
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    for (account_id, positions) in [(first, vec![4, 4]), (second, vec![45, 45]), (third, vec![])] {
+        let parked = parkings(pool, account_id).await;
+        let found: Vec<_> = parked.iter().map(|it| it.1).collect();
+        assert_eq!(found, positions, "{parked:?}");
+    }
+    let balances = Tables::read(pool).await.balances;
+    assert_eq!(balances.len(), 3);
+    for balance in balances.values() {
+        assert_eq!(balance.0, 1_000_000 - 20);
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_a_link_that_the_log_does_not_have_parks_its_account_for_redirects() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("poison", 1).await;
+    let mut link = stage.append_links(account_id, "other", 1).await.remove(0);
+    stage.append(account_id, &[disabled(&link)]).await;
+    let mut log = stage.log().await;
+    link.link_id = LinkId::from_uuid(Uuid::nil());
+    log[5].event.payload = disabled(&link).to_payload();
+    stage.engine().cycle(log).await.unwrap();
+    let parked = parkings(pool, account_id).await;
+    assert_eq!(parked.len(), 1, "{parked:?}");
+    let (projection, position, reason, detail, _) = &parked[0];
+    assert_eq!(
+        (*projection, *position, *reason),
+        (Projection::Redirects, 6, "refused_row")
+    );
+    let cause = format!("the event store lacks the creation of `{}`", link.link_id);
+    assert!(detail.ends_with(&cause), "{detail}");
+}
+
+#[tokio::test]
+async fn parked_accounts_stay_so_over_a_restart_and_a_take_over() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, other) = neighbours(&stage).await;
+    let (mut first, mut second) = (stage.engine(), stage.engine());
+    let log = stage.log().await;
+    // Both have the checkpoints of before in memory.
+    second.cycle(log[..2].to_vec()).await.unwrap();
+    first.cycle(log[..2].to_vec()).await.unwrap();
+    first.cycle(log[2..4].to_vec()).await.unwrap();
+    paint(pool, &log[7]).await;
+    first.cycle(stage.log().await).await.unwrap();
+
+    // Takes over without having heard of it.
+    stage.append_links(account_id, "later", 1).await;
+    second.cycle(stage.log().await).await.unwrap();
+    second.cycle(Vec::new()).await.unwrap();
+    stage.append_links(other, "also-later", 1).await;
+    let mut restarted = stage.engine();
+    restarted.cycle(stage.log().await).await.unwrap();
+    stage.append_links(account_id, "at-last", 1).await;
+    restarted.cycle(stage.log().await).await.unwrap();
+
+    restore(pool, &log[7]).await;
+    let log = stage.log().await;
+    let tables = Tables::read(pool).await;
+    assert_eq!(tables, tables_without(&log, account_id, 8));
+    assert_eq!(parkings(pool, account_id).await[0].4, 18);
+}
+
+#[tokio::test]
+async fn what_was_released_meanwhile_does_not_wait_for_ever() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("released", 3).await;
+    let shard = Shard::of(account_id);
+    let log = stage.log().await;
+    let beginning = Checkpoint {
+        generation: 1,
+        epoch: 1,
+        position: 0,
+    };
+    // Takes the account to be parked, as it was a moment ago.
+    let parked: BTreeSet<_> = Projection::ALL
+        .map(|projection| ParkedAccount {
+            projection,
+            generation: 1,
+            shard,
+            account_id,
+        })
+        .into();
+    let late = Run {
+        progress: Progress::new(shard, 1, [beginning; 3], 0),
+        events: log.into_iter().map(|it| RunEvent::read(it.event)).collect(),
+        parked,
+    };
+    let outcome = apply(pool, &[late], &Projection::ALL).await.unwrap();
+    assert_eq!(outcome, Outcome::Lost([shard].into()));
+    assert_eq!(Tables::read(pool).await, Tables::default());
+}
+
+#[tokio::test]
+async fn projections_that_are_set_back_come_to_the_same() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, _) = neighbours(&stage).await;
+    let log = stage.log().await;
+    paint(pool, &log[7]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    sqlx::query("UPDATE read_model.checkpoints SET position = 0")
+        .execute(pool)
+        .await
+        .unwrap();
+    // What it had of the account waits at first, and is then applied again.
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    let tables = Tables::read(pool).await;
+    assert_eq!(tables, tables_without(&log, account_id, 8));
+    let waiting: Vec<_> = parkings(pool, account_id)
+        .await
+        .iter()
+        .map(|it| it.4)
+        .collect();
+    assert_eq!(waiting, [14; 3]);
+}
+
+#[tokio::test]
+async fn a_thousand_parked_accounts_do_not_stop_the_others() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let other = stage.account_with_links("other", 1).await;
+    let shard = Shard::of(other).number();
+    sqlx::query(
+        "INSERT INTO event_store.events (shard, position, stream_id, version, account_id,
+             event_id, type, schema_version, payload, metadata, recorded_at)
+         SELECT shard, head + n, id, 1, id, gen_random_uuid(), 'CreditsPainted', 1, '{}', '{}',
+                now()
+         FROM event_store.log_shards, generate_series(1, 1200) AS n,
+              LATERAL (SELECT md5(n::text)::uuid AS id) AS account
+         WHERE shard = $1",
+    )
+    .bind(shard)
+    .execute(pool)
+    .await
+    .unwrap();
+    sqlx::query("UPDATE event_store.log_shards SET head = head + 1200 WHERE shard = $1")
+        .bind(shard)
+        .execute(pool)
+        .await
+        .unwrap();
+    stage.append_links(other, "later", 1).await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    engine.cycle(log.clone()).await.unwrap();
+    let parked = table::list(pool, None, 10_000).await.unwrap();
+    assert_eq!(parked.len(), 3 * 1_200);
+
+    stage.append_links(other, "at-last", 1).await;
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    let own: Vec<_> = log
+        .iter()
+        .filter(|it| it.event.account_id == other)
+        .cloned()
+        .collect();
+    let mut expected = Tables::of_log(&own);
+    expected.checkpoints = checkpoints_of(&log);
+    assert_eq!(Tables::read(pool).await, expected);
+}
+
+#[tokio::test]
+async fn an_event_of_a_later_release_arrives_over_the_topic() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("topic", 1).await;
+    let mut log = stage.log().await;
+    log[0].event.event_type = "SomethingNew".to_owned();
+    log[1].event.schema_version = 2;
+    stage.publish(&log).await;
+    let kafka = stage.broker.config();
+    let mut consumer = Consumer::join(&kafka, "later", GroupProtocol::Consumer).unwrap();
+    let mut delivered = Vec::new();
+    while delivered.len() < log.len() {
+        let patience = sleep(std::time::Duration::from_secs(30));
+        let delivery = consumer.receive(100, patience).await.unwrap();
+        delivered.extend(delivery.events);
+    }
+    let kinds = |events: &[PublishedEvent]| -> Vec<_> {
+        let events = events.iter().map(|it| &it.event);
+        let kinds = events.map(|it| (it.position, it.event_type.clone(), it.schema_version));
+        kinds.collect()
+    };
+    assert_eq!(kinds(&delivered), kinds(&log), "{account_id}");
+    consumer.leave().await;
+}
+
+#[tokio::test]
+async fn a_later_release_applies_what_an_older_one_has_parked() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, other) = neighbours(&stage).await;
+    let log = stage.log().await;
+    paint(pool, &log[7]).await;
+    let older = stage.projector("group").await;
+    stage.publish(&stage.log().await).await;
+    eventually("the account is parked", || async {
+        (parkings(pool, account_id).await.len() == 3).then_some(())
+    })
+    .await;
+    stage.append_links(other, "meanwhile", 2).await;
+    stage.append_links(account_id, "too", 2).await;
+    stage.publish(&stage.log().await[32..]).await;
+    eventually("its later events wait too", || async {
+        (parkings(pool, account_id).await[0].4 == 18).then_some(())
+    })
+    .await;
+    older.stop().await;
+
+    // The next release can read it.
+    restore(pool, &log[7]).await;
+    let later = stage.projector("group").await;
+    stage.eventually_complete().await;
+    later.stop().await;
+}

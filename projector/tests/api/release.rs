@@ -1,0 +1,289 @@
+//! Release: what has waited is applied in order, whatever comes in between.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    id::AccountId,
+    shard::Shard,
+    testing::{eventually, in_background},
+};
+use linkledger_projector::{
+    admin::parked::retry,
+    engine::Engine,
+    parking::{
+        Parking,
+        release::{State, release},
+        table,
+    },
+    projections::Projection,
+};
+use sqlx::{PgPool, raw_sql};
+
+use crate::{
+    events::{deleted, destination_changed, disabled, suspended},
+    parking::{paint, parkings, restore, tables_without},
+    redirect_changes::{changes, subjects_of_log},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// An account that is parked for its creation of a link at position 8, though that could be applied
+/// again. What comes after it would be wrong in another order.
+struct Parked {
+    account_id: AccountId,
+    engine: Engine,
+}
+
+impl Parked {
+    async fn set_up(stage: &Stage) -> Self {
+        let pool = stage.database.pool();
+        let account_id = stage.account_with_links("parked", 8).await;
+        let links = stage.append_links(account_id, "changed", 4).await;
+        let events = [
+            destination_changed(&links[0], "https://first.example/"),
+            destination_changed(&links[0], "https://second.example/"),
+            disabled(&links[1]),
+            suspended(account_id, true),
+            deleted(&links[2]),
+        ];
+        stage.append(account_id, &events).await;
+        let log = stage.log().await;
+        paint(pool, &log[7]).await;
+        let mut engine = stage.engine();
+        engine.cycle(stage.log().await).await.unwrap();
+        assert_eq!(parkings(pool, account_id).await.len(), 3);
+        restore(pool, &log[7]).await;
+        Self { account_id, engine }
+    }
+
+    async fn parking(&self, pool: &PgPool, projection: Projection) -> Option<Parking> {
+        let listed = table::list(pool, Some(self.account_id), 100).await.unwrap();
+        let mut parkings = listed.into_iter().map(|it| it.parking);
+        parkings.find(|it| it.account.projection == projection)
+    }
+}
+
+#[tokio::test]
+async fn a_retry_applies_what_has_waited_and_tells_redirect_caches() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut parked = Parked::set_up(&stage).await;
+    assert_eq!(changes(pool).await, []);
+    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    assert!(
+        retried.iter().all(|it| it.released && it.applied == 23),
+        "{retried:?}"
+    );
+
+    let log = stage.log().await;
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+    let told = changes(pool).await.into_iter().map(|row| (row.1, row.2));
+    assert_eq!(told.collect::<BTreeSet<_>>(), subjects_of_log(&log));
+    assert_eq!(left(pool).await, 0);
+
+    stage.append_links(parked.account_id, "afterwards", 2).await;
+    let log = stage.log().await;
+    // What it remembers of the account is not true any more.
+    parked.engine.cycle(log.clone()).await.unwrap();
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+}
+
+/// Rows of both tables.
+async fn left(pool: &PgPool) -> i64 {
+    sqlx::query_scalar(
+        "SELECT (SELECT count(*) FROM read_model.parked_accounts)
+              + (SELECT count(*) FROM read_model.parked_events)",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_comes_during_a_release_waits_behind_what_waits() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut parked = Parked::set_up(&stage).await;
+    for projection in Projection::ALL {
+        for turn in 0.. {
+            let parking = parked.parking(pool, projection).await.unwrap();
+            let attempt = release(pool, &parking, 7).await.unwrap();
+            if attempt.state == State::Released {
+                assert!(turn > 3, "{turn}");
+                break;
+            }
+            assert_eq!((attempt.applied, attempt.state), (7, State::Unfinished));
+            let name = format!("{projection}-{turn}");
+            stage.append_links(parked.account_id, &name, 1).await;
+            parked.engine.cycle(stage.log().await).await.unwrap();
+        }
+    }
+    let log = stage.log().await;
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+    assert_eq!(left(pool).await, 0);
+}
+
+#[tokio::test]
+async fn a_release_that_is_killed_leaves_what_it_has_not_committed() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    raw_sql(
+        "CREATE FUNCTION nap() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             PERFORM pg_sleep(60);
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER nap AFTER INSERT ON read_model.links
+             FOR EACH STATEMENT EXECUTE FUNCTION nap();",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    let parking = parked.parking(pool, Projection::Links).await.unwrap();
+    let killed = {
+        let (pool, parking) = (pool.clone(), parking.clone());
+        in_background(async move { release(&pool, &parking, 5).await })
+    };
+    let asleep = async || {
+        let asleep: i64 = sqlx::query_scalar(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event = 'PgSleep'",
+        )
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        (asleep > 0).then_some(())
+    };
+    eventually("the release is in its transaction, and killed", asleep).await;
+    assert!(killed.await.unwrap().is_err());
+    let log = stage.log().await;
+    let before = tables_without(&log, parked.account_id, 8);
+    assert_eq!(Tables::read(pool).await, before);
+    assert_eq!(parkings(pool, parked.account_id).await[1].4, 23);
+
+    raw_sql("DROP TRIGGER nap ON read_model.links")
+        .execute(pool)
+        .await
+        .unwrap();
+    // Killed between two of its transactions, it leaves the later ones.
+    let attempt = release(pool, &parking, 5).await.unwrap();
+    assert_eq!((attempt.applied, attempt.state), (5, State::Unfinished));
+    let mut engine = stage.engine();
+    while engine_is_releasing(&mut engine).await {}
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+    assert_eq!(left(pool).await, 0);
+}
+
+/// One more cycle; whether there is more to do.
+async fn engine_is_releasing(engine: &mut Engine) -> bool {
+    engine.cycle(Vec::new()).await.unwrap();
+    engine.is_behind()
+}
+
+#[tokio::test]
+async fn a_start_releases_whom_it_can_and_leaves_the_others() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let stuck = stage.account_with_links("stuck", 3).await;
+    let log = stage.log().await;
+    let unreadable = log.iter().find(|it| it.event.account_id == stuck).unwrap();
+    paint(pool, unreadable).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    while engine_is_releasing(&mut engine).await {}
+    assert_eq!(parkings(pool, parked.account_id).await, []);
+    assert_eq!(parkings(pool, stuck).await.len(), 3);
+    assert_eq!(Tables::read(pool).await, tables_without(&log, stuck, 1));
+}
+
+#[tokio::test]
+async fn a_release_stops_at_the_next_event_that_can_not_be_applied_and_says_so() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let log = stage.log().await;
+    paint(pool, &log[10]).await;
+    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let detail = "unknown event `LinkPainted` version 1";
+    for it in &retried {
+        assert_eq!((it.released, it.applied), (false, 3));
+        assert_eq!(it.detail.as_deref(), Some(detail));
+    }
+    let expected = Projection::ALL.map(|it| (it, 11, "unknown_event", detail.to_owned(), 20));
+    assert_eq!(parkings(pool, parked.account_id).await, expected);
+    assert_eq!(
+        Tables::read(pool).await,
+        tables_without(&log, parked.account_id, 11)
+    );
+}
+
+#[tokio::test]
+async fn a_row_that_is_refused_during_a_release_is_found_among_many() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let picky = "ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'parked-6X')";
+    raw_sql(picky).execute(pool).await.unwrap();
+    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let released: Vec<_> = retried
+        .iter()
+        .map(|it| (it.projection, it.released))
+        .collect();
+    assert_eq!(
+        released,
+        [("credits", true), ("links", false), ("redirects", true)]
+    );
+    let log = stage.log().await;
+    let expected = Tables::of_log(&log);
+    assert_eq!(
+        Tables::read(pool).await.without_links(),
+        expected.without_links()
+    );
+    let parking = parkings(pool, parked.account_id).await;
+    assert_eq!(
+        (parking[0].1, parking[0].2, parking[0].4),
+        (14, "refused_row", 17)
+    );
+    let links = tables_without(&log, parked.account_id, 14).links;
+    assert_eq!(Tables::read(pool).await.links, links);
+
+    raw_sql("ALTER TABLE read_model.links_1 DROP CONSTRAINT picky")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert!(retry(pool, None).await.unwrap()[0].released);
+    assert_eq!(Tables::read(pool).await, expected);
+}
+
+#[tokio::test]
+async fn of_two_releases_at_once_each_event_is_applied_by_one() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let both = tokio::join!(retry(pool, Some(parked.account_id)), retry(pool, None));
+    let applied = |retried: anyhow::Result<Vec<_>>| -> usize {
+        let retried: Vec<linkledger_projector::admin::parked::Retried> = retried.unwrap();
+        retried.iter().map(|it| it.applied).sum()
+    };
+    assert_eq!(applied(both.0) + applied(both.1), 3 * 23);
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+    assert_eq!(left(pool).await, 0);
+}
+
+#[tokio::test]
+async fn what_the_log_lacks_is_not_taken_for_applied() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    sqlx::query("UPDATE read_model.parked_events SET position = position + 1000")
+        .execute(pool)
+        .await
+        .unwrap();
+    let error = retry(pool, None).await.unwrap_err().to_string();
+    let shard = Shard::of(parked.account_id);
+    let expected = format!("the event store lacks events of shard {shard} that wait to be applied");
+    assert_eq!(error, expected);
+    assert_eq!(parkings(pool, parked.account_id).await[0].4, 23);
+}
