@@ -4,6 +4,7 @@
 //! is migrated once.
 
 mod append_events;
+mod broker;
 mod later_release;
 pub mod record;
 pub mod stream;
@@ -17,7 +18,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::OnceCell;
@@ -29,7 +29,6 @@ use crate::{
         SettledCreate, Stamp, Terms,
     },
     clock::{Clock, SystemClock, new_uuid},
-    cloud_event::TOPIC,
     envelope::Metadata,
     event_store::{
         self, SessionKind, accounts,
@@ -38,15 +37,14 @@ use crate::{
         slugs::{self, Reservation},
     },
     id::{AccountId, EventId, KeyId, LinkId},
-    kafka_config::KafkaConfig,
     link::{Destination, OwnHosts, Slug},
     migrations,
     postgres_server::temporary::TemporaryPostgres,
-    shard::{SHARD_COUNT, Shard},
+    shard::Shard,
 };
 
-pub use self::append_events::append_events;
 pub use self::later_release::{LaterEvent, append_later_event};
+pub use self::{append_events::append_events, broker::TestBroker};
 
 /// How long a condition may take to come true before a test fails.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -124,35 +122,6 @@ async fn execute(url: &str, statement: String) {
         .await
         .expect("it is allowed");
     connection.close().await.expect("the session ends");
-}
-
-/// A Kafka broker in this process, with the topic of the event stream.
-pub struct TestBroker(MockCluster<'static, DefaultProducerContext>);
-
-impl TestBroker {
-    /// Starts a broker.
-    pub fn start() -> Self {
-        let cluster = MockCluster::new(1).expect("a broker starts");
-        cluster
-            .create_topic(TOPIC, i32::from(SHARD_COUNT), 1)
-            .expect("a topic is created");
-        Self(cluster)
-    }
-
-    /// Where clients reach it.
-    pub fn bootstrap_servers(&self) -> String {
-        self.0.bootstrap_servers()
-    }
-
-    /// How the services reach it.
-    pub fn config(&self) -> KafkaConfig {
-        KafkaConfig::plaintext(self.bootstrap_servers())
-    }
-
-    /// The broker itself, for faults.
-    pub fn cluster(&self) -> &MockCluster<'static, DefaultProducerContext> {
-        &self.0
-    }
 }
 
 /// A clock that moves only when told to.

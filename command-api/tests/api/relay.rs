@@ -29,7 +29,7 @@ use linkledger_core::{
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rdkafka::{
-    ClientConfig, Message as _, TopicPartitionList,
+    Message as _, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
     message::Headers as _,
     mocking::MockCluster,
@@ -297,15 +297,14 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
 
 /// What a consumer from the beginning sees: by partition, the records' headers and values.
 fn consume(broker: &TestBroker, count: usize) -> Vec<(i32, HashMap<String, String>, String)> {
-    let settings = broker.config().client_settings().unwrap();
-    let consumer: BaseConsumer = settings
-        .collect::<ClientConfig>()
+    let consumer: BaseConsumer = broker
+        .client()
         .set("group.id", "test")
         .set("auto.offset.reset", "earliest")
         .create()
         .unwrap();
     let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_range(TOPIC, 0, 15);
+    partitions.add_partition_range(broker.topic(), 0, 15);
     partitions
         .set_all_offsets(rdkafka::Offset::Beginning)
         .unwrap();

@@ -46,7 +46,7 @@ impl TestApp {
 
     /// On a database that is reached under another address than its own.
     pub(crate) async fn start_on(database: TestDatabase, url: &str, rate_limit: u32) -> Self {
-        let broker = TestBroker::start();
+        let broker = TestBroker::start().await;
         let config = config(url, broker.config(), rate_limit);
         let mut tasks = Tasks::new(CancellationToken::new());
         let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);

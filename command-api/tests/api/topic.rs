@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> &str {
 
 #[test]
 fn a_broker_that_tells_no_settings_has_its_partitions_checked() {
-    let broker = TestBroker::start();
+    let broker = TestBroker::embedded();
     for verb in ["check", "create"] {
         let output = topic(&broker.config().brokers, &[verb, "--json"]);
         assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,5 @@
-//! Whole lives of brokers, with processes that are really killed.
+//! Whole lives of brokers, with processes that are really killed. What starts one does nothing
+//! unless the tests are told to use an Apache Kafka: all others ask for no Java.
 
 use std::{env, fs, path::Path, process::Stdio, time::Duration};
 
@@ -11,7 +12,7 @@ use rdkafka::{
 };
 
 use super::*;
-use crate::testing::eventually;
+use crate::testing::{TestBroker, eventually};
 
 const TOPIC: &str = "facts";
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,6 +67,9 @@ fn options(data_dir: &Path) -> ApacheKafkaOptions {
 
 #[tokio::test]
 async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let dir = tempfile::tempdir()?;
     let mut kafka = ApacheKafka::start(options(dir.path())).await?;
     let address = kafka.bootstrap_servers();
@@ -88,6 +92,9 @@ async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyho
 
 #[tokio::test]
 async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let mut kafka = ApacheKafka::start(ApacheKafkaOptions::default()).await?;
     kill(kafka.pid(), Signal::SIGKILL)?;
     let death = tokio::time::timeout(CLIENT_TIMEOUT, kafka.died()).await?;
@@ -97,6 +104,9 @@ async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let dir = tempfile::tempdir()?;
     let _kafka = ApacheKafka::start(options(dir.path())).await?;
     let error = ApacheKafka::start(options(dir.path())).await.unwrap_err();
@@ -110,6 +120,9 @@ async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn setting_that_kafka_refuses_is_named_in_one_line() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let wrong = ApacheKafkaOptions {
         settings: vec![("log.retention.ms".to_owned(), "soon".to_owned())],
         ..ApacheKafkaOptions::default()
@@ -140,6 +153,9 @@ async fn hold_until_killed() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let dir = tempfile::tempdir()?;
     let (_, module) = module_path!().split_once("::").context("a module")?;
     let mut holder = std::process::Command::new(env::current_exe()?)
@@ -168,6 +184,9 @@ async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> any
 
 #[tokio::test]
 async fn broker_left_over_is_ended_by_the_next_start() -> anyhow::Result<()> {
+    if !TestBroker::is_apache() {
+        return Ok(());
+    }
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().canonicalize()?;
     // Looks like a broker of this folder, and its holder is no more.

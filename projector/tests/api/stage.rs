@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
-    cloud_event::{PublishedEvent, TOPIC},
+    cloud_event::PublishedEvent,
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::{
@@ -19,7 +19,6 @@ use linkledger_core::{
 };
 use linkledger_projector::{Config, consumer::GroupProtocol, engine::Engine, start};
 use rdkafka::{
-    ClientConfig,
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord},
 };
@@ -36,9 +35,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn set() -> Self {
-        let broker = TestBroker::start();
-        let settings = broker.config().client_settings().unwrap();
-        let producer = settings.collect::<ClientConfig>().create().unwrap();
+        Self::set_with(TestBroker::start().await).await
+    }
+
+    /// With a broker of the test's own choice.
+    pub(crate) async fn set_with(broker: TestBroker) -> Self {
+        let producer = broker.client().create().unwrap();
         Self {
             database: TestDatabase::create().await,
             broker,
@@ -141,7 +143,7 @@ impl Stage {
 
     /// Puts any record on the topic.
     pub(crate) async fn publish_record(&self, shard: Shard, headers: OwnedHeaders, value: &str) {
-        let record = FutureRecord::<str, str>::to(TOPIC)
+        let record = FutureRecord::<str, str>::to(self.broker.topic())
             .partition(shard.number().into())
             .headers(headers)
             .payload(value);
@@ -172,7 +174,7 @@ impl Stage {
         let config = Config {
             database_url: self.database.url().to_owned().into(),
             kafka: self.broker.config(),
-            group_id: group_id.to_owned(),
+            group_id: self.broker.group_id(group_id),
             group_protocol,
             connections_max: 2,
         };

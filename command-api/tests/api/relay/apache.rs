@@ -5,11 +5,11 @@ use std::time::Duration;
 use linkledger_command_api::relay::publisher::KafkaPublisher;
 use linkledger_core::{
     apache_kafka::ApacheKafkaOptions,
-    testing::{TestDatabase, stream::Stream},
+    testing::{TestBroker, TestDatabase, stream::Stream},
 };
 
 use super::{
-    broker::{self, alter_topic, is_apache},
+    broker::{self, alter_topic},
     load::{self, Load},
     process::Process,
 };
@@ -18,7 +18,7 @@ const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
-    if !is_apache() {
+    if !TestBroker::is_apache() {
         return;
     }
     let kafka = broker::apache(ApacheKafkaOptions::default()).await;
@@ -41,7 +41,7 @@ async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
-    if !is_apache() {
+    if !TestBroker::is_apache() {
         return;
     }
     let mut kafka = broker::apache(ApacheKafkaOptions::default()).await;

@@ -1,8 +1,6 @@
 //! A broker of a test's own that can go away and come back: the embedded one, or an Apache Kafka
 //! where the tests are told to use that.
 
-use std::env;
-
 use linkledger_core::{
     apache_kafka::{ApacheKafka, ApacheKafkaOptions},
     cloud_event::TOPIC,
@@ -25,10 +23,10 @@ pub(crate) enum Broker {
 
 impl Broker {
     pub(crate) async fn start() -> Self {
-        if is_apache() {
+        if TestBroker::is_apache() {
             Self::Apache(apache(ApacheKafkaOptions::default()).await)
         } else {
-            Self::Embedded(TestBroker::start())
+            Self::Embedded(TestBroker::embedded())
         }
     }
 
@@ -52,11 +50,6 @@ impl Broker {
             Self::Apache(kafka) => kafka.restart().await.unwrap(),
         }
     }
-}
-
-/// Whether the tests are to use an Apache Kafka, which needs Java.
-pub(crate) fn is_apache() -> bool {
-    env::var("LINKLEDGER_TEST_KAFKA").is_ok_and(|kind| kind == "apache")
 }
 
 /// An Apache Kafka with the topic of the contract.

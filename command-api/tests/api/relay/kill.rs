@@ -25,7 +25,7 @@ const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |it| it.parse().unwrap());
-    let (database, broker) = (TestDatabase::create().await, TestBroker::start());
+    let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
     let load = Load::append(&database).await;
     for nth in 0..kills {
         for fail_point in FAIL_POINTS {
@@ -43,7 +43,7 @@ async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stood_still_repeats_at_most_what_its_successor_has_sent() {
-    let (database, broker) = (TestDatabase::create().await, TestBroker::start());
+    let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
     let pool = database.pool();
     let load = Load::append(&database).await;
     let first = Process::start(&database, &broker.config(), "one", None);

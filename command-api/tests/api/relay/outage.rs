@@ -169,7 +169,7 @@ async fn records_that_are_refused_for_their_size_for_a_while_leave_no_hole() {
 async fn an_event_that_is_too_large_is_named_and_nothing_is_skipped() {
     let database = TestDatabase::create().await;
     super::with_links(&database, 2).await;
-    let broker = TestBroker::start();
+    let broker = TestBroker::embedded();
     let publisher = KafkaPublisher::new(&broker.config(), "lz4").unwrap();
     let mut relay = super::relay(&database, publisher, "one");
     let too_large = [RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
@@ -206,7 +206,7 @@ async fn backlog_and_age_are_told_while_the_broker_is_away() {
     };
     let database = TestDatabase::create().await;
     let account_id = super::with_links(&database, 1).await;
-    let broker = TestBroker::start();
+    let broker = TestBroker::embedded();
     let relay = RunningRelay::start(&database, &broker.config());
     load::drained(database.pool(), DRAIN_TIME_MAX).await;
     broker.cluster().broker_down(1).unwrap();

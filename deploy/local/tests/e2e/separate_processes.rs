@@ -93,7 +93,7 @@ impl Settings {
     async fn new() -> Self {
         Self {
             database: TestDatabase::create().await,
-            broker: TestBroker::start(),
+            broker: TestBroker::start().await,
             command_api: free_address(),
             query_api: free_address(),
             short_host: free_address(),
@@ -108,7 +108,8 @@ impl Settings {
         command
             .args(arguments)
             .env("DATABASE_URL", database_url)
-            .env("KAFKA_BROKERS", self.broker.bootstrap_servers())
+            .envs(self.broker.config().environment())
+            .env("GROUP_ID", self.broker.group_id("projector"))
             .env("BASE_URL", format!("http://{}", self.query_api))
             .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
             .env("CURSOR_KEYS", "00".repeat(32));
