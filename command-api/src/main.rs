@@ -37,9 +37,6 @@ struct Serve {
     listen: ListenConfig,
 }
 
-/// What librdkafka says to itself, the relay says once and in other words.
-const LOG_FILTER: &str = "info,librdkafka=off";
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -57,7 +54,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Serve) -> anyhow::Result<()> {
-    let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, LOG_FILTER)?;
+    let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, "info")?;
     let listeners = Listeners {
         api: listen(arguments.listen.api_listen).await?,
         internal: listen(arguments.listen.internal_listen).await?,

@@ -220,7 +220,9 @@ impl<P: EventPublisher> Relay<P> {
                     self.backlog =
                         backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
                     if begun.elapsed() >= SILENCE_MAX {
-                        let reason = "the broker acknowledges nothing";
+                        let trouble = self.publisher.trouble();
+                        let reason = trouble.as_deref();
+                        let reason = reason.unwrap_or("the broker acknowledges nothing");
                         self.outage.held_up(Instant::now(), self.backlog, reason);
                     }
                 }

@@ -64,6 +64,8 @@ pub mod single_flight;
 
 #[cfg(feature = "service")]
 pub mod kafka_config;
+#[cfg(feature = "kafka")]
+pub mod kafka_trouble;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]

@@ -14,6 +14,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::PerShard,
     kafka_config::{KafkaConfig, TopicName},
+    kafka_trouble::About,
     shard::Shard,
 };
 use rdkafka::{
@@ -30,7 +31,7 @@ use self::{group::GroupContext, record::Unreadable};
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often trouble with the brokers is logged, at most.
-const TROUBLE_INTERVAL: Duration = Duration::from_secs(10);
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How the members of the group agree on who gets which partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -67,7 +68,8 @@ pub struct Consumer {
     /// Where to start the next time, if that was not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
-    trouble_logged_at: Option<Instant>,
+    /// What was last told of, and when.
+    told: Option<(About, Instant)>,
 }
 
 impl Consumer {
@@ -102,7 +104,7 @@ impl Consumer {
             GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
         };
         let inner: StreamConsumer<GroupContext> = config
-            .create_with_context(GroupContext::default())
+            .create_with_context(GroupContext::new())
             .context("can't create the Kafka consumer")?;
         inner
             .subscribe(&[kafka.topic.as_str()])
@@ -112,7 +114,7 @@ impl Consumer {
             topic: kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
-            trouble_logged_at: None,
+            told: None,
         })
     }
 
@@ -126,7 +128,8 @@ impl Consumer {
         patience: impl Future<Output = ()>,
     ) -> anyhow::Result<Delivery> {
         let mut events = Vec::new();
-        let (mut unreadable, mut trouble) = (Unreadable::default(), None);
+        let mut unreadable = Unreadable::default();
+        let trouble = &self.inner.context().trouble;
         let mut stream = self.inner.stream();
         let mut next = tokio::select! {
             biased;
@@ -148,7 +151,7 @@ impl Consumer {
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
                     return Err(error).context("can't consume");
                 }
-                Err(error) => trouble = Some(error),
+                Err(error) => trouble.hear(&error, ""),
             }
             records += 1;
             next = if records < records_max {
@@ -159,11 +162,13 @@ impl Consumer {
         }
         drop(stream);
         unreadable.report();
-        if let Some(trouble) = trouble {
-            self.log_trouble(&trouble);
-        }
         let decisions = self.inner.context().take_decisions();
         self.drop_offsets(&decisions);
+        if events.is_empty() && decisions.is_empty() {
+            self.tell_trouble();
+        } else {
+            self.inner.context().trouble.is_over();
+        }
         Ok(Delivery { decisions, events })
     }
 
@@ -209,12 +214,18 @@ impl Consumer {
         }
     }
 
-    /// The client goes on by itself, and the engine without it.
-    fn log_trouble(&mut self, error: &KafkaError) {
-        let logged_at = self.trouble_logged_at;
-        if logged_at.is_none_or(|at| at.elapsed() >= TROUBLE_INTERVAL) {
-            self.trouble_logged_at = Some(Instant::now());
-            tracing::warn!(%error, "trouble with Kafka");
+    /// The client goes on by itself, and the engine without it. Trouble is told of at once, but
+    /// what is vaguer than what was told, or the same, only now and then.
+    fn tell_trouble(&mut self) {
+        let Some((about, error)) = self.inner.context().trouble.told() else {
+            return;
+        };
+        let is_due = self
+            .told
+            .is_none_or(|(told, at)| about > told || at.elapsed() >= TROUBLE_INTERVAL);
+        if is_due {
+            self.told = Some((about, Instant::now()));
+            tracing::warn!(error, "trouble with Kafka");
         }
     }
 

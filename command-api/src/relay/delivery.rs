@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use linkledger_core::{
     cloud_event::PublishedEvent, event_store::log::PerShard, fail_point, kafka_config::TopicName,
+    kafka_trouble::KafkaTrouble,
 };
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
@@ -24,14 +25,14 @@ const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 
 /// A producer, and the partitions in which the broker knows it.
 pub(super) struct Connection {
-    producer: FutureProducer,
+    producer: FutureProducer<KafkaTrouble>,
     topic: TopicName,
     /// When the broker last acknowledged a record of the shard to this producer.
     known_at: PerShard<Option<Instant>>,
 }
 
 impl Connection {
-    pub(super) fn new(producer: FutureProducer, topic: TopicName) -> Self {
+    pub(super) fn new(producer: FutureProducer<KafkaTrouble>, topic: TopicName) -> Self {
         Self {
             producer,
             topic,
@@ -94,10 +95,10 @@ impl Connection {
                     Err(_canceled) => anyhow::anyhow!("the producer was dropped"),
                 },
                 () = tokio::time::sleep(FATAL_ERROR_POLL_INTERVAL) => {
-                    let Some((_, text)) = self.producer.client().fatal_error() else {
+                    let Some((code, text)) = self.producer.client().fatal_error() else {
                         continue;
                     };
-                    anyhow::anyhow!(text)
+                    anyhow::Error::new(KafkaError::Global(code)).context(text)
                 }
             };
             if published.failure.is_none() {

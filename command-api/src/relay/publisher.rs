@@ -8,11 +8,12 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::PerShard,
     kafka_config::{KafkaConfig, TopicName},
+    kafka_trouble::KafkaTrouble,
     shard::{Position, SHARD_COUNT},
 };
 use rdkafka::{
     ClientConfig,
-    producer::{FutureProducer, Producer as _},
+    producer::{BaseProducer, FutureProducer, Producer as _},
 };
 use tokio::{sync::Mutex, task::spawn_blocking};
 
@@ -20,6 +21,9 @@ use super::delivery::{self, Connection};
 
 /// How long the broker may take to describe the topic, in seconds.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What our user must be allowed.
+const RIGHTS: &str = "Write, Describe and DescribeConfigs on the topic";
 
 /// What the broker has acknowledged.
 #[derive(Debug, Default)]
@@ -62,6 +66,11 @@ impl Published {
 pub trait EventPublisher: Send + Sync {
     /// Publishes and waits for every acknowledgement, for as long as it takes.
     async fn publish(&self, events: &[PublishedEvent]) -> Published;
+
+    /// What holds it up, if that is known.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Publishes to Kafka with an idempotent producer.
@@ -71,6 +80,7 @@ pub struct KafkaPublisher {
     /// Made when first needed, and made anew after a failure: what the old one still held is
     /// thrown away with it and is read from the log again.
     connection: Mutex<Option<Connection>>,
+    trouble: KafkaTrouble,
 }
 
 impl KafkaPublisher {
@@ -96,10 +106,15 @@ impl KafkaPublisher {
             // Brokers that are back after an outage are found soon, not after 10 s.
             .set("reconnect.backoff.max.ms", "1000")
             .set("allow.auto.create.topics", "false");
+        // What is in the files of certificates is looked at when a client is made.
+        config
+            .create::<BaseProducer>()
+            .context("can't make a Kafka client")?;
         Ok(Self {
             config,
             topic: kafka.topic.clone(),
             connection: Mutex::new(None),
+            trouble: KafkaTrouble::new(RIGHTS),
         })
     }
 
@@ -128,11 +143,14 @@ impl KafkaPublisher {
 
     async fn connect(&self, batch_num_messages: Option<&str>) -> anyhow::Result<Connection> {
         let (mut config, topic) = (self.config.clone(), self.topic.clone());
+        let trouble = self.trouble.clone();
         if let Some(most) = batch_num_messages {
             config.set("batch.num.messages", most);
         }
         let made = spawn_blocking(move || {
-            let producer: FutureProducer = config.create().context("can't make a producer")?;
+            let producer: FutureProducer<_> = config
+                .create_with_context(trouble)
+                .context("can't make a producer")?;
             check_topic(&producer, topic.as_str())?;
             anyhow::Ok(Connection::new(producer, topic))
         });
@@ -141,11 +159,10 @@ impl KafkaPublisher {
 }
 
 /// Shard and partition are the same number: any other count of partitions breaks the order.
-fn check_topic(producer: &FutureProducer, topic: &str) -> anyhow::Result<()> {
+fn check_topic(producer: &FutureProducer<KafkaTrouble>, topic: &str) -> anyhow::Result<()> {
     let metadata = producer
         .client()
-        .fetch_metadata(Some(topic), METADATA_TIMEOUT)
-        .context("the broker does not answer")?;
+        .fetch_metadata(Some(topic), METADATA_TIMEOUT)?;
     let partitions = metadata
         .topics()
         .iter()
@@ -181,6 +198,14 @@ impl EventPublisher for KafkaPublisher {
                 connected.discard();
             }
         }
+        match published.failure.take() {
+            None => self.trouble.is_over(),
+            Some(error) => published.failure = Some(self.trouble.explain(error)),
+        }
         published
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.told().map(|(_, words)| words)
     }
 }

@@ -5,13 +5,14 @@ pub mod judgement;
 use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_config::KafkaConfig, shard::SHARD_COUNT};
+use linkledger_core::{kafka_config::KafkaConfig, kafka_trouble::KafkaTrouble, shard::SHARD_COUNT};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
     error::{KafkaError, RDKafkaErrorCode},
     metadata::{Metadata, MetadataBroker},
+    producer::{FutureProducer, Producer as _},
 };
 use tokio::{runtime::Handle, task::spawn_blocking};
 
@@ -23,6 +24,8 @@ pub const BATCH_BYTES_MAX: u32 = 1_000_000;
 /// What the topic must take: a full batch, and the one record by which librdkafka may exceed it.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
+/// What our user must be allowed.
+const RIGHTS: &str = "Describe and DescribeConfigs on the topic, and Create for a new one";
 /// How long the cluster may take for each answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to create a topic on all its brokers.
@@ -127,13 +130,16 @@ pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
 /// # Errors
 /// When it exists, or the cluster refuses it or does not answer.
 pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
-    in_background(kafka, move |client, topic| create_with(client, topic, new)).await
+    in_background(kafka, move |clients, topic| {
+        create_with(&clients.admin, topic, new)
+    })
+    .await
 }
 
 /// Runs the blocking calls of librdkafka, among them the end of the client, away from the tasks.
 async fn in_background<T: Send + 'static>(
     kafka: &KafkaConfig,
-    work: impl FnOnce(&AdminClient<DefaultClientContext>, &str) -> anyhow::Result<T> + Send + 'static,
+    work: impl FnOnce(&Clients, &str) -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
     config
@@ -141,21 +147,30 @@ async fn in_background<T: Send + 'static>(
         .set("allow.auto.create.topics", "false");
     let (topic, brokers) = (kafka.topic.clone(), kafka.brokers.clone());
     spawn_blocking(move || {
-        let client = config.create().context("can't make a Kafka client")?;
-        work(&client, topic.as_str()).with_context(|| format!("can't use Kafka at {brokers}"))
+        let trouble = KafkaTrouble::new(RIGHTS);
+        let made = config.create_with_context(trouble.clone());
+        let clients = Clients {
+            metadata: made.context("can't make a Kafka client")?,
+            admin: config.create().context("can't make a Kafka client")?,
+        };
+        work(&clients, topic.as_str())
+            .map_err(|error| trouble.explain(error))
+            .with_context(|| format!("can't use Kafka at {brokers}"))
     })
     .await
     .context("a request to Kafka has panicked")?
 }
 
-fn describe_with(
-    client: &AdminClient<DefaultClientContext>,
-    name: &str,
-) -> anyhow::Result<Cluster> {
-    let inner = client.inner();
-    let metadata = inner
-        .fetch_metadata(Some(name), ANSWER_TIMEOUT)
-        .map_err(|error| anyhow!("no broker answers: {}", reason(&error)))?;
+/// Both kinds of client that it takes to learn all about a topic.
+struct Clients {
+    /// Asked first: it is polled by a thread of its own, and so says why no broker answers.
+    metadata: FutureProducer<KafkaTrouble>,
+    admin: AdminClient<DefaultClientContext>,
+}
+
+fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
+    let inner = clients.metadata.client();
+    let metadata = inner.fetch_metadata(Some(name), ANSWER_TIMEOUT)?;
     let mut cluster = Cluster {
         id: inner.fetch_cluster_id(ANSWER_TIMEOUT),
         brokers: metadata.brokers().len(),
@@ -176,7 +191,7 @@ fn describe_with(
     cluster.topic = Some(Topic {
         name: name.to_owned(),
         replicas,
-        settings: settings(client, name, &metadata)?,
+        settings: settings(&clients.admin, name, &metadata)?,
         watermarks,
     });
     Ok(cluster)

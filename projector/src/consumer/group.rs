@@ -5,13 +5,16 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use linkledger_core::shard::Shard;
+use linkledger_core::{kafka_trouble::KafkaTrouble, shard::Shard};
 use rdkafka::{
     ClientContext, TopicPartitionList,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance},
     error::{KafkaError, KafkaResult},
 };
+
+/// What our user must be allowed.
+const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
 
 /// What the consumer group has decided about some shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,25 +28,39 @@ pub enum Decision {
 }
 
 /// Hears of the decisions while the consumer is polled.
-#[derive(Default)]
-pub(super) struct GroupContext(Mutex<Vec<Decision>>);
+pub(super) struct GroupContext {
+    decisions: Mutex<Vec<Decision>>,
+    /// What the consumer complains of.
+    pub(super) trouble: KafkaTrouble,
+}
 
 impl GroupContext {
+    pub(super) fn new() -> Self {
+        Self {
+            decisions: Mutex::default(),
+            trouble: KafkaTrouble::new(RIGHTS),
+        }
+    }
+
     /// The decisions since the last time.
     pub(super) fn take_decisions(&self) -> Vec<Decision> {
-        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(
+            &mut *self
+                .decisions
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
 impl ClientContext for GroupContext {
-    /// What the client says to itself; a broker that is down makes it say a lot.
-    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!(facility, message, "librdkafka");
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.trouble.log(level, facility, message);
     }
 
-    /// The same comes to the consumer as an error.
+    /// The same comes to the consumer as an error, without the reason.
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(%error, reason, "librdkafka");
+        self.trouble.error(error, reason);
     }
 }
 
@@ -61,7 +78,7 @@ impl ConsumerContext for GroupContext {
             }
         };
         tracing::info!(?decision, "the consumer group was rebalanced");
-        self.0
+        self.decisions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(decision);
