@@ -105,7 +105,7 @@ impl<P: EventPublisher> Relay<P> {
         gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
         let mut delay = FAILURE_DELAY_MIN;
         while !shutdown.is_cancelled() {
-            let begun = tokio::time::Instant::now();
+            let begun = Instant::now();
             let step = tokio::select! {
                 step = self.step() => step,
                 () = shutdown.cancelled() => break,
@@ -113,21 +113,20 @@ impl<P: EventPublisher> Relay<P> {
             match step {
                 Ok(published) => {
                     delay = FAILURE_DELAY_MIN;
-                    self.outage
-                        .published(Instant::now(), self.backlog, published);
+                    self.outage.published(self.backlog, published);
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
                         tokio::select! {
-                            () = tokio::time::sleep_until(begun + self.batch_interval) => {}
+                            () = tokio::time::sleep_until((begun + self.batch_interval).into()) => {}
                             () = shutdown.cancelled() => {}
                         }
                     }
                 }
                 Err(error) => {
                     counter!(RELAY_FAILURES_TOTAL).increment(1);
-                    let (now, reason) = (Instant::now(), format!("{error:#}"));
-                    self.outage.held_up(now, self.backlog, &reason);
+                    self.outage
+                        .held_up(begun, self.backlog, &format!("{error:#}"));
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -223,7 +222,7 @@ impl<P: EventPublisher> Relay<P> {
                         let trouble = self.publisher.trouble();
                         let reason = trouble.as_deref();
                         let reason = reason.unwrap_or("the broker acknowledges nothing");
-                        self.outage.held_up(Instant::now(), self.backlog, reason);
+                        self.outage.held_up(begun, self.backlog, reason);
                     }
                 }
             }

@@ -46,9 +46,10 @@ enum Line {
 }
 
 impl Outage {
-    /// Nothing gets on, for that reason.
-    pub(super) fn held_up(&mut self, now: Instant, backlog: Backlog, reason: &str) {
-        let line = self.note_held_up(now);
+    /// Nothing has got on since `begun`, for that reason.
+    pub(super) fn held_up(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
+        let now = Instant::now();
+        let line = self.note_held_up(begun, now);
         if let State::HeldUp { since, .. } = self.state {
             gauge!(RELAY_HELD_UP_SECONDS).set(now - since);
         }
@@ -56,19 +57,20 @@ impl Outage {
     }
 
     /// So many events were published; none means that nothing waits.
-    pub(super) fn published(&mut self, now: Instant, backlog: Backlog, events: usize) {
+    pub(super) fn published(&mut self, backlog: Backlog, events: usize) {
         if self.state == State::Well {
             return;
         }
+        let now = Instant::now();
         gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
         tell(self.note_going_on(now), backlog, "");
         tell(self.note_published(now, events), backlog, "");
     }
 
-    fn note_held_up(&mut self, now: Instant) -> Option<Line> {
+    fn note_held_up(&mut self, begun: Instant, now: Instant) -> Option<Line> {
         let (since, was_told) = match self.state {
             State::HeldUp { since, is_told } => (since, is_told),
-            State::Well | State::Draining { .. } => (now, false),
+            State::Well | State::Draining { .. } => (begun, false),
         };
         let is_due = self.told_at.is_none_or(|at| now - at >= TELL_INTERVAL);
         self.state = State::HeldUp {
@@ -152,13 +154,13 @@ mod tests {
         let begun = Instant::now();
         let mut outage = Outage::default();
         assert_eq!(
-            outage.note_held_up(begun),
-            Some(Line::HeldUp(Duration::ZERO))
+            outage.note_held_up(begun, begun + SECOND),
+            Some(Line::HeldUp(SECOND))
         );
-        for second in 1..120 {
+        for second in 2..120 {
             let now = begun + SECOND * second;
-            let expected = (second % 30 == 0).then_some(Line::HeldUp(now - begun));
-            assert_eq!(outage.note_held_up(now), expected);
+            let expected = (second % 30 == 1).then_some(Line::HeldUp(now - begun));
+            assert_eq!(outage.note_held_up(now, now), expected);
         }
         let back = begun + SECOND * 120;
         assert_eq!(outage.note_going_on(back), Some(Line::GoesOn(SECOND * 120)));
@@ -181,7 +183,7 @@ mod tests {
         let mut lines = 0;
         for second in 0..60 {
             let now = begun + SECOND * second;
-            lines += usize::from(outage.note_held_up(now).is_some());
+            lines += usize::from(outage.note_held_up(now, now).is_some());
             lines += usize::from(outage.note_going_on(now).is_some());
             lines += usize::from(outage.note_published(now, 1).is_some());
             lines += usize::from(outage.note_published(now, 0).is_some());
@@ -193,11 +195,11 @@ mod tests {
     fn an_outage_while_the_last_one_drains_is_held_up_anew() {
         let begun = Instant::now();
         let mut outage = Outage::default();
-        outage.note_held_up(begun);
+        outage.note_held_up(begun, begun);
         outage.note_going_on(begun + SECOND);
         outage.note_published(begun + SECOND, 7);
         assert_eq!(
-            outage.note_held_up(begun + SECOND * 31),
+            outage.note_held_up(begun + SECOND * 31, begun + SECOND * 31),
             Some(Line::HeldUp(Duration::ZERO))
         );
         assert_eq!(

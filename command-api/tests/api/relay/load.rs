@@ -109,3 +109,9 @@ pub(crate) async fn published_more(pool: &PgPool, events: i64) {
     })
     .await;
 }
+
+/// A figure for people, with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "shown when it is asked for")]
+pub(crate) fn report(line: &str) {
+    eprintln!("{line}");
+}

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     broker::Broker,
-    load::{self, Load},
+    load::{self, Load, report},
 };
 use crate::support::start_service;
 
@@ -104,12 +104,6 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
         head - published,
         drained.as_secs_f64()
     ));
-}
-
-/// A figure for people, with `--nocapture`.
-#[expect(clippy::print_stderr, reason = "shown when it is asked for")]
-fn report(line: &str) {
-    eprintln!("{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
