@@ -46,8 +46,8 @@ pub enum Command {
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
     Topic(topic::Command),
-    /// Show what has happened to an account or a link, and by whom, the latest first; or export the
-    /// whole log.
+    /// Show what has happened to an account or a link, and by whom, the latest first; or export or
+    /// verify the whole log.
     Log(log::Log),
 }
 

@@ -11,6 +11,7 @@ mod faults;
 mod idempotency;
 mod later_release;
 mod log_export;
+mod log_verify;
 mod operator;
 mod order_of_checks;
 mod plans;

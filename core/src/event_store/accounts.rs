@@ -6,7 +6,12 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::{account::AccountStatus, credits::Credits, id::AccountId, shard::Shard};
+use crate::{
+    account::AccountStatus,
+    credits::Credits,
+    id::AccountId,
+    shard::{Position, Shard},
+};
 
 const ACTIVE: &str = "active";
 const SUSPENDED: &str = "suspended";
@@ -103,13 +108,17 @@ pub async fn status_in_tx(
     )
     .fetch_one(tx)
     .await?;
-    Ok(if row.status == ACTIVE {
+    Ok(status(&row.status, row.redirects_stopped))
+}
+
+fn status(status: &str, redirects_stopped: bool) -> AccountStatus {
+    if status == ACTIVE {
         AccountStatus::Active
     } else {
         AccountStatus::Suspended {
-            stop_redirects: row.redirects_stopped,
+            stop_redirects: redirects_stopped,
         }
-    })
+    }
 }
 
 /// Stores whether the account is in service; for those who check callers.
@@ -137,6 +146,57 @@ pub async fn set_status_in_tx(
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// An account as its row had it when its shard ended at `head`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountAtHead {
+    /// The account.
+    pub account_id: AccountId,
+    /// The shard that its row names.
+    pub shard: i16,
+    /// What it has.
+    pub credits: Credits,
+    /// Whether it is in service.
+    pub status: AccountStatus,
+    /// The last position of the shard at that moment.
+    pub head: Position,
+}
+
+/// Accounts after that one, by id, as many as `limit`; rows and heads are of one moment.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_after(
+    pool: &PgPool,
+    after: AccountId,
+    limit: i64,
+) -> sqlx::Result<Vec<AccountAtHead>> {
+    let rows = sqlx::query!(
+        "
+        SELECT a.account_id, a.shard, a.balance, a.version, a.status, a.redirects_stopped, s.head
+        FROM event_store.accounts AS a
+        JOIN event_store.log_shards AS s ON s.shard = a.shard
+        WHERE a.account_id > $1
+        ORDER BY a.account_id
+        LIMIT $2
+        ",
+        after.uuid(),
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    let accounts = rows.into_iter().map(|row| AccountAtHead {
+        account_id: AccountId::from_uuid(row.account_id),
+        shard: row.shard,
+        credits: Credits {
+            balance: row.balance,
+            version: row.version,
+        },
+        status: status(&row.status, row.redirects_stopped),
+        head: row.head,
+    });
+    Ok(accounts.collect())
 }
 
 struct AccountRow {

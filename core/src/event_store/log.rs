@@ -46,6 +46,40 @@ pub async fn heads(pool: &PgPool) -> sqlx::Result<PerShard<Position>> {
     Ok(heads)
 }
 
+/// How far a shard goes, by its counter and by its events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// What the counter says.
+    pub head: Position,
+    /// The last event; 0 if there is none.
+    pub last: Position,
+}
+
+/// How far each shard goes, all of one moment.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<Extent>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT s.shard, s.head, coalesce((
+            SELECT max(position) FROM event_store.events WHERE shard = s.shard
+        ), 0) AS "last!"
+        FROM event_store.log_shards AS s
+        "#
+    )
+    .fetch_all(pool)
+    .await?;
+    let mut extents = PerShard::default();
+    for row in rows {
+        if let Some(shard) = Shard::new(row.shard.into()) {
+            let (head, last) = (row.head, row.last);
+            extents[shard.index()] = Extent { head, last };
+        }
+    }
+    Ok(extents)
+}
+
 /// A place from which to read on.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadFrom {

@@ -147,3 +147,37 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
     })
     .transpose()
 }
+
+/// Those of the slugs, by index, that are not given to their link of that shard.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn find_lost(
+    pool: &PgPool,
+    shard: Shard,
+    slugs: &[(String, LinkId)],
+) -> sqlx::Result<Vec<usize>> {
+    let folded: Vec<String> = slugs
+        .iter()
+        .map(|(slug, _)| slug.to_ascii_lowercase())
+        .collect();
+    let given: Vec<String> = slugs.iter().map(|(slug, _)| slug.clone()).collect();
+    let link_ids: Vec<Uuid> = slugs.iter().map(|(_, link_id)| link_id.uuid()).collect();
+    let lost = sqlx::query_scalar!(
+        r#"
+        SELECT wanted.nth AS "nth!"
+        FROM unnest($1::text[], $2::text[], $3::uuid[])
+            WITH ORDINALITY AS wanted (slug_folded, slug, link_id, nth)
+        LEFT JOIN event_store.slugs AS s ON s.slug_folded = wanted.slug_folded
+        WHERE (s.slug, s.link_id, s.shard) IS DISTINCT FROM (wanted.slug, wanted.link_id, $4)
+        "#,
+        &folded,
+        &given,
+        &link_ids,
+        shard.number()
+    )
+    .fetch_all(pool)
+    .await?;
+    let index = |nth: i64| usize::try_from(nth - 1).ok();
+    Ok(lost.into_iter().filter_map(index).collect())
+}

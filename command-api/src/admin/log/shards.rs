@@ -26,7 +26,7 @@ pub(super) fn chosen(only: Option<Shard>, heads: &PerShard<Position>) -> Vec<Sha
 /// The first one; what is under way is given up.
 pub(super) async fn for_each<T, F>(
     shards: Vec<Shard>,
-    work: impl Fn(Shard) -> F,
+    mut work: impl FnMut(Shard) -> F,
 ) -> anyhow::Result<Vec<T>>
 where
     T: Send + 'static,

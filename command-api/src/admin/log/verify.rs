@@ -1,0 +1,143 @@
+//! `log verify`: is the log what its writers can have written, and what was sealed?
+//!
+//! One pass over each shard, beside running services: in short statements, up to the heads of its
+//! beginning.
+
+mod audit;
+mod one_shard;
+mod snapshot;
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use clap::Args;
+use linkledger_core::shard::{Position, Shard};
+use serde::Serialize;
+
+use super::{progress, shards};
+use crate::admin::{Options, print};
+use audit::findings::{Finding, Findings};
+use snapshot::Snapshot;
+
+/// Each shard has a session for the log and one for slugs.
+const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
+
+/// What to verify.
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// Only this shard.
+    #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
+    shard: Option<Shard>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What there is, and what is wrong with it.
+#[derive(Debug, Serialize)]
+struct Verified {
+    epoch: i32,
+    events: u64,
+    links: usize,
+    accounts: usize,
+    segments: usize,
+    seconds: f64,
+    finding_count: u64,
+    /// The first of them.
+    findings: Vec<Finding>,
+}
+
+pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let pool = verify.options.reader_pool(CONNECTIONS_MAX).await?;
+    let mut snapshot = Snapshot::read(&pool, verify.shard).await?;
+    let heads = snapshot.extents.map(|extent| extent.head);
+    let chosen = shards::chosen(verify.shard, &heads);
+    let events: Position = chosen.iter().map(|shard| heads[shard.index()]).sum();
+    let events = events.unsigned_abs();
+    let mut findings = Findings::default();
+    for shard in &chosen {
+        let extent = snapshot.extents[shard.index()];
+        if extent.last != extent.head {
+            findings.add(*shard, None, || {
+                let (last, head) = (extent.last, extent.head);
+                format!("its last event is at position {last}, its counter is at {head}")
+            });
+        }
+    }
+    let segments = snapshot.segment_count();
+    let bar = progress::bar(events);
+    let audited = shards::for_each(chosen, |shard| {
+        one_shard::verify(pool.clone(), snapshot.take(shard), bar.clone())
+    })
+    .await;
+    bar.finish_and_clear();
+    let (mut links, mut accounts) = (0, 0);
+    for shard in audited? {
+        links += shard.links;
+        accounts += shard.accounts;
+        findings.append(shard.findings);
+    }
+    let verified = Verified {
+        epoch: snapshot.epoch,
+        events,
+        links,
+        accounts,
+        segments,
+        seconds: begun.elapsed().as_secs_f64(),
+        finding_count: findings.count(),
+        findings: findings.shown().to_vec(),
+    };
+    let text = verified.text(begun.elapsed());
+    print(&verify.options, &verified, &text)?;
+    match verified.finding_count {
+        0 => Ok(()),
+        1 => bail!("the log is not sound: 1 finding"),
+        count => bail!("the log is not sound: {count} findings"),
+    }
+}
+
+impl Verified {
+    fn text(&self, took: Duration) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            let Finding {
+                shard,
+                position,
+                what,
+            } = finding;
+            match position {
+                Some(position) => writeln!(text, "shard {shard}, position {position}: {what}"),
+                None => writeln!(text, "shard {shard}: {what}"),
+            }
+            .expect("writing to a string never fails");
+        }
+        let more = self.finding_count - self.findings.len() as u64;
+        if more > 0 {
+            writeln!(text, "… and {more} more").expect("writing to a string never fails");
+        }
+        let Self {
+            events,
+            links,
+            accounts,
+            segments,
+            ..
+        } = self;
+        write!(
+            text,
+            "{events} events of {links} links and {accounts} accounts, {segments} sealed segments: \
+             verified in {:.1} s ({} events/s), {}",
+            took.as_secs_f64(),
+            progress::per_second(*events, took),
+            match self.finding_count {
+                0 => "nothing is wrong".to_owned(),
+                1 => "1 finding".to_owned(),
+                count => format!("{count} findings"),
+            }
+        )
+        .expect("writing to a string never fails");
+        text
+    }
+}

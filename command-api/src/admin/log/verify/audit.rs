@@ -1,0 +1,317 @@
+//! One shard of the log, event by event: is it what the writers can have written? Pure.
+
+mod accounts;
+mod chain;
+pub(super) mod findings;
+mod links;
+#[cfg(test)]
+mod tests;
+
+use linkledger_core::{
+    credits::{CreditsCharged, CreditsEvent},
+    envelope::Metadata,
+    event::Event,
+    event_store::{accounts::AccountAtHead, log::stored::StoredEvent},
+    id::{AccountId, LinkId},
+    link::LinkEvent,
+    segment::Segment,
+    shard::{Position, Shard},
+};
+
+use accounts::{Accounts, OfAccount, follows};
+use chain::Chain;
+use findings::Findings;
+use links::{Fault, Links};
+
+/// What a shard is checked against.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) shard: Shard,
+    pub(super) epoch: i32,
+    /// The end of the log.
+    pub(super) head: Position,
+    /// Each as it was when its own head was the shard's; none of them after `head`.
+    pub(super) accounts: Vec<AccountAtHead>,
+    /// Every account with an event up to here has its row among them.
+    pub(super) accounts_known_up_to: Position,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// The check of one shard under way.
+#[derive(Debug)]
+pub(super) struct Audit {
+    shard: Shard,
+    head: Position,
+    /// Of the event before.
+    position: Position,
+    before: Before,
+    links: Links,
+    accounts: Accounts,
+    chain: Chain,
+    slugs: Vec<SlugOf>,
+    findings: Findings,
+}
+
+/// The slug that a link was created with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SlugOf {
+    pub(super) position: Position,
+    pub(super) slug: String,
+    pub(super) link_id: LinkId,
+}
+
+/// What a shard has, and what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Audited {
+    pub(super) links: usize,
+    pub(super) accounts: usize,
+    pub(super) findings: Findings,
+}
+
+/// What stood right before an event, as far as its charge is concerned.
+#[derive(Debug, Clone, Copy)]
+enum Before {
+    /// Nothing that was not there or could not be read.
+    Unknown,
+    /// A link whose charge has to come.
+    Link(AccountId, LinkId),
+    /// Anything else.
+    Other,
+}
+
+impl Audit {
+    pub(super) fn new(expected: Expected) -> Self {
+        let Expected { shard, head, .. } = expected;
+        let mut findings = Findings::default();
+        let accounts = Accounts::new(
+            shard,
+            expected.accounts,
+            expected.accounts_known_up_to,
+            &mut findings,
+        );
+        let end = (expected.epoch, head);
+        let chain = Chain::new(shard, expected.segments, end, &mut findings);
+        Self {
+            shard,
+            head,
+            position: 0,
+            before: Before::Other,
+            links: Links::default(),
+            accounts,
+            chain,
+            slugs: Vec::new(),
+            findings,
+        }
+    }
+
+    /// Something that was found elsewhere.
+    pub(super) fn found(&mut self, position: Option<Position>, what: impl FnOnce() -> String) {
+        self.findings.add(self.shard, position, what);
+    }
+
+    /// The slugs of the links that were created since this was asked before.
+    pub(super) fn take_slugs(&mut self) -> Vec<SlugOf> {
+        std::mem::take(&mut self.slugs)
+    }
+
+    /// Takes the next event.
+    pub(super) fn event(&mut self, stored: &StoredEvent<'_>) {
+        self.stand_at(stored.position);
+        self.chain.event(stored, &mut self.findings);
+        let position = Some(stored.position);
+        let account_id = stored.account_id;
+        self.accounts
+            .meet(account_id, stored.position, &mut self.findings);
+        let decoded = Event::from_stored(stored.event_type, stored.schema_version, stored.payload);
+        let event = match decoded {
+            Ok(event) => Some(event),
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                self.found(position, || format!("it can't be read: {error:#}"));
+                None
+            }
+        };
+        let event = event.filter(|event| self.is_in_its_stream(stored, event));
+        let metadata = self.metadata(stored);
+        self.check_pair(stored, event.as_ref());
+        if stored.stream_id == account_id.uuid() {
+            let of_account = OfAccount {
+                account_id,
+                position: stored.position,
+                version: stored.version,
+                event: event.as_ref(),
+            };
+            self.accounts.apply(of_account, &mut self.findings);
+        } else {
+            self.apply_to_link(stored, event.as_ref(), metadata.as_ref());
+        }
+    }
+
+    /// At the end of the log.
+    pub(super) fn finish(mut self) -> Audited {
+        if self.position < self.head {
+            self.stand_at(self.head + 1);
+        }
+        if let Before::Link(_, link_id) = self.before {
+            let position = Some(self.head);
+            self.found(position, || {
+                format!("no CreditsCharged of {link_id} follows")
+            });
+        }
+        let (links, accounts) = (self.links.count(), self.accounts.count());
+        self.accounts.finish(&mut self.findings);
+        self.chain.finish(&mut self.findings);
+        Audited {
+            links,
+            accounts,
+            findings: self.findings,
+        }
+    }
+
+    fn stand_at(&mut self, position: Position) {
+        let expected = self.position + 1;
+        if position != expected {
+            let last = position - 1;
+            self.found(Some(expected), || match last - expected {
+                0 => "the event at this position is missing".to_owned(),
+                _ => format!("the events from this position to {last} are missing"),
+            });
+            self.before = Before::Unknown;
+        }
+        self.position = position;
+    }
+
+    /// An event's payload says whose it is, as its row does.
+    fn is_in_its_stream(&mut self, stored: &StoredEvent<'_>, event: &Event) -> bool {
+        let (subject, account_id) = (event.subject(), account_of(event));
+        let is_so = subject.stream_id() == stored.stream_id && account_id == stored.account_id;
+        if !is_so {
+            self.found(Some(stored.position), || {
+                format!(
+                    "its payload is about {subject}, account {account_id}; its row says stream {}, \
+                     account {}",
+                    stored.stream_id, stored.account_id
+                )
+            });
+        }
+        let prefix = match event {
+            Event::Link(LinkEvent::Created(_)) => "create:",
+            Event::Credits(CreditsEvent::Granted(_)) => "grant:",
+            Event::Credits(CreditsEvent::Adjusted(_)) => "adjust:",
+            Event::Link(_) | Event::Account(_) | Event::Credits(CreditsEvent::Charged(_)) => "-",
+        };
+        if stored
+            .idempotency_key
+            .is_some_and(|key| !key.starts_with(prefix))
+        {
+            self.found(Some(stored.position), || {
+                "an event of this type has no such idempotency key".to_owned()
+            });
+        }
+        is_so
+    }
+
+    fn metadata(&mut self, stored: &StoredEvent<'_>) -> Option<Metadata> {
+        match serde_json::from_str(stored.metadata) {
+            Ok(metadata) => Some(metadata),
+            Err(error) => {
+                self.found(Some(stored.position), || {
+                    format!("its metadata can't be read: {error}")
+                });
+                None
+            }
+        }
+    }
+
+    /// A link and its charge stand side by side.
+    fn check_pair(&mut self, stored: &StoredEvent<'_>, event: Option<&Event>) {
+        let charge = match event {
+            Some(Event::Credits(CreditsEvent::Charged(charge))) => Some(charge),
+            Some(_) | None => None,
+        };
+        let is_wrong = match (self.before, charge) {
+            (Before::Link(account_id, link_id), Some(charge)) => {
+                (charge.account_id, charge.link_id) != (account_id, link_id)
+            }
+            (Before::Link(..), None) => event.is_some(),
+            (Before::Other, Some(_)) => true,
+            (Before::Other, None) | (Before::Unknown, _) => false,
+        };
+        if is_wrong {
+            let before = self.before;
+            self.found(Some(stored.position), || unpaired(before, charge));
+        }
+        self.before = match event {
+            Some(Event::Link(LinkEvent::Created(created))) => {
+                Before::Link(created.account_id, created.link_id)
+            }
+            Some(_) => Before::Other,
+            None => Before::Unknown,
+        };
+    }
+
+    fn apply_to_link(
+        &mut self,
+        stored: &StoredEvent<'_>,
+        event: Option<&Event>,
+        metadata: Option<&Metadata>,
+    ) {
+        let event = match (event, metadata) {
+            (Some(Event::Link(event)), Some(metadata)) => Some((event, metadata.link.as_ref())),
+            _ => None,
+        };
+        if let Some((LinkEvent::Created(created), _)) = event {
+            self.slugs.push(SlugOf {
+                position: stored.position,
+                slug: created.slug.clone(),
+                link_id: created.link_id,
+            });
+        }
+        let (stream_id, version) = (stored.stream_id, stored.version);
+        let faults = self
+            .links
+            .apply(stream_id, version, stored.account_id, event);
+        for fault in faults {
+            let link_id = LinkId::from_uuid(stream_id);
+            self.found(Some(stored.position), || {
+                format!("{link_id}: {}", fault_in_words(&fault, version))
+            });
+        }
+    }
+}
+
+fn fault_in_words(fault: &Fault, version: i64) -> String {
+    match fault {
+        Fault::Version { before } => follows(version, i64::from(*before)),
+        Fault::CreatedAgain => "it was created before".to_owned(),
+        Fault::NoState => "the metadata don't say what the link is after it".to_owned(),
+        Fault::State => {
+            "what the link is after it, by its metadata, is not what its events come to".to_owned()
+        }
+    }
+}
+
+fn unpaired(before: Before, charge: Option<&CreditsCharged>) -> String {
+    match (before, charge) {
+        (Before::Link(_, link_id), _) => {
+            format!("the CreditsCharged of {link_id}, created right before, should stand here")
+        }
+        (Before::Other | Before::Unknown, charge) => {
+            let link_id = charge.map(|charge| charge.link_id.to_string());
+            let link_id = link_id.unwrap_or_default();
+            format!("the LinkCreated of {link_id} should stand right before this CreditsCharged")
+        }
+    }
+}
+
+fn account_of(event: &Event) -> AccountId {
+    match event {
+        Event::Link(LinkEvent::Created(event)) => event.account_id,
+        Event::Link(LinkEvent::DestinationChanged(event)) => event.account_id,
+        Event::Link(LinkEvent::Deleted(event)) => event.account_id,
+        Event::Link(LinkEvent::Disabled(event)) => event.account_id,
+        Event::Link(LinkEvent::Enabled(event)) => event.account_id,
+        Event::Account(event) => event.account_id(),
+        Event::Credits(event) => event.account_id(),
+    }
+}

@@ -1,0 +1,119 @@
+//! The sealed segments of a shard: each must be what its events come to, and follow the one before.
+
+use std::{iter::Peekable, vec::IntoIter};
+
+use linkledger_core::{
+    event_store::log::stored::StoredEvent,
+    segment::{NO_SEGMENT_BEFORE, Segment, SegmentHash, SegmentHasher},
+    shard::{Position, Shard},
+};
+
+use super::findings::Findings;
+
+/// How far the segments are checked.
+#[derive(Debug)]
+pub(super) struct Chain {
+    shard: Shard,
+    to_come: Peekable<IntoIter<Segment>>,
+    open: Option<(Segment, SegmentHasher)>,
+    before: SegmentHash,
+}
+
+impl Chain {
+    /// Looks whether the segments are one chain, and leaves out what lies beyond the end of the log.
+    pub(super) fn new(
+        shard: Shard,
+        mut segments: Vec<Segment>,
+        end: (i32, Position),
+        findings: &mut Findings,
+    ) -> Self {
+        let (epoch, head) = end;
+        let mut before: Option<&Segment> = None;
+        for segment in &segments {
+            let place = segment.place;
+            let expected = Segment::next(before, shard, epoch, 1);
+            let number = place.number;
+            let mut found = |what: String| findings.add(shard, Some(place.first_position), || what);
+            if number != expected.number {
+                found(format!(
+                    "segment {number} follows segment {}",
+                    expected.number - 1
+                ));
+            } else if place.first_position != expected.first_position {
+                let sealed = expected.first_position - 1;
+                found(format!(
+                    "segment {number} begins here, but the one before ends at {sealed}"
+                ));
+            }
+            let earliest = before.map_or(1, |it| it.place.epoch);
+            if !(earliest..=epoch).contains(&place.epoch) {
+                found(format!(
+                    "segment {number} was sealed in epoch {}, which can't be: the log is in {epoch}",
+                    place.epoch
+                ));
+            }
+            if place.last_position > head {
+                found(format!(
+                    "segment {number} is sealed up to position {}, but the log ends at {head}",
+                    place.last_position
+                ));
+            }
+            before = Some(segment);
+        }
+        segments.retain(|segment| segment.place.last_position <= head);
+        Self {
+            shard,
+            to_come: segments.into_iter().peekable(),
+            open: None,
+            before: NO_SEGMENT_BEFORE,
+        }
+    }
+
+    /// Takes the events in order; those after the last segment are not sealed yet.
+    pub(super) fn event(&mut self, event: &StoredEvent<'_>, findings: &mut Findings) {
+        let begins = |it: &Segment| it.place.first_position <= event.position;
+        while let Some((segment, _)) = &self.open
+            && segment.place.last_position < event.position
+        {
+            self.close(findings);
+        }
+        if self.open.is_none()
+            && let Some(segment) = self.to_come.next_if(begins)
+        {
+            self.open = Some((segment, SegmentHasher::new(&segment.place, &self.before)));
+        }
+        let Some((segment, hasher)) = &mut self.open else {
+            return;
+        };
+        hasher.update(event.row);
+        if segment.place.last_position == event.position {
+            self.close(findings);
+        }
+    }
+
+    /// At the end of the log.
+    pub(super) fn finish(mut self, findings: &mut Findings) {
+        self.close(findings);
+        while let Some(segment) = self.to_come.next() {
+            self.open = Some((segment, SegmentHasher::new(&segment.place, &self.before)));
+            self.close(findings);
+        }
+    }
+
+    fn close(&mut self, findings: &mut Findings) {
+        let Some((segment, hasher)) = self.open.take() else {
+            return;
+        };
+        let place = segment.place;
+        if hasher.finish() != segment.sha256 {
+            findings.add(self.shard, Some(place.first_position), || {
+                format!(
+                    "segment {} (positions {} to {}) is not what was sealed: its events, its row \
+                     or the segment before have changed",
+                    place.number, place.first_position, place.last_position
+                )
+            });
+        }
+        self.before = segment.sha256;
+    }
+}

@@ -1,0 +1,160 @@
+//! The links of a shard, each in 16 bytes: millions of them have to fit into memory.
+//!
+//! A stream is known by a hash of its id and what its link is by a hash of that, both under keys
+//! drawn for this run: a fault goes unseen, or is seen where there is none, once in billions.
+
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::{BuildHasher, BuildHasherDefault, Hasher},
+};
+
+use linkledger_core::{
+    id::AccountId,
+    link::{LinkEvent, LinkState},
+};
+use uuid::Uuid;
+
+/// What an event of a link's stream may have against it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It should have been the version after this one.
+    Version { before: u32 },
+    /// The link was created before.
+    CreatedAgain,
+    /// It is not the first, and its metadata don't say what the link is after it.
+    NoState,
+    /// What its metadata say is not what comes of it.
+    State,
+}
+
+/// What is known of the links.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    streams: HashMap<u64, LinkAt, BuildHasherDefault<IsHash>>,
+    keys: RandomState,
+}
+
+/// A link after its last event so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct LinkAt {
+    version: u32,
+    state: StateHash,
+}
+
+/// Hash of what a link is, and whose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct StateHash(u32);
+
+/// Something before it could not be read.
+const UNKNOWN: StateHash = StateHash(0);
+
+impl Links {
+    pub(super) fn count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Applies an event; `None` is one that can't be read.
+    pub(super) fn apply(
+        &mut self,
+        stream_id: Uuid,
+        version: i64,
+        account_id: AccountId,
+        event: Option<(&LinkEvent, Option<&LinkState>)>,
+    ) -> Vec<Fault> {
+        let key = self.keys.hash_one(stream_id.as_u128());
+        let link = self.streams.entry(key).or_default();
+        let before = *link;
+        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        link.version = version;
+        link.state = UNKNOWN;
+        let mut faults = Vec::new();
+        if version != before.version.saturating_add(1) {
+            let before = before.version;
+            faults.push(Fault::Version { before });
+        }
+        let Some((event, after)) = event else {
+            return faults;
+        };
+        let hash = |state: &LinkState| StateHash::of(&self.keys, account_id, state);
+        if let LinkEvent::Created(created) = event {
+            if before.version > 0 {
+                faults.push(Fault::CreatedAgain);
+            }
+            link.state = hash(&LinkState {
+                destination_url: created.destination_url.clone(),
+                disabled: false,
+                deleted: false,
+            });
+            return faults;
+        }
+        let Some(after) = after else {
+            faults.push(Fault::NoState);
+            return faults;
+        };
+        let is_sound = undone(event, after)
+            .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
+        if !is_sound {
+            faults.push(Fault::State);
+        }
+        link.state = hash(after);
+        faults
+    }
+}
+
+/// What the link was before the event, after which it is `after`; `None` if it can't come of it.
+fn undone(event: &LinkEvent, after: &LinkState) -> Option<LinkState> {
+    let before = LinkState {
+        deleted: false,
+        ..after.clone()
+    };
+    match event {
+        LinkEvent::Created(_) => None,
+        LinkEvent::DestinationChanged(changed) => {
+            let is_so = !after.deleted && after.destination_url == changed.destination_url;
+            is_so.then(|| LinkState {
+                destination_url: changed.previous_destination_url.clone(),
+                ..before
+            })
+        }
+        LinkEvent::Deleted(_) => after.deleted.then_some(before),
+        LinkEvent::Disabled(_) => (!after.deleted && after.disabled).then_some(LinkState {
+            disabled: false,
+            ..before
+        }),
+        LinkEvent::Enabled(_) => (!after.deleted && !after.disabled).then_some(LinkState {
+            disabled: true,
+            ..before
+        }),
+    }
+}
+
+impl StateHash {
+    fn of(keys: &RandomState, account_id: AccountId, state: &LinkState) -> Self {
+        let LinkState {
+            destination_url,
+            disabled,
+            deleted,
+        } = state;
+        let hash = keys.hash_one((account_id, destination_url, disabled, deleted));
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
+        Self((hash as u32).max(1))
+    }
+}
+
+/// For keys that are hashes already.
+#[derive(Debug, Default)]
+struct IsHash(u64);
+
+impl Hasher for IsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

@@ -1,0 +1,171 @@
+//! What no damage of a real database shows: rows of earlier moments, and doubled streams.
+
+use linkledger_core::{
+    account::AccountStatus,
+    credits::{Credits, CreditsGranted},
+    envelope::Metadata,
+    event_store::accounts::AccountAtHead,
+    id::EventId,
+    link::{LinkCreated, LinkDeleted, LinkDisabled, LinkState},
+};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::*;
+
+const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
+const LINK: LinkId = LinkId::from_uuid(Uuid::from_u128(8));
+
+/// What is found in these events, each with its version and the link after it, when the accounts
+/// were read while `rows_known_up_to` was the head.
+fn found(
+    events: &[(i64, Event, Option<LinkState>)],
+    accounts: Vec<AccountAtHead>,
+    accounts_known_up_to: Position,
+) -> Vec<(Option<Position>, String)> {
+    let mut audit = Audit::new(Expected {
+        shard: Shard::of(ACCOUNT),
+        epoch: 1,
+        head: i64::try_from(events.len()).unwrap(),
+        accounts,
+        accounts_known_up_to,
+        segments: Vec::new(),
+    });
+    for ((version, event, link), position) in events.iter().zip(1..) {
+        let metadata = Metadata {
+            link: link.clone(),
+            ..Metadata::default()
+        };
+        audit.event(&StoredEvent {
+            row: &[],
+            position,
+            stream_id: event.subject().stream_id(),
+            version: *version,
+            account_id: ACCOUNT,
+            event_id: EventId::from_uuid(Uuid::nil()),
+            event_type: event.event_type(),
+            schema_version: event.schema_version(),
+            payload: &event.to_payload(),
+            metadata: &serde_json::to_string(&metadata).unwrap(),
+            recorded_at: OffsetDateTime::UNIX_EPOCH,
+            idempotency_key: None,
+        });
+    }
+    let findings = audit.finish().findings;
+    let shown = findings.shown().iter();
+    shown.map(|it| (it.position, it.what.clone())).collect()
+}
+
+fn granted(version: i64, balance_after: i64) -> (i64, Event, Option<LinkState>) {
+    let granted = CreditsGranted {
+        account_id: ACCOUNT,
+        amount: 10,
+        balance_after,
+        reason: "x".to_owned(),
+    };
+    (
+        version,
+        Event::Credits(CreditsEvent::Granted(granted)),
+        None,
+    )
+}
+
+fn row(version: i64, balance: i64, head: Position) -> AccountAtHead {
+    AccountAtHead {
+        account_id: ACCOUNT,
+        shard: Shard::of(ACCOUNT).number(),
+        credits: Credits { balance, version },
+        status: AccountStatus::Active,
+        head,
+    }
+}
+
+fn created(version: i64) -> (i64, Event, Option<LinkState>) {
+    let created = LinkCreated {
+        link_id: LINK,
+        account_id: ACCOUNT,
+        slug: "spring".to_owned(),
+        short_url: "https://sho.rt/spring".to_owned(),
+        destination_url: "https://e.com/".to_owned(),
+    };
+    (version, Event::Link(LinkEvent::Created(created)), None)
+}
+
+fn changed(
+    version: i64,
+    event: LinkEvent,
+    disabled: bool,
+    deleted: bool,
+) -> (i64, Event, Option<LinkState>) {
+    let state = LinkState {
+        destination_url: "https://e.com/".to_owned(),
+        disabled,
+        deleted,
+    };
+    (version, Event::Link(event), Some(state))
+}
+
+#[test]
+fn given_a_row_of_an_earlier_moment_then_it_is_compared_at_its_own_version() {
+    let events = [granted(1, 10), granted(2, 20), granted(3, 30)];
+    assert_eq!(found(&events, vec![row(2, 20, 2)], 2), []);
+    let wrong = found(&events, vec![row(2, 21, 2)], 2);
+    assert_eq!(wrong.len(), 1);
+    assert_eq!(wrong[0].0, Some(2));
+    let behind = found(&events, vec![row(2, 20, 3)], 3);
+    assert_eq!(behind.len(), 1, "{behind:?}");
+    assert_eq!(behind[0].0, Some(3));
+}
+
+#[test]
+fn given_an_account_that_came_after_the_rows_then_it_has_none_to_compare() {
+    let events = [granted(1, 10)];
+    assert_eq!(found(&events, Vec::new(), 0), []);
+    assert_eq!(found(&events, Vec::new(), 1).len(), 1);
+}
+
+#[test]
+fn given_an_account_without_events_then_its_row_is_as_it_was_created() {
+    assert_eq!(found(&[], vec![row(0, 0, 0)], 0), []);
+    assert_eq!(found(&[], vec![row(0, 5, 0)], 0).len(), 1);
+}
+
+#[test]
+fn given_a_link_that_ended_when_anything_follows_then_it_is_found() {
+    let (link_id, account_id) = (LINK, ACCOUNT);
+    let deleted = LinkEvent::Deleted(LinkDeleted {
+        link_id,
+        account_id,
+        slug: "spring".to_owned(),
+    });
+    let disabled = LinkEvent::Disabled(LinkDisabled {
+        link_id,
+        account_id,
+        reason: "x".to_owned(),
+    });
+    let unpaid = (
+        Some(2),
+        format!("the CreditsCharged of {LINK}, created right before, should stand here"),
+    );
+    let sound = [
+        created(1),
+        changed(2, disabled.clone(), true, false),
+        changed(3, deleted.clone(), true, true),
+    ];
+    assert_eq!(found(&sound, Vec::new(), 0), [unpaid]);
+    for after in [
+        changed(3, disabled.clone(), true, false),
+        changed(3, deleted.clone(), false, true),
+        created(3),
+    ] {
+        let events = [created(1), changed(2, deleted.clone(), false, true), after];
+        let found = found(&events, Vec::new(), 0);
+        assert!(found.iter().any(|it| it.0 == Some(3)), "{found:?}");
+    }
+}
+
+#[test]
+fn given_a_link_at_the_end_of_the_log_then_its_charge_is_missed() {
+    let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
+    assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
+}

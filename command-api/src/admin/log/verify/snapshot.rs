@@ -1,0 +1,103 @@
+//! What the log is checked against: rows that go on changing while it is read.
+//!
+//! Nothing is read in one long transaction. Each part says of which moment it is, and the parts are
+//! read in an order that leaves none of them ahead of the end up to which the log is read.
+
+use anyhow::Context as _;
+use linkledger_core::{
+    event_store::{
+        accounts::{self, AccountAtHead},
+        log::{self, Extent, PerShard},
+        segments,
+    },
+    id::AccountId,
+    segment::Segment,
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::audit::Expected;
+
+/// Rows of one statement.
+const ROWS_PER_READ: i64 = 5_000;
+
+/// All that there is to check against.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) epoch: i32,
+    /// The ends of the shards.
+    pub(super) extents: PerShard<Extent>,
+    accounts_known_up_to: PerShard<Position>,
+    accounts: PerShard<Vec<AccountAtHead>>,
+    segments: PerShard<Vec<Segment>>,
+}
+
+impl Snapshot {
+    /// Reads what concerns these shards.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<Self> {
+        let is_wanted = |shard: i16| only.is_none_or(|only| only.number() == shard);
+        let epoch = log::epoch(pool).await.context("can't read the epoch")?;
+        let heads = log::heads(pool).await.context("can't read the heads")?;
+        let mut accounts = PerShard::<Vec<_>>::default();
+        let mut after = AccountId::from_uuid(Uuid::nil());
+        loop {
+            let rows = accounts::read_after(pool, after, ROWS_PER_READ).await;
+            let rows = rows.context("can't read the accounts")?;
+            let Some(last) = rows.last() else { break };
+            after = last.account_id;
+            for row in rows.into_iter().filter(|row| is_wanted(row.shard)) {
+                if let Some(shard) = Shard::new(row.shard.into()) {
+                    accounts[shard.index()].push(row);
+                }
+            }
+        }
+        let mut segments = PerShard::default();
+        for shard in Shard::all().filter(|shard| is_wanted(shard.number())) {
+            segments[shard.index()] = segments_of(pool, shard).await?;
+        }
+        // Last: what was read before is of an earlier moment, so of events that are read too.
+        let extents = log::extents(pool).await.context("can't read the heads")?;
+        Ok(Self {
+            epoch,
+            extents,
+            accounts_known_up_to: heads,
+            accounts,
+            segments,
+        })
+    }
+
+    /// Segments of all shards.
+    pub(super) fn segment_count(&self) -> usize {
+        self.segments.iter().map(Vec::len).sum()
+    }
+
+    /// What one shard is checked against; taken out.
+    pub(super) fn take(&mut self, shard: Shard) -> Expected {
+        let index = shard.index();
+        Expected {
+            shard,
+            epoch: self.epoch,
+            head: self.extents[index].head,
+            accounts: std::mem::take(&mut self.accounts[index]),
+            accounts_known_up_to: self.accounts_known_up_to[index],
+            segments: std::mem::take(&mut self.segments[index]),
+        }
+    }
+}
+
+async fn segments_of(pool: &PgPool, shard: Shard) -> anyhow::Result<Vec<Segment>> {
+    let mut segments: Vec<Segment> = Vec::new();
+    loop {
+        let after = segments.last().map_or(0, |segment| segment.place.number);
+        let more = segments::read_after(pool, shard, after, ROWS_PER_READ).await;
+        let more = more.context("can't read the segments")?;
+        if more.is_empty() {
+            return Ok(segments);
+        }
+        segments.extend(more);
+    }
+}

@@ -1,0 +1,285 @@
+//! Everything that may have happened to a log behind our back, and what `log verify` says of it.
+
+/// Where it is found, and a part of what is said.
+pub(super) type Finding = (Option<i64>, &'static str);
+
+/// Each as SQL, with what is found by it, in order. `$set … $at = 5` changes the event at position 5
+/// of the account's shard.
+pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
+    // Events that are missing, or where they do not belong.
+    (
+        "DELETE FROM event_store.events $at = 17",
+        &[
+            (Some(17), "the event at this position is missing"),
+            (Some(18), ": version 9 follows version 7"),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.events $at IN (6, 7)",
+        &[
+            (
+                Some(6),
+                "segment 2 (positions 6 to 10) is not what was sealed",
+            ),
+            (Some(6), "the events from this position to 7 are missing"),
+            (Some(9), ": balance_after is 996, but 998 - 1 is not"),
+            (Some(9), ": version 5 follows version 3"),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.events $at = 19",
+        &[
+            (
+                None,
+                "its row has version 10, but its last event has version 9",
+            ),
+            (
+                None,
+                "its last event is at position 18, its counter is at 19",
+            ),
+            (Some(19), "the event at this position is missing"),
+        ],
+    ),
+    (
+        "UPDATE event_store.log_shards SET head = 18 WHERE shard = $shard",
+        &[
+            (
+                None,
+                "its row has version 10, but its last event has version 9",
+            ),
+            (
+                None,
+                "its last event is at position 19, its counter is at 18",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.events $at > 13;
+         UPDATE event_store.log_shards SET head = 13 WHERE shard = $shard",
+        &[
+            (
+                None,
+                "its row has version 10, but its last event has version 6",
+            ),
+            (
+                Some(11),
+                "segment 3 is sealed up to position 15, but the log ends at 13",
+            ),
+        ],
+    ),
+    (
+        "$set position = 1000 $at = 17; $set position = 17 $at = 18; $set position = 18 $at = 1000",
+        &[
+            (Some(17), ": version 9 follows version 7"),
+            (Some(18), ": version 8 follows version 9"),
+            (Some(19), ": version 10 follows version 8"),
+        ],
+    ),
+    (
+        "$set position = 1000 $at = 2; $set position = 2 $at = 3; $set position = 3 $at = 1000",
+        &[
+            (
+                Some(1),
+                "segment 1 (positions 1 to 5) is not what was sealed",
+            ),
+            (Some(2), " should stand right before this CreditsCharged"),
+            (Some(4), ", created right before, should stand here"),
+        ],
+    ),
+    (
+        "$set shard = $shard, position = position + 19 WHERE account_id = $other;
+         UPDATE event_store.accounts SET shard = $shard WHERE account_id = $other;
+         UPDATE event_store.slugs SET shard = $shard;
+         UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
+         UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
+        &[(None, "its row names this shard, but it belongs to ")],
+    ),
+    (
+        "$set shard = $shard, position = position + 19 WHERE account_id = $other;
+         DELETE FROM event_store.accounts WHERE account_id = $other;
+         UPDATE event_store.slugs SET shard = $shard;
+         UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
+         UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
+        &[(Some(20), " belongs to shard ")],
+    ),
+    // Events that are not what they were.
+    (
+        r#"$set payload = replace(payload::text, '"x"', '"y"')::json $at = 1"#,
+        &[(
+            Some(1),
+            "segment 1 (positions 1 to 5) is not what was sealed",
+        )],
+    ),
+    (
+        "$set metadata = '{ }' $at = 7",
+        &[(
+            Some(6),
+            "segment 2 (positions 6 to 10) is not what was sealed",
+        )],
+    ),
+    (
+        "$set idempotency_key = 'create:x', fingerprint = '' $at = 17",
+        &[(
+            Some(17),
+            "an event of this type has no such idempotency key",
+        )],
+    ),
+    (
+        "$set payload = '{}' $at = 16",
+        &[
+            (
+                Some(16),
+                "it can't be read: malformed payload of `CreditsAdjusted`: missing field",
+            ),
+            (
+                Some(19),
+                "its row has the balance 988 at version 10, its events come to 995",
+            ),
+        ],
+    ),
+    (
+        "$set type = 'AccountLost' $at = 18",
+        &[(
+            Some(18),
+            "it can't be read: unknown event `AccountLost` version 1",
+        )],
+    ),
+    (
+        "$set metadata = '7' $at = 18",
+        &[(Some(18), "its metadata can't be read: ")],
+    ),
+    (
+        "$set payload = replace(payload::text, '988', '989')::json $at = 16",
+        &[
+            (Some(16), ": balance_after is 989, but 995 + -7 is not"),
+            (
+                Some(19),
+                ": its row has the balance 988 at version 10, its events come to 989",
+            ),
+        ],
+    ),
+    (
+        "$set stream_id = gen_random_uuid() $at = 18",
+        &[
+            (Some(18), "its payload is about acc_"),
+            (Some(18), ": version 9 is the first of its stream"),
+            (Some(19), ": version 10 follows version 8"),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments; $set version = 9 $at = 14",
+        &[
+            (Some(14), ": version 9 follows version 3"),
+            (Some(15), ": version 5 follows version 9"),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set metadata = replace(metadata::text, 'true', 'false')::json $at = 13",
+        &[
+            (
+                Some(13),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+            (
+                Some(14),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments; $set metadata = '{}' $at = 13",
+        &[(
+            Some(13),
+            ": the metadata don't say what the link is after it",
+        )],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set payload = replace(payload::text, '.com/new', '.com/old')::json $at = 12",
+        &[(
+            Some(12),
+            ": what the link is after it, by its metadata, is not what its events come",
+        )],
+    ),
+    // Segments that are not what they were.
+    (
+        "UPDATE event_store.log_segments SET sha256 = sha256(sha256) WHERE number = 2",
+        &[
+            (
+                Some(6),
+                "segment 2 (positions 6 to 10) is not what was sealed",
+            ),
+            (
+                Some(11),
+                "segment 3 (positions 11 to 15) is not what was sealed",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments WHERE number = 2",
+        &[
+            (
+                Some(11),
+                "segment 3 (positions 11 to 15) is not what was sealed",
+            ),
+            (Some(11), "segment 3 follows segment 1"),
+        ],
+    ),
+    (
+        "UPDATE event_store.log_segments SET epoch = 9 WHERE number = 3",
+        &[
+            (
+                Some(11),
+                "segment 3 (positions 11 to 15) is not what was sealed",
+            ),
+            (
+                Some(11),
+                "segment 3 was sealed in epoch 9, which can't be: the log is in 1",
+            ),
+        ],
+    ),
+    // Rows that say something else than the log.
+    (
+        "UPDATE event_store.accounts SET balance = balance + 1 WHERE account_id = $account",
+        &[(
+            Some(19),
+            ": its row has the balance 989 at version 10, its events come to 988",
+        )],
+    ),
+    (
+        "UPDATE event_store.accounts SET version = 11 WHERE account_id = $account",
+        &[(
+            None,
+            ": its row has version 11, but its last event has version 10",
+        )],
+    ),
+    (
+        "UPDATE event_store.accounts SET version = 8 WHERE account_id = $account",
+        &[(
+            Some(18),
+            ": its row has version 8, and this event came before the row was read",
+        )],
+    ),
+    (
+        "UPDATE event_store.accounts SET status = 'active' WHERE account_id = $account",
+        &[(
+            Some(19),
+            ": its row says Active at version 10, its events say Suspended",
+        )],
+    ),
+    (
+        "DELETE FROM event_store.accounts WHERE account_id = $account",
+        &[(Some(1), "there is no account acc_")],
+    ),
+    (
+        "UPDATE event_store.slugs SET link_id = gen_random_uuid()
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 4)",
+        &[(Some(4), "is not given to lnk_")],
+    ),
+    (
+        "DELETE FROM event_store.slugs
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 4)",
+        &[(Some(4), "is not given to lnk_")],
+    ),
+];

@@ -1,0 +1,190 @@
+//! A log with every kind of event, in which nothing is wrong, and what an owner could do to it.
+
+use std::sync::Arc;
+
+use linkledger_command_api::sealing::Sealer;
+use linkledger_core::{
+    clock::SystemClock,
+    credits::{CreditsEvent, CreditsGranted},
+    event::Event,
+    id::{AccountId, LinkId},
+    link::{LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent, Slug},
+    shard::Shard,
+    testing::{self, TestDatabase},
+};
+use serde_json::Value;
+use sqlx::AssertSqlSafe;
+
+use crate::admin::{json, run};
+
+const EVENTS_PER_SEGMENT: i64 = 5;
+pub(super) const LINK_COUNT: usize = 5;
+
+/// The tables that a damage may concern.
+const TABLES: [&str; 5] = ["events", "log_segments", "log_shards", "accounts", "slugs"];
+
+/// A log of two accounts in different shards, with every kind of event, sealed, and kept aside.
+pub(super) struct SoundLog {
+    pub(super) database: TestDatabase,
+    /// The one with most of the events, from position 1: granted, five links with their charges,
+    /// four changes of the second link, adjusted, suspended, resumed, suspended.
+    pub(super) account_id: AccountId,
+    pub(super) shard: Shard,
+    /// The other one has three, in a shard of its own.
+    other: AccountId,
+}
+
+impl SoundLog {
+    pub(super) async fn create() -> Self {
+        let database = TestDatabase::create().await;
+        let account_id = account(&database).await;
+        let links = append_links(&database, account_id, LINK_COUNT).await;
+        testing::append_events(database.pool(), account_id, &changes(account_id, links[1])).await;
+        let id = account_id.to_string();
+        let adjust = ["credits", "adjust", "--account", &id, "--amount", "-7"];
+        let reason = ["--reason", "x", "--idempotency-key", "ticket-1"];
+        json(database.url(), &[&adjust[..], &reason].concat());
+        for verb in ["suspend", "resume", "suspend"] {
+            let arguments = ["account", verb, "--account", &id, "--reason", "x"];
+            json(database.url(), &arguments);
+        }
+        let shard = Shard::of(account_id);
+        let other = loop {
+            let other = account(&database).await;
+            if Shard::of(other) != shard {
+                break other;
+            }
+        };
+        append_links(&database, other, 1).await;
+        seal(&database).await;
+        let log = Self {
+            database,
+            account_id,
+            shard,
+            other,
+        };
+        let save = |table| format!("CREATE TABLE saved_{table} AS TABLE event_store.{table}; ");
+        log.execute(&TABLES.map(save).concat()).await;
+        log
+    }
+
+    /// As its owner may, with the triggers off.
+    pub(super) async fn execute(&self, statements: &str) {
+        let statements = format!("SET session_replication_role = replica; {statements}");
+        let mut session = self.database.pool().acquire().await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(statements))
+            .execute(&mut *session)
+            .await
+            .unwrap();
+        sqlx::raw_sql("RESET session_replication_role")
+            .execute(&mut *session)
+            .await
+            .unwrap();
+    }
+
+    async fn restore(&self) {
+        let restore = |table| {
+            format!(
+                "DELETE FROM event_store.{table};
+                 INSERT INTO event_store.{table} TABLE saved_{table}; "
+            )
+        };
+        self.execute(&TABLES.map(restore).concat()).await;
+    }
+
+    /// What is found after the damage, which is undone. `$set … $at = 5` changes the event at
+    /// position 5 of the account's shard.
+    pub(super) async fn damaged(&self, statements: &str) -> Vec<(Option<i64>, String)> {
+        let statements = &statements
+            .replace("$set", "UPDATE event_store.events SET")
+            .replace("$at", "WHERE shard = $shard AND position")
+            .replace("$shard", &self.shard.to_string())
+            .replace("$account", &format!("'{}'", self.account_id.uuid()))
+            .replace("$other", &format!("'{}'", self.other.uuid()));
+        self.execute(statements).await;
+        let (exit_code, verified) = verify(&self.database, &[]);
+        assert_eq!(exit_code, Some(1), "{statements}");
+        self.restore().await;
+        let findings = verified["findings"].as_array().unwrap();
+        let finding = |it: &Value| {
+            assert_eq!(it["shard"], self.shard.number(), "{statements}: {it}");
+            (
+                it["position"].as_i64(),
+                it["what"].as_str().unwrap().to_owned(),
+            )
+        };
+        assert_eq!(verified["finding_count"], findings.len());
+        findings.iter().map(finding).collect()
+    }
+}
+
+pub(super) async fn account(database: &TestDatabase) -> AccountId {
+    let account_id = testing::account(database.pool(), 0).await;
+    let granted = CreditsGranted {
+        account_id,
+        amount: 1_000,
+        balance_after: 1_000,
+        reason: "x".to_owned(),
+    };
+    let granted = Event::Credits(CreditsEvent::Granted(granted));
+    testing::append_events(database.pool(), account_id, &[granted]).await;
+    account_id
+}
+
+pub(super) async fn append_links(
+    database: &TestDatabase,
+    account_id: AccountId,
+    count: usize,
+) -> Vec<LinkId> {
+    let mut links = Vec::new();
+    for _ in 0..count {
+        let slug = Slug::generate().to_string().to_ascii_uppercase();
+        let link = [(slug.as_str(), "https://example.com/")];
+        let created = testing::append_links(database.pool(), account_id, &link).await;
+        links.push(created[0].link.link_id);
+    }
+    links
+}
+
+/// One of each kind, the last of which ends the link.
+fn changes(account_id: AccountId, link_id: LinkId) -> Vec<Event> {
+    let reason = || "x".to_owned();
+    let changes = [
+        LinkEvent::DestinationChanged(LinkDestinationChanged {
+            link_id,
+            account_id,
+            destination_url: "https://example.com/new".to_owned(),
+            previous_destination_url: "https://example.com/".to_owned(),
+        }),
+        LinkEvent::Disabled(LinkDisabled {
+            link_id,
+            account_id,
+            reason: reason(),
+        }),
+        LinkEvent::Enabled(LinkEnabled {
+            link_id,
+            account_id,
+            reason: reason(),
+        }),
+        LinkEvent::Deleted(LinkDeleted {
+            link_id,
+            account_id,
+            slug: "x".to_owned(),
+        }),
+    ];
+    changes.map(Event::Link).to_vec()
+}
+
+pub(super) async fn seal(database: &TestDatabase) {
+    let mut sealer = Sealer::new(database.pool().clone(), Arc::new(SystemClock))
+        .with_events_per_segment(EVENTS_PER_SEGMENT);
+    while sealer.round().await > 0 {}
+}
+
+pub(super) fn verify(database: &TestDatabase, arguments: &[&str]) -> (Option<i32>, Value) {
+    let arguments = [&["log", "verify", "--json"], arguments].concat();
+    let output = run(database.url(), &arguments);
+    let verified = serde_json::from_slice(&output.stdout);
+    let verified = verified.unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code(), verified)
+}
