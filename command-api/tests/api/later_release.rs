@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     admin::error,
+    relay::consume,
     support::{TestApp, change, create, delete, destination, fresh_key, send},
 };
 
@@ -129,4 +130,30 @@ async fn a_key_whose_link_a_later_release_has_created_is_not_charged_again() {
     assert_eq!(send(&app.router, change_of_it).await.status, 500);
     assert_eq!(app.count("CreditsCharged").await, 1);
     assert_eq!(app.balance(account_id).await, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_a_later_release_is_published_as_it_is() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(10).await;
+    let id = app.link(&key).await;
+    let frozen = LaterEvent {
+        schema_version: 3,
+        payload: json!({ "link": { "id": id }, "until": null }),
+        ..of_link(account_id, &id, "LinkFrozen")
+    };
+    append_later_event(app.database.pool(), frozen.clone()).await;
+
+    let records = consume(&app.broker, 3);
+    let (_, headers, payload) = &records[2];
+    assert_eq!(headers["ce_type"], "linkledger.LinkFrozen.v3");
+    assert_eq!(
+        headers["ce_dataschema"],
+        "urn:linkledger:schema:LinkFrozen:v3"
+    );
+    assert_eq!(
+        (&headers["ce_subject"], &headers["ce_sequence"][18..]),
+        (&id, "03")
+    );
+    assert_eq!(*payload, frozen.payload.to_string());
 }

@@ -296,7 +296,10 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
 }
 
 /// What a consumer from the beginning sees: by partition, the records' headers and values.
-fn consume(broker: &TestBroker, count: usize) -> Vec<(i32, HashMap<String, String>, String)> {
+pub(crate) fn consume(
+    broker: &TestBroker,
+    count: usize,
+) -> Vec<(i32, HashMap<String, String>, String)> {
     let consumer: BaseConsumer = broker
         .client()
         .set("group.id", "test")
