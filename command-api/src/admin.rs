@@ -7,6 +7,7 @@ pub mod key;
 pub mod link;
 pub mod log;
 mod operator;
+pub mod relay;
 pub mod topic;
 
 use std::io::Write as _;
@@ -43,6 +44,9 @@ pub enum Command {
     /// Links, whoever owns them.
     #[command(subcommand)]
     Link(link::Command),
+    /// The publishing of events to Kafka.
+    #[command(subcommand)]
+    Relay(relay::Command),
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
     Topic(topic::Command),
@@ -72,6 +76,7 @@ pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
         Command::Key(command) => key::run(command, clock).await,
         Command::Credits(command) => credits::run(command, clock).await,
         Command::Link(command) => link::run(command, clock).await,
+        Command::Relay(command) => relay::run(command).await,
         Command::Topic(command) => topic::run(command).await,
         Command::Log(command) => log::run(command).await,
     }

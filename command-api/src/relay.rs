@@ -4,36 +4,44 @@
 //! a run of earlier records may be repeated on the topic, but none is ever missing.
 
 mod backlog;
+pub mod binding;
+mod connect;
 pub mod cursor;
 mod delivery;
 mod held;
 mod outage;
+pub mod pause;
+pub mod producers;
 pub mod publisher;
+pub mod refill;
 pub mod refusal;
+mod standing;
+pub mod status;
 pub mod topic;
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log,
-    fail_point,
-    metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
+    cloud_event::PublishedEvent, event_store::log, fail_point, metrics::RELAY_HELD_UP_SECONDS,
 };
-use metrics::{counter, gauge};
+use metrics::gauge;
 use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use backlog::Backlog;
 use cursor::LeaseTable;
-use held::HeldShards;
+use held::{HeldShards, Renewal};
 use outage::Outage;
+use producers::Note;
 use publisher::EventPublisher;
+use refusal::Refusal;
+use standing::Standing;
 
 /// Longest time that an event waits for the relay to look, should nobody have woken it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -53,14 +61,16 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Publishes the shards that this process has the leases of.
 pub struct Relay<P> {
     pool: PgPool,
-    publisher: P,
+    publisher: Arc<P>,
     appended: Arc<Notify>,
     log_epoch: i32,
     batch_interval: Duration,
     shards: HeldShards,
+    producer: Note,
     renewed_at: Option<Instant>,
     backlog: Backlog,
     outage: Outage,
+    standing: Standing,
 }
 
 impl<P: EventPublisher> Relay<P> {
@@ -73,15 +83,17 @@ impl<P: EventPublisher> Relay<P> {
         log_epoch: i32,
     ) -> Self {
         Self {
-            shards: HeldShards::new(LeaseTable::new(pool.clone(), owner)),
+            shards: HeldShards::new(LeaseTable::new(pool.clone(), owner.clone())),
+            producer: Note::new(pool.clone(), owner),
             pool,
-            publisher,
+            publisher: Arc::new(publisher),
             appended,
             log_epoch,
             batch_interval: Duration::ZERO,
             renewed_at: None,
             backlog: Backlog::default(),
             outage: Outage::default(),
+            standing: Standing::default(),
         }
     }
 
@@ -114,6 +126,9 @@ impl<P: EventPublisher> Relay<P> {
                 Ok(published) => {
                     delay = FAILURE_DELAY_MIN;
                     self.outage.published(self.backlog, published);
+                    if !self.shards.leases().is_empty() {
+                        self.standing.accepted();
+                    }
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
@@ -124,9 +139,7 @@ impl<P: EventPublisher> Relay<P> {
                     }
                 }
                 Err(error) => {
-                    counter!(RELAY_FAILURES_TOTAL).increment(1);
-                    self.outage
-                        .held_up(begun, self.backlog, &format!("{error:#}"));
+                    self.failed(begun, &error).await;
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -135,10 +148,15 @@ impl<P: EventPublisher> Relay<P> {
                 }
             }
         }
-        if let Err(error) = self.shards.hand_over().await {
+        if let Err(error) = self.hand_over().await {
             tracing::warn!(error = %format!("{error:#}"), "the leases run out by themselves");
         }
         Ok(())
+    }
+
+    async fn hand_over(&mut self) -> anyhow::Result<()> {
+        self.end_producer().await?;
+        self.shards.hand_over().await
     }
 
     async fn wait(&self, time: Duration, shutdown: &CancellationToken) {
@@ -161,6 +179,11 @@ impl<P: EventPublisher> Relay<P> {
         {
             self.renew().await?;
         }
+        if self.shards.leases().is_empty() {
+            self.end_producer().await?;
+            return Ok(0);
+        }
+        self.connect().await?;
         let events = self.read().await?;
         let count = events.len();
         if count > 0 {
@@ -181,7 +204,11 @@ impl<P: EventPublisher> Relay<P> {
         // is another process's that has the same name.
         let takes_own = self.renewed_at.is_none();
         let acquired = self.shards.acquire(&self.pool, self.log_epoch, takes_own);
-        acquired.await?;
+        if acquired.await? {
+            // Their cursors are compared with the topic before anything is sent.
+            self.end_producer().await?;
+        }
+        self.standing.paused(pause::find(&self.pool).await?);
         self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
         self.renewed_at = Some(Instant::now());
         Ok(())
@@ -202,36 +229,52 @@ impl<P: EventPublisher> Relay<P> {
         Ok(events.into_iter().map(published).collect())
     }
 
-    /// Publishes in order; meanwhile the leases are renewed, and given up with one that is lost.
+    /// Publishes in order, and checks that the topic is still the same.
     async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        let mut publishing = self.publisher.publish(events);
-        let published = loop {
-            tokio::select! {
-                published = &mut publishing => break published,
-                () = tokio::time::sleep(RENEW_INTERVAL) => {
-                    if !self.shards.renew().await? {
-                        // What is on its way will be sent all the same: earlier records,
-                        // repeated.
-                        anyhow::bail!("a lease was lost while the broker was waited for");
-                    }
-                    self.renewed_at = Some(Instant::now());
-                    self.backlog =
-                        backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
-                    if begun.elapsed() >= SILENCE_MAX {
-                        let trouble = self.publisher.trouble();
-                        let reason = trouble.as_deref();
-                        let reason = reason.unwrap_or("the broker acknowledges nothing");
-                        self.outage.held_up(begun, self.backlog, reason);
-                    }
-                }
+        let to = Arc::clone(&self.publisher);
+        let published = match self.wait_for(to.publish(events)).await {
+            Ok(Some(published)) => published,
+            // What is on its way may arrive all the same: earlier records, repeated.
+            given_up => {
+                self.end_producer().await?;
+                return given_up.map(drop);
             }
         };
-        drop(publishing);
-        self.shards.acknowledge(&published.acknowledged);
+        if let Some(shard) = self.shards.began_again(&published) {
+            self.shards.table.note_topic_lost(shard).await?;
+            self.end_producer().await?;
+            return Err(Refusal::BeganAgain { shard }.into());
+        }
+        self.shards.acknowledge(&published);
         match published.failure {
             None => Ok(()),
             Some(error) => Err(error.context("the broker did not take every record")),
+        }
+    }
+
+    /// Waits for the broker; meanwhile the leases are renewed, and given up with one that is lost.
+    /// Returns nothing when publishing is paused by then.
+    async fn wait_for<T>(&mut self, answer: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
+        let begun = Instant::now();
+        let mut answer = pin!(answer);
+        loop {
+            tokio::select! {
+                answer = &mut answer => return Ok(Some(answer)),
+                () = tokio::time::sleep(RENEW_INTERVAL) => {}
+            }
+            match self.shards.renew().await? {
+                Renewal::Kept => {}
+                Renewal::Paused => return Ok(None),
+                Renewal::Lost => anyhow::bail!("a lease was lost while the broker was waited for"),
+            }
+            self.renewed_at = Some(Instant::now());
+            self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
+            if begun.elapsed() >= SILENCE_MAX {
+                let trouble = self.publisher.trouble();
+                let reason = trouble.as_deref();
+                let reason = reason.unwrap_or("the broker acknowledges nothing");
+                self.outage.held_up(begun, self.backlog, reason);
+            }
         }
     }
 }

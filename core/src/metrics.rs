@@ -78,6 +78,8 @@ metrics! {
     RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not published yet.";
     RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not published; 0 when there is none.";
     RELAY_HELD_UP_SECONDS = Gauge "relay_held_up_seconds" [] "For how long the broker or the database has been holding the relay up; 0 while it gets on.";
+    RELAY_REFUSED = Gauge "relay_refused" ["reason"] "1 while nothing is published for that reason, until an operator has mended it; the log says how.";
+    RELAY_PAUSED = Gauge "relay_paused" [] "1 while an operator wants nothing to be published.";
     RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
     LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "The last position of the last sealed segment.";
     LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" [] "Attempts to seal a segment of the log that have failed; the log line says whether the database did not answer or the log is damaged.";

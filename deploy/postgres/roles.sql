@@ -50,8 +50,11 @@ GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_ap
 GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
 GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
 GRANT SELECT ON event_store.relay_cursors TO linkledger_command_api;
-GRANT UPDATE (position, owner, lease_epoch, lease_expires_at) ON event_store.relay_cursors
-    TO linkledger_command_api;
+GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record_offset, topic_lost,
+              refusal, refused_at)
+    ON event_store.relay_cursors TO linkledger_command_api;
+GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_command_api;
+GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_command_api;
 
 -- It seals segments of the log, and changes none.
 GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
@@ -87,7 +90,7 @@ GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_u
 GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
 GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
--- An operator's commands: accounts, keys, credits, links.
+-- An operator's commands: accounts, keys, credits, links, the relay.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
 GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
 GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
@@ -96,6 +99,8 @@ GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accoun
 GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
 GRANT SELECT ON event_store.log_segments TO linkledger_operator;
 GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
+GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
+GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
 
 COMMIT;

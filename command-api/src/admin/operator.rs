@@ -15,7 +15,7 @@ use sqlx::{PgPool, Postgres, Transaction};
 use time::OffsetDateTime;
 
 /// Who the log says has done it.
-const OPERATOR: &str = "operator";
+pub(super) const OPERATOR: &str = "operator";
 
 /// A decision in the making: the account is locked until it is appended, or dropped.
 pub(super) struct Decision {

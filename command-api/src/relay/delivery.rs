@@ -14,7 +14,7 @@ use rdkafka::{
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord, Producer as _, PurgeConfig},
 };
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::publisher::Published;
 
@@ -22,6 +22,9 @@ use super::publisher::Published;
 const FATAL_ERROR_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// For how long a broker surely remembers a producer that sends nothing; by its default, a day.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
+
+/// How long an ending producer waits for answers; what it gets none to is sent again by the next.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// A producer, and the partitions in which the broker knows it.
 pub(super) struct Connection {
@@ -63,9 +66,19 @@ impl Connection {
         published
     }
 
-    /// Ends the producer. That takes up to half a second, for which no request shall wait.
-    pub(super) fn discard(self) {
-        spawn_blocking(move || drop(self.producer));
+    /// Ends the producer, with what it has not sent yet. That takes up to half a second, for which
+    /// no request shall wait.
+    pub(super) fn discard(self) -> JoinHandle<()> {
+        spawn_blocking(move || drop(self.producer))
+    }
+
+    /// Ends the producer after a moment for answers that are on their way. Tells whether all came.
+    pub(super) fn close(self) -> JoinHandle<bool> {
+        spawn_blocking(move || {
+            let flushed = self.producer.flush(ANSWER_WAIT);
+            drop(self.producer);
+            flushed.is_ok()
+        })
     }
 
     async fn deliver(&mut self, events: &[&PublishedEvent]) -> Published {
@@ -83,12 +96,12 @@ impl Connection {
         if !events.is_empty() {
             fail_point::reached("relay.sent");
         }
-        let mut is_acknowledged = vec![false; events.len()];
+        let mut acknowledged: Vec<Option<i64>> = vec![None; events.len()];
         while !deliveries.is_empty() {
             let failure = tokio::select! {
                 Some((nth, delivery)) = deliveries.next() => match delivery {
-                    Ok(Ok(_)) => {
-                        is_acknowledged[nth] = true;
+                    Ok(Ok(delivery)) => {
+                        acknowledged[nth] = Some(delivery.offset);
                         continue;
                     }
                     Ok(Err((error, _))) => refused(events[nth], error),
@@ -108,18 +121,20 @@ impl Connection {
                 published.failure = Some(failure);
             }
         }
-        self.note(events, &is_acknowledged, &mut published);
+        self.note(events, &acknowledged, &mut published);
         published
     }
 
-    /// Of each shard only what has no gap before it counts.
-    fn note(&mut self, events: &[&PublishedEvent], is_acknowledged: &[bool], to: &mut Published) {
+    /// Of each shard only what has no gap before it counts. `offsets` has those of the records that
+    /// were acknowledged, below 0 where the broker does not tell.
+    fn note(&mut self, events: &[&PublishedEvent], offsets: &[Option<i64>], to: &mut Published) {
         let mut is_broken = PerShard::<bool>::default();
-        for (event, is_acknowledged) in events.iter().zip(is_acknowledged) {
+        for (event, offset) in events.iter().zip(offsets) {
             let shard = event.event.shard.index();
-            is_broken[shard] |= !is_acknowledged;
+            is_broken[shard] |= offset.is_none();
             if !is_broken[shard] {
                 to.acknowledged[shard] = Some(event.event.position);
+                to.add_offset(shard, offset.filter(|it| *it >= 0));
                 self.known_at[shard] = Some(Instant::now());
             }
         }

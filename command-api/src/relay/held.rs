@@ -14,12 +14,14 @@ use sqlx::PgPool;
 
 use super::{
     backlog,
-    cursor::{Lease, LeaseTable},
+    cursor::{Lease, LeaseTable, Reached},
+    publisher::Published,
+    refusal::Refusal,
 };
 
 /// By shard: the lease, if it is ours, and how far its events are acknowledged.
 pub(super) struct HeldShards {
-    leases: LeaseTable,
+    pub(super) table: LeaseTable,
     held: PerShard<Option<Held>>,
     /// When the cursors were last stored.
     pub(super) stored_at: Instant,
@@ -28,15 +30,26 @@ pub(super) struct HeldShards {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     lease: Lease,
-    acknowledged: Position,
+    acknowledged: Reached,
     stored: Position,
+}
+
+/// What has become of the leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// All are still ours.
+    Kept,
+    /// Some are another process's.
+    Lost,
+    /// All were given up: an operator wants nothing to be published.
+    Paused,
 }
 
 impl HeldShards {
     /// None yet.
     pub(super) fn new(leases: LeaseTable) -> Self {
         Self {
-            leases,
+            table: leases,
             held: PerShard::default(),
             stored_at: Instant::now(),
         }
@@ -44,7 +57,8 @@ impl HeldShards {
 
     /// How far each shard is that is ours.
     pub(super) fn acknowledged(&self) -> PerShard<Option<Position>> {
-        self.held.map(|held| held.map(|held| held.acknowledged))
+        self.held
+            .map(|held| held.map(|held| held.acknowledged.position))
     }
 
     /// From where to read on: those of our shards that are not at their head.
@@ -59,83 +73,116 @@ impl HeldShards {
     }
 
     /// Notes what the broker has taken.
-    pub(super) fn acknowledge(&mut self, acknowledged: &PerShard<Option<Position>>) {
+    pub(super) fn acknowledge(&mut self, published: &Published) {
         for shard in Shard::all() {
-            if let (Some(held), Some(position)) =
-                (&mut self.held[shard.index()], acknowledged[shard.index()])
-            {
-                held.acknowledged = position;
+            if let (Some(held), Some(position)) = (
+                &mut self.held[shard.index()],
+                published.acknowledged[shard.index()],
+            ) {
+                let highest = published.offsets[shard.index()].map(|(_, highest)| highest);
+                held.acknowledged = Reached {
+                    position,
+                    offset: highest.or(held.acknowledged.offset),
+                };
                 let label = shard.to_string();
                 gauge!(RELAY_POSITION, "shard" => label).set(backlog::count(position));
             }
         }
     }
 
-    /// Renews the leases; forgets those that are lost and tells whether there were none.
-    pub(super) async fn renew(&mut self) -> anyhow::Result<bool> {
+    /// A shard whose topic gave offsets to these records that it had given out before.
+    pub(super) fn began_again(&self, published: &Published) -> Option<Shard> {
+        Shard::all().find(|shard| {
+            let before = self.held[shard.index()].and_then(|held| held.acknowledged.offset);
+            let lowest = published.offsets[shard.index()].map(|(lowest, _)| lowest);
+            before
+                .zip(lowest)
+                .is_some_and(|(before, lowest)| lowest <= before)
+        })
+    }
+
+    /// Renews the leases, and forgets those that are lost or were given up.
+    pub(super) async fn renew(&mut self) -> anyhow::Result<Renewal> {
         let ours = self.leases();
-        let renewed = self.leases.renew(&ours).await?;
-        for lease in ours.iter().filter(|lease| !renewed.contains(&lease.shard)) {
-            tracing::warn!(shard = %lease.shard, "the lease of the shard is lost");
+        let renewed = self.table.renew(&ours).await?;
+        if !renewed.paused.is_empty() {
+            // So that nothing has to be repeated afterwards.
+            self.store().await?;
+        }
+        for lease in ours.iter().filter(|it| !renewed.kept.contains(&it.shard)) {
+            if !renewed.paused.contains(&lease.shard) {
+                tracing::warn!(shard = %lease.shard, "the lease of the shard is lost");
+            }
             self.held[lease.shard.index()] = None;
             backlog::is_of_another(lease.shard);
         }
-        Ok(renewed.len() == ours.len())
+        Ok(if !renewed.paused.is_empty() {
+            Renewal::Paused
+        } else if renewed.kept.len() < ours.len() {
+            Renewal::Lost
+        } else {
+            Renewal::Kept
+        })
     }
 
     /// Takes the leases that nobody has; with `takes_own` also those that a former life of this
-    /// process has left in its name.
+    /// process has left in its name. Tells whether any was taken.
     pub(super) async fn acquire(
         &mut self,
         pool: &PgPool,
         log_epoch: i32,
         takes_own: bool,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         let missing: Vec<Shard> = Shard::all()
             .filter(|shard| self.held[shard.index()].is_none())
             .collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let acquired = self.leases.acquire(&missing, takes_own).await?;
+        let acquired = self.table.acquire(&missing, takes_own).await?;
         // Read last: a predecessor may have published until its lease was taken.
         let heads = log::heads(pool)
             .await
             .context("can't read the log's heads")?;
+        let is_any = !acquired.is_empty();
         for (lease, cursor) in acquired {
-            if cursor.epoch != log_epoch || cursor.position > heads[lease.shard.index()] {
-                anyhow::bail!(
-                    "the cursor of shard {} stands at {} of epoch {}, beyond the log: the log \
-                     was restored; nothing is published until an operator decides",
-                    lease.shard,
-                    cursor.position,
-                    cursor.epoch
-                );
+            let (shard, head) = (lease.shard, heads[lease.shard.index()]);
+            if cursor.epoch != log_epoch || cursor.position > head {
+                return Err(anyhow::Error::new(Refusal::BeyondLog {
+                    shard,
+                    position: cursor.position,
+                    epoch: cursor.epoch,
+                    head,
+                    log_epoch,
+                }));
             }
-            self.held[lease.shard.index()] = Some(Held {
+            self.held[shard.index()] = Some(Held {
                 lease,
-                acknowledged: cursor.position,
+                acknowledged: Reached {
+                    position: cursor.position,
+                    offset: cursor.offset,
+                },
                 stored: cursor.position,
             });
         }
-        Ok(())
+        Ok(is_any)
     }
 
     /// Stores how far each shard is acknowledged, where the lease is still ours.
     pub(super) async fn store(&mut self) -> anyhow::Result<()> {
-        let moved: Vec<(Lease, Position)> = self
+        let moved: Vec<(Lease, Reached)> = self
             .held
             .iter()
             .flatten()
-            .filter(|held| held.acknowledged > held.stored)
+            .filter(|held| held.acknowledged.position > held.stored)
             .map(|held| (held.lease, held.acknowledged))
             .collect();
         if !moved.is_empty() {
             fail_point::reached("relay.before_store");
-            self.leases.store(&moved).await?;
+            self.table.store(&moved).await?;
             fail_point::reached("relay.stored");
             for held in self.held.iter_mut().flatten() {
-                held.stored = held.acknowledged;
+                held.stored = held.acknowledged.position;
             }
         }
         self.stored_at = Instant::now();
@@ -145,10 +192,11 @@ impl HeldShards {
     /// Stores the cursors and gives the leases up.
     pub(super) async fn hand_over(&mut self) -> anyhow::Result<()> {
         self.store().await?;
-        self.leases.release(&self.leases()).await
+        self.table.release(&self.leases()).await
     }
 
-    fn leases(&self) -> Vec<Lease> {
+    /// Those that are ours.
+    pub(super) fn leases(&self) -> Vec<Lease> {
         self.held.iter().flatten().map(|held| held.lease).collect()
     }
 }

@@ -1,26 +1,27 @@
 //! Where the relay publishes to: Kafka, or whatever a test puts in its place.
 
-use std::time::Duration;
+use std::mem;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
 use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::PerShard,
-    kafka_config::{KafkaConfig, TopicName},
-    kafka_trouble::KafkaTrouble,
-    shard::{Position, SHARD_COUNT},
+    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::KafkaConfig,
+    kafka_trouble::KafkaTrouble, shard::Position,
 };
 use rdkafka::{
     ClientConfig,
-    producer::{BaseProducer, FutureProducer, Producer as _},
+    producer::{BaseProducer, FutureProducer},
 };
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{
+    sync::Mutex,
+    task::{JoinHandle, spawn_blocking},
+};
 
-use super::delivery::{self, Connection};
-
-/// How long the broker may take to describe the topic, in seconds.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+use super::{
+    delivery::{self, Connection},
+    refusal::Refusal,
+    topic::{self, BATCH_BYTES_MAX, Cluster, Settings},
+};
 
 /// What our user must be allowed.
 const RIGHTS: &str = "Write, Describe and DescribeConfigs on the topic";
@@ -30,6 +31,9 @@ const RIGHTS: &str = "Write, Describe and DescribeConfigs on the topic";
 pub struct Published {
     /// By shard: the highest position below which nothing of the batch is missing.
     pub acknowledged: PerShard<Option<Position>>,
+    /// By shard: the lowest and the highest offset that the broker told of these records. It tells
+    /// none of a record that it had already.
+    pub offsets: PerShard<Option<(i64, i64)>>,
     /// Why the rest is not published.
     pub failure: Option<anyhow::Error>,
     /// Whether each record that was sent was the only one of its shard.
@@ -49,8 +53,20 @@ impl Published {
         for (acknowledged, later) in self.acknowledged.iter_mut().zip(later.acknowledged) {
             *acknowledged = later.or(*acknowledged);
         }
+        for (shard, offsets) in later.offsets.into_iter().enumerate() {
+            self.add_offset(shard, offsets.map(|(lowest, _)| lowest));
+            self.add_offset(shard, offsets.map(|(_, highest)| highest));
+        }
         self.failure = later.failure;
         self.is_alone = later.is_alone;
+    }
+
+    /// With the offset of one more record, if the broker has told it.
+    pub(super) fn add_offset(&mut self, shard: usize, offset: Option<i64>) {
+        if let Some(offset) = offset {
+            let (lowest, highest) = self.offsets[shard].unwrap_or((offset, offset));
+            self.offsets[shard] = Some((lowest.min(offset), highest.max(offset)));
+        }
     }
 
     fn missing_of(&self, events: &[PublishedEvent]) -> Vec<PublishedEvent> {
@@ -64,6 +80,17 @@ impl Published {
 /// Publishes events in the order given, shard by shard.
 #[async_trait]
 pub trait EventPublisher: Send + Sync {
+    /// Makes ready to publish. Returns what was found of the cluster, unless all was ready before.
+    async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
+        Ok(None)
+    }
+
+    /// Ends what is left of earlier calls: when it returns nothing more is sent. Tells whether all
+    /// that was sent since the last time has been answered.
+    async fn close(&self) -> bool {
+        true
+    }
+
     /// Publishes and waits for every acknowledgement, for as long as it takes.
     async fn publish(&self, events: &[PublishedEvent]) -> Published;
 
@@ -75,12 +102,23 @@ pub trait EventPublisher: Send + Sync {
 
 /// Publishes to Kafka with an idempotent producer.
 pub struct KafkaPublisher {
+    kafka: KafkaConfig,
     config: ClientConfig,
-    topic: TopicName,
-    /// Made when first needed, and made anew after a failure: what the old one still held is
-    /// thrown away with it and is read from the log again.
-    connection: Mutex<Option<Connection>>,
+    connections: Mutex<Connections>,
     trouble: KafkaTrouble,
+}
+
+#[derive(Default)]
+struct Connections {
+    /// Made anew after a failure: what the old one still held is thrown away with it and is read
+    /// from the log again.
+    current: Option<Connection>,
+    /// On their way out.
+    former: Vec<JoinHandle<()>>,
+    /// Whether one of them has sent something that was not answered.
+    is_unanswered: bool,
+    /// That the settings of the topic can't be seen is told once.
+    is_denied_told: bool,
 }
 
 impl KafkaPublisher {
@@ -101,6 +139,8 @@ impl KafkaPublisher {
             .set("enable.gapless.guarantee", "true")
             // A record that times out leaves a hole too; the relay waits instead.
             .set("message.timeout.ms", "0")
+            .set("message.max.bytes", BATCH_BYTES_MAX.to_string())
+            .set("batch.size", BATCH_BYTES_MAX.to_string())
             .set("compression.type", compression)
             .set("queue.buffering.max.ms", "0")
             // Brokers that are back after an outage are found soon, not after 10 s.
@@ -111,9 +151,9 @@ impl KafkaPublisher {
             .create::<BaseProducer>()
             .context("can't make a Kafka client")?;
         Ok(Self {
+            kafka: kafka.clone(),
             config,
-            topic: kafka.topic.clone(),
-            connection: Mutex::new(None),
+            connections: Mutex::default(),
             trouble: KafkaTrouble::new(RIGHTS),
         })
     }
@@ -121,28 +161,26 @@ impl KafkaPublisher {
     /// One producer's work; it is thrown away if it fails.
     async fn attempt(
         &self,
-        connection: &mut Option<Connection>,
+        connections: &mut Connections,
         events: &[PublishedEvent],
         batch_num_messages: Option<&str>,
     ) -> Published {
-        let mut connected = match connection.take() {
-            Some(connected) => connected,
-            None => match self.connect(batch_num_messages).await {
-                Ok(connected) => connected,
+        let current = match &mut connections.current {
+            Some(current) => current,
+            none => match self.make(batch_num_messages).await {
+                Ok(made) => none.insert(made),
                 Err(error) => return Published::failed(error),
             },
         };
-        let published = connected.publish(events).await;
-        if published.failure.is_none() {
-            *connection = Some(connected);
-        } else {
-            connected.discard();
+        let published = current.publish(events).await;
+        if published.failure.is_some() {
+            connections.discard();
         }
         published
     }
 
-    async fn connect(&self, batch_num_messages: Option<&str>) -> anyhow::Result<Connection> {
-        let (mut config, topic) = (self.config.clone(), self.topic.clone());
+    async fn make(&self, batch_num_messages: Option<&str>) -> anyhow::Result<Connection> {
+        let (mut config, topic) = (self.config.clone(), self.kafka.topic.clone());
         let trouble = self.trouble.clone();
         if let Some(most) = batch_num_messages {
             config.set("batch.num.messages", most);
@@ -151,39 +189,70 @@ impl KafkaPublisher {
             let producer: FutureProducer<_> = config
                 .create_with_context(trouble)
                 .context("can't make a producer")?;
-            check_topic(&producer, topic.as_str())?;
             anyhow::Ok(Connection::new(producer, topic))
         });
         made.await.context("making a producer has panicked")?
     }
+
+    /// What the cluster is, provided that events may be published to the topic.
+    async fn describe(&self, is_denied_told: &mut bool) -> anyhow::Result<Cluster> {
+        let cluster = topic::describe(&self.kafka).await?;
+        let name = self.kafka.topic.as_str();
+        let Some(topic) = &cluster.topic else {
+            let topic = name.to_owned();
+            return Err(Refusal::NoTopic { topic }.into());
+        };
+        if let Some(refusal) = topic.refusal() {
+            return Err(refusal.into());
+        }
+        if topic.settings == Settings::Denied && !mem::replace(is_denied_told, true) {
+            tracing::warn!(
+                kafka.topic = name,
+                "the settings of the topic can't be seen, so it would not be noticed that it is \
+                 compacted: grant DescribeConfigs on it to the relay's principal"
+            );
+        }
+        Ok(cluster)
+    }
 }
 
-/// Shard and partition are the same number: any other count of partitions breaks the order.
-fn check_topic(producer: &FutureProducer<KafkaTrouble>, topic: &str) -> anyhow::Result<()> {
-    let metadata = producer
-        .client()
-        .fetch_metadata(Some(topic), METADATA_TIMEOUT)?;
-    let partitions = metadata
-        .topics()
-        .iter()
-        .find(|it| it.name() == topic)
-        .map(|t| t.partitions().len());
-    match partitions {
-        Some(count) if count == usize::from(SHARD_COUNT) => Ok(()),
-        Some(0) | None => anyhow::bail!(
-            "the topic {topic} does not exist; create it with {SHARD_COUNT} partitions"
-        ),
-        Some(count) => anyhow::bail!(
-            "the topic {topic} has {count} partitions instead of {SHARD_COUNT}; create it anew"
-        ),
+impl Connections {
+    fn discard(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.former.retain(|it| !it.is_finished());
+            self.former.push(current.discard());
+            self.is_unanswered = true;
+        }
     }
 }
 
 #[async_trait]
 impl EventPublisher for KafkaPublisher {
+    async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
+        let mut connections = self.connections.lock().await;
+        if connections.current.is_some() {
+            return Ok(None);
+        }
+        let cluster = self.describe(&mut connections.is_denied_told).await?;
+        connections.current = Some(self.make(None).await?);
+        Ok(Some(cluster))
+    }
+
+    async fn close(&self) -> bool {
+        let mut connections = self.connections.lock().await;
+        for former in mem::take(&mut connections.former) {
+            former.await.ok();
+        }
+        let mut all_answered = !mem::take(&mut connections.is_unanswered);
+        if let Some(current) = connections.current.take() {
+            all_answered &= current.close().await.unwrap_or(false);
+        }
+        all_answered
+    }
+
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
-        let mut connection = self.connection.lock().await;
-        let mut published = self.attempt(&mut connection, events, None).await;
+        let mut connections = self.connections.lock().await;
+        let mut published = self.attempt(&mut connections, events, None).await;
         if !published.is_alone
             && published
                 .failure
@@ -193,10 +262,8 @@ impl EventPublisher for KafkaPublisher {
             // It was the size of a batch, or of some record in it: the others go, it is named.
             let rest = published.missing_of(events);
             published.failure = None;
-            published.followed_by(self.attempt(&mut connection, &rest, Some("1")).await);
-            if let Some(connected) = connection.take() {
-                connected.discard();
-            }
+            published.followed_by(self.attempt(&mut connections, &rest, Some("1")).await);
+            connections.discard();
         }
         match published.failure.take() {
             None => self.trouble.is_over(),

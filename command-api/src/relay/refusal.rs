@@ -75,6 +75,15 @@ pub enum Refusal {
         /// The offset that the next record would get.
         high: i64,
     },
+    /// A record got a lower offset than one before it.
+    #[error(
+        "the topic began again while it was published to (partition {shard}): it was created anew; \
+         publish the log again into an empty topic: `command-api relay refill --from 0`"
+    )]
+    BeganAgain {
+        /// Where it was noticed.
+        shard: Shard,
+    },
     /// The log was restored to an earlier state than has been published.
     #[error(
         "the cursor of shard {shard} stands at {position} of epoch {epoch}, beyond the log, which \
@@ -105,6 +114,7 @@ impl Refusal {
             Self::BatchesTooLarge { .. } => "batches_too_large",
             Self::OtherCluster { .. } => "other_cluster",
             Self::RecordsGone { .. } => "records_gone",
+            Self::BeganAgain { .. } => "began_again",
             Self::BeyondLog { .. } => "beyond_log",
         }
     }

@@ -1,6 +1,6 @@
 //! The log can't be changed: not by its owner (triggers), and not by a service (GRANTs).
 
-use linkledger_command_api::relay::cursor::LeaseTable;
+use linkledger_command_api::relay::cursor::{LeaseTable, Reached};
 use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,
@@ -48,6 +48,7 @@ const INSERT_PARKED_ACCOUNT: &str = "INSERT INTO read_model.parked_accounts
     VALUES ('links', 1, 0, gen_random_uuid(), 1, 'X', 'unknown_event', 'x')";
 const INSERT_PARKED_EVENT: &str =
     "INSERT INTO read_model.parked_events VALUES ('links', 1, 0, 1, gen_random_uuid())";
+const INSERT_PRODUCER: &str = "INSERT INTO event_store.relay_producers VALUES ('x', now())";
 const INSERT_PROJECTION: &str = "INSERT INTO read_model.projections VALUES ('x', 1)";
 const INSERT_CHECKPOINT: &str =
     "INSERT INTO read_model.checkpoints VALUES ('links', 2, 0, 1, 0, 'live')";
@@ -70,7 +71,12 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (COMMAND_API, "UPDATE event_store.log_meta SET epoch = 2", DENIED),
     (COMMAND_API, "UPDATE event_store.relay_cursors SET position = 1, owner = 'x'", DONE),
     (COMMAND_API, "UPDATE event_store.relay_cursors SET epoch = 2", DENIED),
+    (COMMAND_API, "UPDATE event_store.relay_cursors SET paused_at = now()", DENIED),
     (COMMAND_API, "DELETE FROM event_store.relay_cursors", DENIED),
+    (COMMAND_API, INSERT_PRODUCER, DONE),
+    (COMMAND_API, "UPDATE event_store.relay_producers SET settles_at = now()", DONE),
+    (COMMAND_API, "DELETE FROM event_store.relay_producers", DONE),
+    (PROJECTOR, "SELECT FROM event_store.relay_producers", DENIED),
     (COMMAND_API, INSERT_SLUG, DONE),
     (COMMAND_API, "UPDATE event_store.slugs SET link_id = link_id", DONE),
     (COMMAND_API, "UPDATE event_store.slugs SET slug_folded = 'x'", DENIED),
@@ -157,6 +163,10 @@ const ALLOWED_AND_DENIED: &[(&str, &str, &str)] = &[
     (OPERATOR, "DELETE FROM event_store.api_keys", DENIED),
     (OPERATOR, "SELECT link_id FROM event_store.slugs WHERE slug_folded = 'x'", DONE),
     (OPERATOR, INSERT_SLUG, DENIED),
+    (OPERATOR, "UPDATE event_store.relay_cursors SET position = 0, paused_at = now()", DONE),
+    (OPERATOR, "DELETE FROM event_store.relay_cursors", DENIED),
+    (OPERATOR, INSERT_PRODUCER, DENIED),
+    (OPERATOR, "DELETE FROM event_store.relay_producers", DONE),
     (OPERATOR, "UPDATE read_model.links SET slug = slug", DENIED),
 ];
 
@@ -260,11 +270,15 @@ async fn the_grants_suffice_to_append_and_to_relay() {
         .await
         .unwrap();
     let held: Vec<_> = held.into_iter().map(|(lease, _)| lease).collect();
-    assert_eq!(leases.renew(&held).await.unwrap().len(), 1);
-    leases
-        .store(&[(held[0], appended[1].position)])
-        .await
-        .unwrap();
+    assert_eq!(leases.renew(&held).await.unwrap().kept.len(), 1);
+    let reached = Reached {
+        position: appended[1].position,
+        offset: Some(1),
+    };
+    leases.store(&[(held[0], reached)]).await.unwrap();
+    leases.bind(&held, Some("cluster")).await.unwrap();
+    leases.note_refusal("on purpose").await.unwrap();
+    leases.note_topic_lost(held[0].shard).await.unwrap();
     leases.release(&held).await.unwrap();
     let role: String = sqlx::query_scalar("SELECT current_user::text")
         .fetch_one(&pool)

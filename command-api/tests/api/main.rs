@@ -19,6 +19,7 @@ mod positions;
 mod proxy;
 mod raw_http;
 mod relay;
+mod relay_pause;
 mod sealing;
 mod support;
 mod topic;

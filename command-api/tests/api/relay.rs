@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use linkledger_command_api::relay::{
     Relay,
-    cursor::{self, LeaseTable},
+    cursor::{self, LeaseTable, Reached, Renewed},
     publisher::{EventPublisher, KafkaPublisher, Published},
 };
 use linkledger_core::{
@@ -42,7 +42,7 @@ const EPOCH: i32 = 1;
 
 /// Takes everything, or only so many and then fails.
 #[derive(Clone, Default)]
-struct Recorder {
+pub(crate) struct Recorder {
     taken: Arc<Mutex<Vec<i64>>>,
     takes: Arc<Mutex<Option<usize>>>,
 }
@@ -64,17 +64,21 @@ impl EventPublisher for Recorder {
 }
 
 impl Recorder {
-    fn taken(&self) -> Vec<i64> {
+    pub(crate) fn taken(&self) -> Vec<i64> {
         self.taken.lock().unwrap().clone()
     }
 }
 
-fn relay<P: EventPublisher>(database: &TestDatabase, publisher: P, owner: &str) -> Relay<P> {
+pub(crate) fn relay<P: EventPublisher>(
+    database: &TestDatabase,
+    publisher: P,
+    owner: &str,
+) -> Relay<P> {
     let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
     Relay::new(pool, publisher, owner.to_owned(), appended, EPOCH)
 }
 
-async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
+pub(crate) async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
     with_links_of(database, "slug", count).await
 }
 
@@ -89,7 +93,7 @@ async fn with_links_of(database: &TestDatabase, name: &str, count: usize) -> Acc
     account_id
 }
 
-async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
+pub(crate) async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
     sqlx::query_scalar("SELECT position FROM event_store.relay_cursors WHERE shard = $1")
         .bind(shard.number())
         .fetch_one(database.pool())
@@ -97,8 +101,15 @@ async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
         .unwrap()
 }
 
+fn reached(position: i64) -> Reached {
+    Reached {
+        position,
+        offset: None,
+    }
+}
+
 /// Steps until the cursor in the database has reached the position.
-async fn step_until_stored<P: EventPublisher>(
+pub(crate) async fn step_until_stored<P: EventPublisher>(
     relay: &mut Relay<P>,
     database: &TestDatabase,
     (shard, position): (Shard, i64),
@@ -138,7 +149,7 @@ async fn a_crash_before_the_cursor_is_stored_repeats_and_never_skips() {
     assert_eq!(crashing.step().await.unwrap(), 4);
     drop(crashing);
     // As it stands if the step was quick: a slow one has stored the cursor already.
-    cursor::rewind(database.pool(), &[(shard, 0)])
+    cursor::rewind_to_new_broker(database.pool(), &[(shard, 0)])
         .await
         .unwrap();
     // A restarted process has the same name and takes its own lease back at once.
@@ -192,13 +203,13 @@ async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
         panic!("the lease had run out");
     };
     assert!(new_lease.epoch > lease.epoch);
-    zombie.store(&[(lease, 2)]).await.unwrap();
+    zombie.store(&[(lease, reached(2))]).await.unwrap();
     assert_eq!(stored(&database, shard).await, 0);
-    assert_eq!(zombie.renew(&[lease]).await.unwrap(), []);
-    successor.store(&[(new_lease, 2)]).await.unwrap();
+    assert_eq!(zombie.renew(&[lease]).await.unwrap(), Renewed::default());
+    successor.store(&[(new_lease, reached(2))]).await.unwrap();
     assert_eq!(stored(&database, shard).await, 2);
     // Never back, not even by its owner.
-    successor.store(&[(new_lease, 1)]).await.unwrap();
+    successor.store(&[(new_lease, reached(1))]).await.unwrap();
     assert_eq!(stored(&database, shard).await, 2);
 }
 
@@ -268,11 +279,11 @@ async fn rewinding_lets_the_relay_begin_again() {
         (shard, 4),
     )
     .await;
-    cursor::rewind(database.pool(), &[(shard, 2)])
+    cursor::rewind_to_new_broker(database.pool(), &[(shard, 2)])
         .await
         .unwrap();
     // Only ever back.
-    cursor::rewind(database.pool(), &[(shard, 9)])
+    cursor::rewind_to_new_broker(database.pool(), &[(shard, 9)])
         .await
         .unwrap();
     relay(&database, recorder.clone(), "one")

@@ -100,7 +100,7 @@ impl Database {
             .into_iter()
             .filter_map(|(shard, position)| Some((Shard::new(shard.into())?, position)))
             .collect();
-        cursor::rewind(&self.pool, &positions)
+        cursor::rewind_to_new_broker(&self.pool, &positions)
             .await
             .context("can't rewind the relay")
     }
