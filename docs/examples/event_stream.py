@@ -4,8 +4,10 @@ The settings are the variables of `.linkledger/env`: KAFKA_BROKERS, KAFKA_TOPIC,
 same names as linkledger's own where brokers ask for TLS or a password.
 """
 
+import collections
 import json
 import os
+import sys
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -54,23 +56,27 @@ class Applied:
 
 def read(follow=False):
     """Yields the events from the beginning of the topic to its end, or for ever."""
-    consumer, topic, partitions = connect()
+    complaints = collections.deque(maxlen=1)
+    consumer, topic, partitions = connect(complaints)
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        yield from poll(consumer, set(partitions), follow)
+        yield from poll(consumer, set(partitions), follow, complaints)
     except KafkaException as error:
         raise StreamError(f"the topic {topic} can't be read: {error.args[0].str()}") from error
     finally:
         consumer.close()
 
 
-def poll(consumer, unfinished, follow):
+def poll(consumer, unfinished, follow, complaints):
     applied = Applied()
     while follow or unfinished:
         message = consumer.poll(SILENCE_MAX_S)
         if message is None:
+            why = f": {complaints.pop()}" if complaints else ""
             if not follow:
-                raise StreamError(f"the broker has sent nothing for {SILENCE_MAX_S} s")
+                raise StreamError(f"the broker has sent nothing for {SILENCE_MAX_S} s{why}")
+            if why:
+                print(f"nothing has come for {SILENCE_MAX_S} s{why}", file=sys.stderr)
         elif message.error() is None:
             event = event_of(message)
             if applied.is_next(event.partition, event.epoch, event.sequence):
@@ -95,13 +101,12 @@ def event_of(message):
     )
 
 
-def connect():
-    """A consumer, the name of the topic, and the numbers of its partitions."""
+def connect(complaints):
+    """A consumer, the name of the topic, and the numbers of its partitions; it notes what it complains of."""
     brokers = os.environ.get("KAFKA_BROKERS")
     if not brokers:
         raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
     topic = os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
-    complaints = []
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
@@ -118,7 +123,7 @@ def connect():
         known = consumer.list_topics(topic, timeout=ANSWER_TIME_MAX_S).topics[topic]
     except KafkaException as error:
         consumer.poll(0)  # has the complaints delivered
-        why = complaints[-1] if complaints else error.args[0].str()
+        why = complaints.pop() if complaints else error.args[0].str()
         raise StreamError(f"no Kafka broker answers at {brokers}: {why}. Is linkledger running?") from error
     if known.error is not None:
         raise StreamError(f"the topic {topic} can't be read: {known.error.str()}")
