@@ -125,18 +125,14 @@ impl Connection {
         published
     }
 
-    /// Of each shard only what has no gap before it counts. `offsets` has those of the records that
-    /// were acknowledged, below 0 where the broker does not tell.
+    /// `offsets` has those of the records that were acknowledged, below 0 where the broker does not
+    /// tell.
     fn note(&mut self, events: &[&PublishedEvent], offsets: &[Option<i64>], to: &mut Published) {
-        let mut is_broken = PerShard::<bool>::default();
-        for (event, offset) in events.iter().zip(offsets) {
+        for (event, offset) in contiguous(events, offsets) {
             let shard = event.event.shard.index();
-            is_broken[shard] |= offset.is_none();
-            if !is_broken[shard] {
-                to.acknowledged[shard] = Some(event.event.position);
-                to.add_offset(shard, offset.filter(|it| *it >= 0));
-                self.known_at[shard] = Some(Instant::now());
-            }
+            to.acknowledged[shard] = Some(event.event.position);
+            to.add_offset(shard, Some(offset).filter(|it| *it >= 0));
+            self.known_at[shard] = Some(Instant::now());
         }
     }
 
@@ -155,6 +151,24 @@ impl Connection {
             .timestamp(timestamp_ms(event))
             .headers(headers)
     }
+}
+
+/// What was acknowledged and has no gap before it in its shard.
+fn contiguous<'a>(
+    events: &[&'a PublishedEvent],
+    offsets: &[Option<i64>],
+) -> Vec<(&'a PublishedEvent, i64)> {
+    let mut is_broken = PerShard::<bool>::default();
+    let mut contiguous = Vec::with_capacity(events.len());
+    for (event, offset) in events.iter().zip(offsets) {
+        let shard = event.event.shard.index();
+        match offset {
+            Some(offset) if !is_broken[shard] => contiguous.push((*event, *offset)),
+            Some(_) => {}
+            None => is_broken[shard] = true,
+        }
+    }
+    contiguous
 }
 
 /// Whether the broker refused it for its size.
@@ -183,4 +197,50 @@ fn refused(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
 fn timestamp_ms(event: &PublishedEvent) -> i64 {
     let milliseconds = event.event.recorded_at.unix_timestamp_nanos() / 1_000_000;
     i64::try_from(milliseconds).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::{
+        envelope::{Metadata, RecordedEvent},
+        id::{AccountId, EventId},
+        shard::{Position, Shard},
+    };
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn event((shard, position): (i64, Position)) -> PublishedEvent {
+        let event = RecordedEvent {
+            shard: Shard::new(shard).unwrap(),
+            position,
+            stream_id: Uuid::nil(),
+            version: 1,
+            account_id: AccountId::from_uuid(Uuid::nil()),
+            event_id: EventId::from_uuid(Uuid::nil()),
+            event_type: "LinkCreated".to_owned(),
+            schema_version: 1,
+            payload: "{}".to_owned(),
+            metadata: Metadata::default(),
+            recorded_at: OffsetDateTime::UNIX_EPOCH,
+        };
+        PublishedEvent {
+            event,
+            log_epoch: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_acknowledged_after_a_refused_record_does_not_count_in_its_shard() {
+        let events = [(2, 7), (2, 8), (2, 9), (5, 1), (5, 2), (9, 4), (9, 5)].map(event);
+        let events: Vec<_> = events.iter().collect();
+        let offsets = [Some(6), None, Some(8), Some(0), Some(-1), None, Some(9)];
+        let counts = contiguous(&events, &offsets);
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|(event, offset)| (event.event.shard.number(), event.event.position, *offset))
+            .collect();
+        assert_eq!(counts, [(2, 7, 6), (5, 1, 0), (5, 2, -1)]);
+    }
 }
