@@ -108,10 +108,11 @@ impl Connection {
                     Err(_canceled) => anyhow::anyhow!("the producer was dropped"),
                 },
                 () = tokio::time::sleep(FATAL_ERROR_POLL_INTERVAL) => {
-                    let Some((code, text)) = self.producer.client().fatal_error() else {
+                    let Some((_, text)) = self.producer.client().fatal_error() else {
                         continue;
                     };
-                    anyhow::Error::new(KafkaError::Global(code)).context(text)
+                    // Not by its own code: that of a refused size is of a batch, not of this event.
+                    anyhow::Error::new(KafkaError::Global(RDKafkaErrorCode::Fatal)).context(text)
                 }
             };
             if published.failure.is_none() {
