@@ -11,6 +11,7 @@ use linkledger_core::{
     shard::Shard,
     testing::{self, TestDatabase},
 };
+use metrics_exporter_prometheus::PrometheusBuilder;
 use sqlx::AssertSqlSafe;
 
 const EVENTS_PER_SEGMENT: i64 = 4;
@@ -187,6 +188,34 @@ async fn a_log_with_a_hole_is_sealed_up_to_it_and_other_shards_go_on() {
         message.contains("there is no event at position 7"),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
+    let metrics = PrometheusBuilder::new().build_recorder();
+    let _recording = metrics::set_default_local_recorder(&metrics);
+    let shown = |name: &str| {
+        let rendered = metrics.handle().render();
+        let mut values = rendered.lines().filter_map(|line| line.strip_prefix(name));
+        values.next().map(|value| value.trim().to_owned())
+    };
+    let (database, account_id) = log_of(3).await;
+    let position = format!(
+        "linkledger_log_sealed_position{{shard=\"{}\"}}",
+        Shard::of(account_id)
+    );
+    assert_eq!(seal_all(&database).await, 1);
+    assert_eq!(shown(&position).as_deref(), Some("4"));
+    assert_eq!(shown("linkledger_log_sealing_failures_total"), None);
+    // As after a restore of all but the segments.
+    execute(
+        &database,
+        "UPDATE event_store.log_shards SET head = 3 WHERE head > 0",
+    )
+    .await;
+    assert_eq!(seal_all(&database).await, 0);
+    let failures = shown("linkledger_log_sealing_failures_total");
+    assert_eq!(failures.as_deref(), Some("1"));
 }
 
 #[tokio::test]

@@ -228,8 +228,7 @@ impl Exported {
         let Self { events, epoch, .. } = self;
         let positions: Position = self.shards.iter().map(|shard| shard.position).sum();
         format!(
-            "{events} events exported in {:.1} s ({} events/s); {} has {positions} events of epoch \
-             {epoch}",
+            "exported in {:.1} s ({} events/s): new events {events}; {} has {positions}, epoch {epoch}",
             took.as_secs_f64(),
             progress::per_second(*events, took),
             folder.display()

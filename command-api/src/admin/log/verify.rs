@@ -127,14 +127,13 @@ impl Verified {
         } = self;
         write!(
             text,
-            "{events} events of {links} links and {accounts} accounts, {segments} sealed segments: \
-             verified in {:.1} s ({} events/s), {}",
+            "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
+             {accounts}, sealed segments {segments}; {}",
             took.as_secs_f64(),
             progress::per_second(*events, took),
             match self.finding_count {
                 0 => "nothing is wrong".to_owned(),
-                1 => "1 finding".to_owned(),
-                count => format!("{count} findings"),
+                count => format!("findings {count}"),
             }
         )
         .expect("writing to a string never fails");
