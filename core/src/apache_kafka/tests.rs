@@ -220,7 +220,7 @@ fn fetch_where_there_is(programs: &[(&str, &str)]) -> anyhow::Result<String> {
     let launcher = Launcher::write(dir.path().to_owned(), &[], Vec::new())?;
     let bin = dir.path().join("bin");
     fs::create_dir(&bin)?;
-    for tool in ["cat", "cksum", "dirname", "mkdir", "mv", "sed", "tr"] {
+    for tool in ["cat", "cksum", "mkdir", "mv", "sed", "tr"] {
         let paths = ["/bin", "/usr/bin"].map(|dir| Path::new(dir).join(tool));
         let path = paths.iter().find(|path| path.exists()).context(tool)?;
         std::os::unix::fs::symlink(path, bin.join(tool))?;

@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    CommandFactory as _, Parser, Subcommand,
+    error::{ContextKind, ErrorKind},
+};
 use linkledger_core::telemetry::{self, LogFormat, TelemetryConfig};
 
 use crate::{
@@ -57,7 +60,9 @@ impl CommandLine {
     /// Reads the arguments of the process; ends it where they are wrong, or ask for help.
     pub fn of_process() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
-            if error.kind() == ErrorKind::ArgumentConflict {
+            if error.get(ContextKind::InvalidSubcommand).is_some()
+                && error.kind() == ErrorKind::ArgumentConflict
+            {
                 let mut command = Self::command();
                 command.error(error.kind(), OPTION_BEFORE_COMMAND).exit()
             }

@@ -10,7 +10,6 @@ mod demo;
 mod environment;
 mod import;
 mod ingress;
-mod kafka;
 mod links;
 mod options;
 mod output;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use linkledger_core::{
     cloud_event::TOPIC,
     kafka_config::{KafkaSecurity, TopicName},
@@ -12,6 +12,16 @@ use linkledger_core::{
 pub(crate) const DATA_DIR: &str = ".linkledger";
 /// Credits of the demo account when it is created.
 const DEMO_CREDITS: i64 = 1_000_000;
+
+/// A broker of the stack's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BrokerKind {
+    /// Inside the process; keeps a short window in memory.
+    Embedded,
+    /// An Apache Kafka, which keeps the whole history in the data folder; needs Java 17 or newer
+    /// and Maven.
+    Apache,
+}
 
 /// How the stack is set up. Not `Debug`: the address of the database may hold a password.
 #[derive(Clone, Args)]
@@ -29,9 +39,11 @@ pub(crate) struct StackOptions {
     /// server of the stack's own, from the binaries on this machine.
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
-    /// Kafka brokers of your own: host:port, separated by commas. Default: a broker inside the
-    /// process that keeps a short window in memory.
-    #[arg(long, value_name = "ADDRESSES")]
+    /// The Kafka broker that the stack starts.
+    #[arg(long, value_name = "BROKER", value_enum, default_value_t = BrokerKind::Embedded)]
+    pub(crate) kafka: BrokerKind,
+    /// Kafka brokers of your own, instead: host:port, separated by commas.
+    #[arg(long, value_name = "ADDRESSES", conflicts_with = "kafka")]
     pub(crate) kafka_brokers: Option<String>,
     /// Name of the topic with the event stream.
     #[arg(long, value_name = "NAME", default_value = TOPIC)]

@@ -1,5 +1,6 @@
 //! The whole of linkledger in one process, in the order in which its parts need each other.
 
+mod broker;
 mod database;
 mod services;
 
@@ -16,16 +17,13 @@ use linkledger_core::{
     kafka_config::{KafkaConfig, SecurityProtocol},
     lifecycle::{self, Tasks, listen},
 };
-use linkledger_projector::consumer::GroupProtocol;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    data_folder::DataFolder, demo, environment::Environment, kafka::EmbeddedBroker,
-    options::StackOptions,
-};
+use crate::{data_folder::DataFolder, demo, environment::Environment, options::StackOptions};
+use broker::Broker;
 use database::Database;
-use services::{RelaySettings, Services};
+use services::Services;
 
 /// The sockets that people know, taken before anything is started.
 struct Sockets {
@@ -38,7 +36,7 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     if options.kafka_brokers.is_none() {
         ensure!(
             options.kafka_security.protocol == SecurityProtocol::Plaintext,
-            "the broker inside the stack has neither TLS nor SASL: give --kafka-brokers with \
+            "the broker of the stack has neither TLS nor SASL: give --kafka-brokers with \
              --kafka-security-protocol {}",
             options.kafka_security.protocol.name()
         );
@@ -60,7 +58,22 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
         database = Database::start(&folder, options.database_url.as_deref()) => database?,
         () = shutdown.cancelled() => return tasks.join().await,
     };
-    let outcome = run(&options, &folder, sockets, tasks, &database).await;
+    let broker = tokio::select! {
+        broker = Broker::start(&options, &folder) => broker,
+        () = shutdown.cancelled() => {
+            let joined = tasks.join().await;
+            return joined.and(database.stop().await);
+        }
+    };
+    let outcome = match broker {
+        Ok(broker) => {
+            let servers = (&database, &broker);
+            let outcome = run(&options, &folder, sockets, tasks, servers).await;
+            let stopped = broker.stop().await;
+            outcome.and(stopped)
+        }
+        Err(error) => Err(error),
+    };
     let stopped = database.stop().await;
     outcome.and(stopped)
 }
@@ -70,40 +83,23 @@ async fn run(
     folder: &DataFolder,
     sockets: Sockets,
     mut tasks: Tasks,
-    database: &Database,
+    (database, broker): (&Database, &Broker),
 ) -> anyhow::Result<()> {
     let shutdown = tasks.shutdown();
-    let broker = match options.kafka_brokers {
-        Some(_) => None,
-        None => Some(EmbeddedBroker::start(&options.kafka_topic)?),
-    };
-    if broker.is_some() {
-        database.refill_what_is_lacking().await?;
-    }
     let kafka = KafkaConfig {
-        brokers: options
-            .kafka_brokers
-            .clone()
-            .or_else(|| broker.as_ref().map(EmbeddedBroker::brokers))
-            .unwrap_or_default(),
+        brokers: broker.addresses().to_owned(),
         topic: options.kafka_topic.clone(),
         security: options.kafka_security.clone(),
     };
+    broker.prepare(&kafka, database).await?;
     let pool = &database.pool;
     let key = demo::key(folder, pool, &SystemClock, options.credits).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::Settings {
         database_url: database.url.clone(),
         kafka,
-        relay: match broker {
-            Some(_) => RelaySettings::EMBEDDED,
-            None => RelaySettings::KAFKA,
-        },
-        // The embedded broker makes a classic group wait for 3 s at each start.
-        group_protocol: match broker {
-            Some(_) => GroupProtocol::Consumer,
-            None => GroupProtocol::Classic,
-        },
+        relay: broker.relay(),
+        group_protocol: broker.group_protocol(),
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),
@@ -129,6 +125,10 @@ async fn run(
     tokio::select! {
         (joined, told) = async { tokio::join!(tasks.join(), ready) } => joined.and(told),
         error = database.died() => {
+            shutdown.cancel();
+            Err(error)
+        }
+        error = broker.died() => {
             shutdown.cancel();
             Err(error)
         }

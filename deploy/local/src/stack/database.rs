@@ -8,7 +8,7 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
     postgres_server::{PostgresOptions, PostgresServer},
-    shard::Shard,
+    shard::{Position, Shard},
 };
 use sqlx::PgPool;
 use tokio::sync::Mutex;
@@ -100,7 +100,12 @@ impl Database {
             .into_iter()
             .filter_map(|(shard, position)| Some((Shard::new(shard.into())?, position)))
             .collect();
-        cursor::rewind_to_new_broker(&self.pool, &positions)
+        self.rewind_relay(&positions).await
+    }
+
+    /// The relay begins again at these positions where it stands beyond them.
+    pub(super) async fn rewind_relay(&self, positions: &[(Shard, Position)]) -> anyhow::Result<()> {
+        cursor::rewind_to_new_broker(&self.pool, positions)
             .await
             .context("can't rewind the relay")
     }

@@ -1,6 +1,7 @@
 //! The whole of linkledger as its users start it: real processes, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod apache_kafka;
 mod client;
 mod client_lists;
 mod client_walkthrough;

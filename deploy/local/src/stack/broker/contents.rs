@@ -1,0 +1,97 @@
+//! How far the topic goes: its last event of each shard, which is where the relay goes on.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    cloud_event::SEQUENCE,
+    event_store::log,
+    kafka_config::KafkaConfig,
+    shard::{Position, Shard},
+};
+use rdkafka::{
+    ClientConfig, Message as _, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+    message::{BorrowedMessage, Headers as _},
+};
+use sqlx::PgPool;
+
+/// How long the broker may take for each answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ID: &str = "ce_id";
+
+/// The last event of a partition.
+struct LastEvent {
+    shard: Shard,
+    position: Position,
+    event_id: String,
+}
+
+/// Up to which position the topic has each shard.
+///
+/// # Errors
+/// When its events are not those of this database, or the broker does not answer.
+pub(super) async fn published(
+    kafka: &KafkaConfig,
+    pool: &PgPool,
+) -> anyhow::Result<Vec<(Shard, Position)>> {
+    let config: ClientConfig = kafka.client_settings()?.collect();
+    let topic = kafka.topic.to_string();
+    let read = tokio::task::spawn_blocking(move || last_events(config, &topic));
+    let last_events = read.await.context("reading the topic has panicked")?;
+    let mut published: Vec<_> = Shard::all().map(|shard| (shard, 0)).collect();
+    for last in last_events.context("can't read the end of the topic")? {
+        let stored = log::read_at(pool, last.shard, &[last.position]).await;
+        let stored = stored.context("can't read the log")?;
+        ensure!(
+            stored.first().map(|event| event.event_id.to_string()) == Some(last.event_id),
+            "the topic {} has events of another database; use another --data-dir or --kafka-topic",
+            kafka.topic
+        );
+        published[last.shard.index()].1 = last.position;
+    }
+    Ok(published)
+}
+
+fn last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<LastEvent>> {
+    // A group is never joined, but a consumer has to name one.
+    let consumer: BaseConsumer = config.set("group.id", "linkledger-stack").create()?;
+    let mut ends = TopicPartitionList::new();
+    for shard in Shard::all() {
+        let partition = i32::from(shard.number());
+        let (low, high) = consumer.fetch_watermarks(topic, partition, ANSWER_TIMEOUT)?;
+        if low < high {
+            ends.add_partition_offset(topic, partition, Offset::Offset(high - 1))?;
+        }
+    }
+    consumer.assign(&ends)?;
+    let mut last_events = Vec::new();
+    while last_events.len() < ends.count() {
+        let message = consumer.poll(ANSWER_TIMEOUT);
+        last_events.push(last_event(
+            &message.context("the broker gives no records")??,
+        )?);
+    }
+    Ok(last_events)
+}
+
+fn last_event(message: &BorrowedMessage<'_>) -> anyhow::Result<LastEvent> {
+    let header = |name| {
+        let headers = message.headers()?;
+        let header = headers.iter().find(|header| header.key == name)?;
+        str::from_utf8(header.value?).ok()
+    };
+    let event = Shard::new(message.partition().into()).and_then(|shard| {
+        Some(LastEvent {
+            shard,
+            position: header(SEQUENCE)?.parse().ok()?,
+            event_id: header(ID)?.to_owned(),
+        })
+    });
+    event.with_context(|| {
+        format!(
+            "the last record of partition {} is no event",
+            message.partition()
+        )
+    })
+}
