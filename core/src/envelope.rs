@@ -1,6 +1,6 @@
 //! An event with its metadata: [`NewEvent`] before the append, [`RecordedEvent`] after it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -28,8 +28,21 @@ pub struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renderer: Option<u8>,
     /// On each event of a link but the first: what the link is after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "state_known_here"
+    )]
     pub link: Option<LinkState>,
+}
+
+/// A later release may keep a state that is none here. Its event is not decided on by this one, and
+/// must not keep it from reading on.
+fn state_known_here<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<LinkState>, D::Error> {
+    let state = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(state.and_then(|state| serde_json::from_value(state).ok()))
 }
 
 /// The effect that a key stands for, and the body that came with it.
@@ -119,5 +132,21 @@ impl RecordedEvent {
     /// [`DecodeError`] when this release can't read it.
     pub fn decode(&self) -> Result<Event, DecodeError> {
         Event::from_stored(&self.event_type, self.schema_version, &self.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_a_later_release_keeps_is_none_here_and_the_rest_is_read() {
+        let stored = r#"{ "actor": "operator", "link": { "frozen": true }, "later": 1 }"#;
+        let metadata: Metadata = serde_json::from_str(stored).unwrap();
+        let expected = Metadata {
+            actor: Some("operator".to_owned()),
+            ..Metadata::default()
+        };
+        assert_eq!(metadata, expected);
     }
 }

@@ -7,6 +7,7 @@
 //! Rows of a shard change only under the lock of its checkpoint, and an account is parked only in
 //! a transaction that moves it: whoever knows the checkpoint knows whether anybody can be parked.
 
+pub mod listing;
 pub mod release;
 pub mod table;
 

@@ -87,7 +87,8 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Reads, again when needed, until the snapshot contains everything up to `place`.
+    /// Reads, again when needed, until the snapshot contains everything up to `place`. If the
+    /// account is parked there is nothing to wait for: an operator has to release it.
     ///
     /// # Errors
     /// `read_model_behind` when it does not in time, or `storage_unavailable`.
@@ -101,7 +102,13 @@ impl<'a> Wait<'a> {
     {
         loop {
             let seen = read().await.map_err(|error| unavailable(&error))?;
-            if seen.checkpoint >= place {
+            if place == Place::BEGINNING {
+                return Ok(seen);
+            }
+            if seen.visibility.is_parked {
+                return Err(read_model_behind());
+            }
+            if seen.visibility.checkpoint >= place {
                 return Ok(seen);
             }
             let index = self.shard.index();

@@ -30,20 +30,35 @@ impl Place {
     };
 }
 
+/// How far one snapshot of the read tables has the events of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Visibility {
+    /// Everything of the shard up to here is in the snapshot, unless its account is parked.
+    pub(crate) checkpoint: Place,
+    /// The account's events wait outside of the read tables, from some place on.
+    pub(crate) is_parked: bool,
+}
+
+impl Visibility {
+    /// What such a snapshot shows.
+    pub(crate) fn of<T>(self, value: T) -> Seen<T> {
+        Seen {
+            value,
+            visibility: self,
+        }
+    }
+}
+
 /// What one snapshot of the read tables shows.
 pub(crate) struct Seen<T> {
     pub(crate) value: T,
-    /// Everything of the shard up to here is in the snapshot.
-    pub(crate) checkpoint: Place,
+    pub(crate) visibility: Visibility,
 }
 
 impl<T> Seen<T> {
     /// Something made of it, in the same snapshot.
     pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Seen<U> {
-        Seen {
-            value: make(self.value),
-            checkpoint: self.checkpoint,
-        }
+        self.visibility.of(make(self.value))
     }
 }
 

@@ -157,7 +157,7 @@ impl Redirects {
         };
         let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                redirects::find_of_shard(&self.pool, slug, holder.shard)
+                redirects::find_of_owner(&self.pool, slug, holder.account_id)
             })
             .await?;
         // Still missing although the checkpoint is past it: it exists all the same.

@@ -6,7 +6,11 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::log::{LinkExtent, LinkFate};
-use crate::{id::LinkId, link::Slug, shard::Shard};
+use crate::{
+    id::{AccountId, LinkId},
+    link::Slug,
+    shard::Shard,
+};
 
 /// A slug that a batch asks for, and for which link.
 #[derive(Debug, Clone)]
@@ -103,6 +107,8 @@ pub async fn settle_in_tx(
 pub struct SlugHolder {
     /// The link.
     pub link_id: LinkId,
+    /// The link's owner.
+    pub account_id: AccountId,
     /// The shard of the link.
     pub shard: Shard,
     /// Where its stream begins, and how it ends.
@@ -121,6 +127,9 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             SELECT position FROM event_store.events
             WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
         ) AS "created_at!", (
+            SELECT account_id FROM event_store.events
+            WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
+        ) AS "account_id!", (
             SELECT type FROM event_store.events
             WHERE shard = s.shard AND stream_id = s.link_id
             ORDER BY version DESC
@@ -138,6 +147,7 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             .ok_or_else(|| sqlx::Error::Decode(format!("no shard {}", row.shard).into()))?;
         Ok(SlugHolder {
             link_id: LinkId::from_uuid(row.link_id),
+            account_id: AccountId::from_uuid(row.account_id),
             shard,
             extent: LinkExtent {
                 created_at: row.created_at,

@@ -15,8 +15,8 @@ use sqlx::PgPool;
 use super::Options;
 use crate::parking::{
     Parking,
+    listing::{self, ListedParking},
     release::{CHUNK_EVENTS_MAX, State, release},
-    table::{self, ListedParking},
 };
 
 /// Most chunks of one account, so that the command ends however fast new events come.
@@ -100,7 +100,7 @@ pub(super) async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List(list) => {
             let pool = list.options.pool().await?;
-            let parked = table::list(&pool, None, list.limit.into())
+            let parked = listing::list(&pool, None, list.limit.into())
                 .await
                 .context("can't read who is parked")?;
             let parked: Vec<_> = parked.into_iter().map(ShownParking::from).collect();
@@ -128,7 +128,7 @@ pub(super) async fn run(command: Command) -> anyhow::Result<()> {
 pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Result<Vec<Retried>> {
     let mut retried = Vec::new();
     if account_id.is_some() {
-        let parked = table::list(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await;
+        let parked = listing::list(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await;
         for ListedParking { parking, .. } in parked.context("can't read who is parked")? {
             retried.push(retry_one(pool, &parking).await?);
         }
@@ -136,7 +136,7 @@ pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Resu
     }
     for shard in Shard::all() {
         let mut after = None;
-        while let Some(parking) = table::next_after(pool, shard, after)
+        while let Some(parking) = listing::next_after(pool, shard, after)
             .await
             .context("can't read who is parked")?
         {

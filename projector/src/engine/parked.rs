@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Engine, admission::Admission, tenure::Releases};
 use crate::parking::{
-    ParkedAccount, Parking,
+    ParkedAccount, Parking, listing,
     release::{CHUNK_EVENTS_MAX, State, release},
     table,
 };
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     async fn try_release(&self, shard: Shard, after: Option<ParkedAccount>) -> Releases {
-        let parking = match table::next_after(&self.pool, shard, after).await {
+        let parking = match listing::next_after(&self.pool, shard, after).await {
             Ok(Some(parking)) => parking,
             Ok(None) => return Releases::Done,
             Err(error) => {

@@ -16,7 +16,7 @@ use sqlx::PgPool;
 use tokio::runtime;
 
 use crate::{
-    parking::{paint, restore},
+    poisoned::{paint, restore},
     redirect_changes::{changes, numbers, subjects_of_log},
     stage::Stage,
     tables::Tables,

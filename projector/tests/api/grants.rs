@@ -9,7 +9,7 @@ use sqlx::{postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
-    parking::{paint, restore},
+    poisoned::{paint, restore},
     stage::Stage,
     tables::Tables,
 };

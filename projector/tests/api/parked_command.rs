@@ -6,7 +6,7 @@ use linkledger_core::id::AccountId;
 use serde_json::{Value, json};
 
 use crate::{
-    parking::{paint, restore},
+    poisoned::{paint, restore},
     stage::Stage,
     tables::Tables,
 };

@@ -3,106 +3,28 @@
 use std::collections::BTreeSet;
 
 use linkledger_core::{
-    cloud_event::PublishedEvent,
     id::{AccountId, LinkId},
-    shard::{Position, Shard},
-    testing::eventually,
+    shard::Shard,
 };
 use linkledger_projector::{
     apply::{Outcome, Run, apply},
     checkpoint::Checkpoint,
-    consumer::{Consumer, GroupProtocol},
-    parking::{ParkedAccount, table},
+    parking::{ParkedAccount, listing},
     poison::RunEvent,
     progress::Progress,
     projections::Projection,
 };
-use sqlx::{AssertSqlSafe, PgPool};
-use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::{
     events::disabled,
+    poisoned::{paint, parkings, restore, rewrite, tables_without},
     stage::Stage,
     tables::{Tables, checkpoints_of},
 };
 
-/// Stores an event otherwise, as if it had been written so.
-pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, change: &str) {
-    let mut tx = pool.begin().await.unwrap();
-    // Without the trigger that forbids it.
-    sqlx::query("SET LOCAL session_replication_role = replica")
-        .execute(&mut *tx)
-        .await
-        .unwrap();
-    let statement =
-        format!("UPDATE event_store.events SET {change} WHERE shard = $1 AND position = $2");
-    let done = sqlx::query(AssertSqlSafe(statement))
-        .bind(shard.number())
-        .bind(position)
-        .execute(&mut *tx)
-        .await
-        .unwrap();
-    assert_eq!(done.rows_affected(), 1);
-    tx.commit().await.unwrap();
-}
-
-/// Makes an event one that only a later release knows; [`restore`] is that release.
-pub(crate) async fn paint(pool: &PgPool, event: &PublishedEvent) {
-    let (shard, position) = (event.event.shard, event.event.position);
-    rewrite(pool, shard, position, "type = 'LinkPainted'").await;
-}
-
-/// Stores an event as it was.
-pub(crate) async fn restore(pool: &PgPool, event: &PublishedEvent) {
-    let event = &event.event;
-    let (event_type, version, payload) = (&event.event_type, event.schema_version, &event.payload);
-    let change =
-        format!("type = '{event_type}', schema_version = {version}, payload = '{payload}'");
-    rewrite(pool, event.shard, event.position, &change).await;
-}
-
-/// What the log wants without the events of an account from a position on; the checkpoints are
-/// past them all the same.
-pub(crate) fn tables_without(
-    log: &[PublishedEvent],
-    account_id: AccountId,
-    from: Position,
-) -> Tables {
-    let others: Vec<_> = log
-        .iter()
-        .filter(|it| {
-            let event = &it.event;
-            event.account_id != account_id || event.position < from
-        })
-        .cloned()
-        .collect();
-    let mut tables = Tables::of_log(&others);
-    tables.checkpoints = checkpoints_of(log);
-    tables
-}
-
-/// Projection, position, reason, details and number of waiting events, by projection.
-pub(crate) async fn parkings(
-    pool: &PgPool,
-    account_id: AccountId,
-) -> Vec<(Projection, Position, &'static str, String, i64)> {
-    let listed = table::list(pool, Some(account_id), 100).await.unwrap();
-    let parkings = listed.into_iter().map(|it| {
-        let cause = it.parking.cause;
-        (
-            it.parking.account.projection,
-            cause.position,
-            cause.poison.reason.name(),
-            cause.poison.detail,
-            it.waiting,
-        )
-    });
-    parkings.collect()
-}
-
 /// An account of 21 events, and one of 11 in the same shard.
-async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
+pub(crate) async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
     let account_id = stage.account_with_links("poison", 10).await;
     let other = stage.neighbour_with_links(account_id, "other", 5).await;
     (account_id, other)
@@ -347,7 +269,7 @@ async fn a_thousand_parked_accounts_do_not_stop_the_others() {
     let log = stage.log().await;
     let mut engine = stage.engine();
     engine.cycle(log.clone()).await.unwrap();
-    let parked = table::list(pool, None, 10_000).await.unwrap();
+    let parked = listing::list(pool, None, 10_000).await.unwrap();
     assert_eq!(parked.len(), 3 * 1_200);
 
     stage.append_links(other, "at-last", 1).await;
@@ -361,58 +283,4 @@ async fn a_thousand_parked_accounts_do_not_stop_the_others() {
     let mut expected = Tables::of_log(&own);
     expected.checkpoints = checkpoints_of(&log);
     assert_eq!(Tables::read(pool).await, expected);
-}
-
-#[tokio::test]
-async fn an_event_of_a_later_release_arrives_over_the_topic() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("topic", 1).await;
-    let mut log = stage.log().await;
-    log[0].event.event_type = "SomethingNew".to_owned();
-    log[1].event.schema_version = 2;
-    stage.publish(&log).await;
-    let kafka = stage.broker.config();
-    let mut consumer = Consumer::join(&kafka, "later", GroupProtocol::Consumer).unwrap();
-    let mut delivered = Vec::new();
-    while delivered.len() < log.len() {
-        let patience = sleep(std::time::Duration::from_secs(30));
-        let delivery = consumer.receive(100, patience).await.unwrap();
-        delivered.extend(delivery.events);
-    }
-    let kinds = |events: &[PublishedEvent]| -> Vec<_> {
-        let events = events.iter().map(|it| &it.event);
-        let kinds = events.map(|it| (it.position, it.event_type.clone(), it.schema_version));
-        kinds.collect()
-    };
-    assert_eq!(kinds(&delivered), kinds(&log), "{account_id}");
-    consumer.leave().await;
-}
-
-#[tokio::test]
-async fn a_later_release_applies_what_an_older_one_has_parked() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, other) = neighbours(&stage).await;
-    let log = stage.log().await;
-    paint(pool, &log[7]).await;
-    let older = stage.projector("group").await;
-    stage.publish(&stage.log().await).await;
-    eventually("the account is parked", || async {
-        (parkings(pool, account_id).await.len() == 3).then_some(())
-    })
-    .await;
-    stage.append_links(other, "meanwhile", 2).await;
-    stage.append_links(account_id, "too", 2).await;
-    stage.publish(&stage.log().await[32..]).await;
-    eventually("its later events wait too", || async {
-        (parkings(pool, account_id).await[0].4 == 18).then_some(())
-    })
-    .await;
-    older.stop().await;
-
-    // The next release can read it.
-    restore(pool, &log[7]).await;
-    let later = stage.projector("group").await;
-    stage.eventually_complete().await;
-    later.stop().await;
 }

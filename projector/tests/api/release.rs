@@ -11,9 +11,8 @@ use linkledger_projector::{
     admin::parked::retry,
     engine::Engine,
     parking::{
-        Parking,
+        Parking, listing,
         release::{State, release},
-        table,
     },
     projections::Projection,
 };
@@ -21,7 +20,7 @@ use sqlx::{PgPool, raw_sql};
 
 use crate::{
     events::{deleted, destination_changed, disabled, suspended},
-    parking::{paint, parkings, restore, tables_without},
+    poisoned::{paint, parkings, restore, tables_without},
     redirect_changes::{changes, subjects_of_log},
     stage::Stage,
     tables::Tables,
@@ -57,7 +56,9 @@ impl Parked {
     }
 
     async fn parking(&self, pool: &PgPool, projection: Projection) -> Option<Parking> {
-        let listed = table::list(pool, Some(self.account_id), 100).await.unwrap();
+        let listed = listing::list(pool, Some(self.account_id), 100)
+            .await
+            .unwrap();
         let mut parkings = listed.into_iter().map(|it| it.parking);
         parkings.find(|it| it.account.projection == projection)
     }

@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen};
+use super::{Place, Seen, Visibility};
 
 /// An entry as the ledger shows it.
 pub(crate) struct Entry {
@@ -38,7 +38,13 @@ pub(crate) struct EntryRange {
 pub(crate) async fn balance(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Seen<i64>> {
     let row = sqlx::query!(
         r#"
-        SELECT c.epoch, c.position, b.balance AS "balance?"
+        SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $2 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
+               b.balance AS "balance?"
         FROM read_model.checkpoints AS c
         LEFT JOIN read_model.credit_balances AS b
                ON b.generation = c.generation AND b.account_id = $2
@@ -52,13 +58,14 @@ pub(crate) async fn balance(pool: &PgPool, account_id: AccountId) -> sqlx::Resul
     )
     .fetch_one(pool)
     .await?;
-    Ok(Seen {
-        value: row.balance.unwrap_or(0),
+    let visibility = Visibility {
         checkpoint: Place {
             epoch: row.epoch,
             position: row.position,
         },
-    })
+        is_parked: row.is_parked,
+    };
+    Ok(visibility.of(row.balance.unwrap_or(0)))
 }
 
 /// Entries of an account's ledger.
@@ -68,6 +75,11 @@ pub(crate) async fn entries(pool: &PgPool, range: EntryRange) -> sqlx::Result<Se
         EntryRow,
         r#"
         SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $2 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
                e.entry_id AS "entry_id?", e.version AS "version?", e.type AS "kind?",
                e.amount AS "amount?", e.balance_after AS "balance_after?",
                e.link_id AS "link_id?", e.created_at AS "created_at?"
@@ -96,17 +108,15 @@ pub(crate) async fn entries(pool: &PgPool, range: EntryRange) -> sqlx::Result<Se
     )
     .fetch_all(pool)
     .await?;
-    let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
-    Ok(Seen {
-        value: rows.into_iter().filter_map(EntryRow::into_entry).collect(),
-        checkpoint,
-    })
+    let visibility = rows.first().ok_or(sqlx::Error::RowNotFound)?.visibility();
+    Ok(visibility.of(rows.into_iter().filter_map(EntryRow::into_entry).collect()))
 }
 
 /// A checkpoint, and an entry if there is one.
 struct EntryRow {
     epoch: i32,
     position: Position,
+    is_parked: bool,
     entry_id: Option<Uuid>,
     version: Option<i64>,
     kind: Option<String>,
@@ -117,10 +127,13 @@ struct EntryRow {
 }
 
 impl EntryRow {
-    fn checkpoint(&self) -> Place {
-        Place {
-            epoch: self.epoch,
-            position: self.position,
+    fn visibility(&self) -> Visibility {
+        Visibility {
+            checkpoint: Place {
+                epoch: self.epoch,
+                position: self.position,
+            },
+            is_parked: self.is_parked,
         }
     }
 

@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen};
+use super::{Place, Seen, Visibility};
 
 /// A link as lists and reads show it.
 pub(crate) struct Link {
@@ -57,6 +57,11 @@ pub(crate) async fn list(pool: &PgPool, range: LinkRange) -> sqlx::Result<Seen<V
         LinkRow,
         r#"
         SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $2 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
                l.version AS "version?", l.created_at AS "created_at?"
         FROM read_model.checkpoints AS c
@@ -97,6 +102,11 @@ pub(crate) async fn list_by_destination(
         LinkRow,
         r#"
         SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $2 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
                l.version AS "version?", l.created_at AS "created_at?"
         FROM read_model.checkpoints AS c
@@ -143,6 +153,11 @@ pub(crate) async fn find(
         LinkRow,
         r#"
         SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $2 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
                l.version AS "version?", l.created_at AS "created_at?"
         FROM read_model.checkpoints AS c
@@ -159,16 +174,14 @@ pub(crate) async fn find(
     )
     .fetch_one(pool)
     .await?;
-    Ok(Seen {
-        checkpoint: row.checkpoint(),
-        value: row.into_link(),
-    })
+    Ok(row.visibility().of(row.into_link()))
 }
 
 /// A checkpoint, and a link if there is one.
 struct LinkRow {
     epoch: i32,
     position: Position,
+    is_parked: bool,
     link_id: Option<Uuid>,
     slug: Option<String>,
     destination_url: Option<String>,
@@ -178,17 +191,17 @@ struct LinkRow {
 
 impl LinkRow {
     fn into_seen(rows: Vec<Self>) -> sqlx::Result<Seen<Vec<Link>>> {
-        let checkpoint = rows.first().ok_or(sqlx::Error::RowNotFound)?.checkpoint();
-        Ok(Seen {
-            value: rows.into_iter().filter_map(Self::into_link).collect(),
-            checkpoint,
-        })
+        let visibility = rows.first().ok_or(sqlx::Error::RowNotFound)?.visibility();
+        Ok(visibility.of(rows.into_iter().filter_map(Self::into_link).collect()))
     }
 
-    fn checkpoint(&self) -> Place {
-        Place {
-            epoch: self.epoch,
-            position: self.position,
+    fn visibility(&self) -> Visibility {
+        Visibility {
+            checkpoint: Place {
+                epoch: self.epoch,
+                position: self.position,
+            },
+            is_parked: self.is_parked,
         }
     }
 

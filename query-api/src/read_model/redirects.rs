@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen};
+use super::{Place, Seen, Visibility};
 
 /// A short link as a visitor meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,15 +140,21 @@ pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redi
     Ok(row.and_then(RedirectRow::into_redirect))
 }
 
-/// The short link of a slug, and how far the shard of that link is.
-pub(crate) async fn find_of_shard(
+/// The short link of a slug, and how far the read table has what its owner did.
+pub(crate) async fn find_of_owner(
     pool: &PgPool,
     slug: &Slug,
-    shard: Shard,
+    owner: AccountId,
 ) -> sqlx::Result<Seen<Option<Redirect>>> {
     let row = sqlx::query!(
         r#"
-        SELECT c.epoch, c.position, r.account_id AS "account_id?",
+        SELECT c.epoch, c.position,
+               EXISTS (
+                   SELECT FROM read_model.parked_accounts AS p
+                   WHERE p.account_id = $3 AND p.projection = c.projection
+                     AND p.generation = c.generation
+               ) AS "is_parked!",
+               r.account_id AS "account_id?",
                r.destination_url AS "destination_url?", r.state AS "state?",
                EXISTS (
                    SELECT FROM read_model.stopped_accounts
@@ -162,8 +168,9 @@ pub(crate) async fn find_of_shard(
               SELECT active_generation FROM read_model.projections WHERE projection = 'redirects'
           )
         "#,
-        shard.number(),
-        slug.folded()
+        Shard::of(owner).number(),
+        slug.folded(),
+        owner.uuid()
     )
     .fetch_one(pool)
     .await?;
@@ -173,13 +180,14 @@ pub(crate) async fn find_of_shard(
         state: row.state,
         is_stopped: row.is_stopped,
     };
-    Ok(Seen {
-        value: redirect.into_redirect(),
+    let visibility = Visibility {
         checkpoint: Place {
             epoch: row.epoch,
             position: row.position,
         },
-    })
+        is_parked: row.is_parked,
+    };
+    Ok(visibility.of(redirect.into_redirect()))
 }
 
 /// A short link, if there is one.

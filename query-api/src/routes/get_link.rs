@@ -94,7 +94,7 @@ async fn find(
     let mut seen = wait.read_containing(place, &read).await?;
     if seen.value.is_none() {
         let created_at = place_of_existing(api, account_id, link_id).await?;
-        if seen.checkpoint < created_at {
+        if seen.visibility.checkpoint < created_at {
             seen = wait.read_containing(created_at, &read).await?;
         }
     }

@@ -13,6 +13,7 @@ mod later_release;
 mod link_filters;
 mod list_links;
 mod order_of_checks;
+mod parked_account;
 mod plans;
 mod problem_pages;
 mod process;

@@ -124,6 +124,8 @@ async fn fill(pool: &PgPool, caller: &TestCaller) {
          SELECT 1, 'slug-' || n, link_id, $1, 'https://example.com/'",
         "INSERT INTO read_model.stopped_accounts
          SELECT 1, link_id",
+        "INSERT INTO read_model.parked_accounts
+         SELECT 'links', 1, 0, link_id, n, 'x' || $1::uuid, 'unknown_event', 'x'",
         "INSERT INTO read_model.credit_entries
          SELECT 1, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()",
         "INSERT INTO event_store.slugs
@@ -158,9 +160,9 @@ async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
     .await;
     sqlx::query_as(
         "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
-                 WHERE relname ~ '^(links|redirects|stopped_|credit_|events|slugs)'),
+                 WHERE relname ~ '^(links|redirects|stopped_|parked_|credit_|events|slugs)'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
-                 WHERE relname ~ '^(links|redirects|stopped_|credit_|events|slugs)')",
+                 WHERE relname ~ '^(links|redirects|stopped_|parked_|credit_|events|slugs)')",
     )
     .fetch_one(pool)
     .await

@@ -92,6 +92,26 @@ pub(crate) async fn set_checkpoint(
     assert_eq!(done.rows_affected(), 1);
 }
 
+/// What the projector writes when it can't apply the event at that position.
+pub(crate) async fn park_account(
+    pool: &PgPool,
+    projection: &str,
+    account_id: AccountId,
+    position: Position,
+) {
+    sqlx::query(
+        "INSERT INTO read_model.parked_accounts
+         VALUES ($1, 1, $2, $3, $4, 'LinkPainted', 'unknown_event', 'test')",
+    )
+    .bind(projection)
+    .bind(Shard::of(account_id).number())
+    .bind(account_id.uuid())
+    .bind(position)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
 /// An id of that millisecond; of two with the same one, `order` decides which is newer.
 pub(crate) fn link_id(millisecond: u64, order: u64) -> LinkId {
     let mut random = [0; 10];

@@ -1,0 +1,143 @@
+//! Who is parked, and why: one after the other, or as a list.
+
+use linkledger_core::{
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Cause, ParkedAccount, Parking, table::KeyRow};
+use crate::poison::{Poison, Reason};
+
+/// The parked account of a shard that comes after this one, or the first one; of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn next_after(
+    pool: &PgPool,
+    shard: Shard,
+    after: Option<ParkedAccount>,
+) -> sqlx::Result<Option<Parking>> {
+    let projection = after.map_or("", |it| it.projection.name());
+    let generation = after.map_or(0, |it| it.generation);
+    let account_id = after.map_or(Uuid::nil(), |it| it.account_id.uuid());
+    let row = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, NULL::bigint AS "waiting"
+        FROM read_model.checkpoints AS c
+        CROSS JOIN LATERAL (
+            SELECT * FROM read_model.parked_accounts
+            WHERE shard = c.shard AND projection = c.projection AND generation = c.generation
+              AND (projection, generation, account_id) > ($2, $3, $4)
+            ORDER BY account_id
+            LIMIT 1
+        ) AS p
+        WHERE c.shard = $1 AND c.role = 'live'
+        ORDER BY p.projection, p.generation
+        LIMIT 1
+        "#,
+        shard.number(),
+        projection,
+        generation,
+        account_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(ParkingRow::into_parking).transpose()
+}
+
+/// A parked account as an operator sees it.
+#[derive(Debug)]
+pub struct ListedParking {
+    /// Who, and why.
+    pub parking: Parking,
+    /// Since when.
+    pub parked_at: OffsetDateTime,
+    /// How many of its events wait.
+    pub waiting: i64,
+}
+
+/// The parked accounts, or what is parked of one; by account, of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn list(
+    pool: &PgPool,
+    account_id: Option<AccountId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ListedParking>> {
+    let rows = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, (
+                   SELECT count(*) FROM read_model.parked_events AS e
+                   WHERE e.account_id = p.account_id AND e.projection = p.projection
+                     AND e.generation = p.generation
+               ) AS "waiting"
+        FROM read_model.parked_accounts AS p
+        JOIN read_model.checkpoints AS c USING (projection, generation, shard)
+        WHERE p.account_id BETWEEN $1 AND $2 AND c.role = 'live'
+        ORDER BY p.account_id, p.projection
+        LIMIT $3
+        "#,
+        account_id.map_or(Uuid::nil(), AccountId::uuid),
+        account_id.map_or(Uuid::max(), AccountId::uuid),
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(ParkingRow::into_listed).collect()
+}
+
+struct ParkingRow {
+    projection: String,
+    generation: i32,
+    shard: i16,
+    account_id: Uuid,
+    position: Position,
+    event_type: String,
+    reason: String,
+    detail: String,
+    parked_at: OffsetDateTime,
+    waiting: Option<i64>,
+}
+
+impl ParkingRow {
+    fn into_parking(self) -> sqlx::Result<Parking> {
+        let unknown = format!(
+            "`{}` for `{}` is not of this release",
+            self.projection, self.reason
+        );
+        let unknown = || sqlx::Error::Decode(unknown.into());
+        let key = KeyRow {
+            projection: self.projection,
+            generation: self.generation,
+            shard: self.shard,
+            account_id: self.account_id,
+        };
+        Ok(Parking {
+            account: key.into_account().ok_or_else(unknown.clone())?,
+            cause: Cause {
+                position: self.position,
+                event_type: self.event_type,
+                poison: Poison {
+                    reason: Reason::named(&self.reason).ok_or_else(unknown)?,
+                    detail: self.detail,
+                },
+            },
+        })
+    }
+
+    fn into_listed(self) -> sqlx::Result<ListedParking> {
+        Ok(ListedParking {
+            parked_at: self.parked_at,
+            waiting: self.waiting.unwrap_or(0),
+            parking: self.into_parking()?,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! While releases are exchanged, the older one meets events that it does not know.
+
+use std::time::Duration;
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    testing::{LaterEvent, append_later_event, eventually},
+};
+use linkledger_projector::{
+    consumer::{Consumer, GroupProtocol},
+    projections::Projection,
+};
+use serde_json::json;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::{
+    parking::neighbours,
+    poisoned::{paint, parkings, restore},
+    stage::Stage,
+    tables::{Tables, checkpoints_of},
+};
+
+#[tokio::test]
+async fn an_event_of_a_later_release_in_the_event_store_stops_nobody_else() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("frozen", 1).await;
+    let other = stage.neighbour_with_links(account_id, "other", 1).await;
+    let link = stage.append_links(account_id, "later", 1).await.remove(0);
+    let sound = stage.log().await;
+    for (stream_id, event_type) in [
+        (link.link_id.uuid(), "LinkFrozen"),
+        // A stream of a kind that there is not yet.
+        (Uuid::nil(), "DomainAdded"),
+    ] {
+        let event = LaterEvent {
+            account_id,
+            stream_id,
+            event_type,
+            schema_version: 1,
+            payload: json!({ "of": ["a", "later", "release"] }),
+            metadata: json!({ "link": { "frozen": true } }),
+            idempotency_key: None,
+        };
+        append_later_event(pool, event).await;
+    }
+    let projector = stage.projector("group").await;
+    stage.append_links(other, "afterwards", 1).await;
+    let log = stage.log().await;
+    let mut expected = Tables::of_log(&[&sound[..], &log[sound.len() + 2..]].concat());
+    expected.checkpoints = checkpoints_of(&log);
+    eventually("all but the account is complete", || async {
+        (Tables::read(pool).await == expected).then_some(())
+    })
+    .await;
+    let detail = "unknown event `LinkFrozen` version 1".to_owned();
+    let parked = Projection::ALL.map(|it| (it, 9, "unknown_event", detail.clone(), 2));
+    assert_eq!(parkings(pool, account_id).await, parked);
+    projector.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_of_a_later_release_arrives_over_the_topic() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("topic", 1).await;
+    let mut log = stage.log().await;
+    log[0].event.event_type = "SomethingNew".to_owned();
+    log[1].event.schema_version = 2;
+    stage.publish(&log).await;
+    let kafka = stage.broker.config();
+    let mut consumer = Consumer::join(&kafka, "later", GroupProtocol::Consumer).unwrap();
+    let mut delivered = Vec::new();
+    while delivered.len() < log.len() {
+        let patience = sleep(Duration::from_secs(30));
+        let delivery = consumer.receive(100, patience).await.unwrap();
+        delivered.extend(delivery.events);
+    }
+    let kinds = |events: &[PublishedEvent]| -> Vec<_> {
+        let events = events.iter().map(|it| &it.event);
+        let kinds = events.map(|it| (it.position, it.event_type.clone(), it.schema_version));
+        kinds.collect()
+    };
+    assert_eq!(kinds(&delivered), kinds(&log), "{account_id}");
+    consumer.leave().await;
+}
+
+#[tokio::test]
+async fn a_later_release_applies_what_an_older_one_has_parked() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, other) = neighbours(&stage).await;
+    let log = stage.log().await;
+    paint(pool, &log[7]).await;
+    let older = stage.projector("group").await;
+    stage.publish(&stage.log().await).await;
+    eventually("the account is parked", || async {
+        (parkings(pool, account_id).await.len() == 3).then_some(())
+    })
+    .await;
+    stage.append_links(other, "meanwhile", 2).await;
+    stage.append_links(account_id, "too", 2).await;
+    stage.publish(&stage.log().await[32..]).await;
+    eventually("its later events wait too", || async {
+        (parkings(pool, account_id).await[0].4 == 18).then_some(())
+    })
+    .await;
+    older.stop().await;
+
+    // The next release can read it.
+    restore(pool, &log[7]).await;
+    let later = stage.projector("group").await;
+    stage.eventually_complete().await;
+    later.stop().await;
+}

@@ -1,0 +1,85 @@
+//! Events that are made unreadable, and who is parked for it.
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use linkledger_projector::{parking::listing, projections::Projection};
+use sqlx::{AssertSqlSafe, PgPool};
+
+use crate::tables::{Tables, checkpoints_of};
+
+/// Stores an event otherwise, as if it had been written so.
+pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, change: &str) {
+    let mut tx = pool.begin().await.unwrap();
+    // Without the trigger that forbids it.
+    sqlx::query("SET LOCAL session_replication_role = replica")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let statement =
+        format!("UPDATE event_store.events SET {change} WHERE shard = $1 AND position = $2");
+    let done = sqlx::query(AssertSqlSafe(statement))
+        .bind(shard.number())
+        .bind(position)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    assert_eq!(done.rows_affected(), 1);
+    tx.commit().await.unwrap();
+}
+
+/// Makes an event one that only a later release knows; [`restore`] is that release.
+pub(crate) async fn paint(pool: &PgPool, event: &PublishedEvent) {
+    let (shard, position) = (event.event.shard, event.event.position);
+    rewrite(pool, shard, position, "type = 'LinkPainted'").await;
+}
+
+/// Stores an event as it was.
+pub(crate) async fn restore(pool: &PgPool, event: &PublishedEvent) {
+    let event = &event.event;
+    let (event_type, version, payload) = (&event.event_type, event.schema_version, &event.payload);
+    let change =
+        format!("type = '{event_type}', schema_version = {version}, payload = '{payload}'");
+    rewrite(pool, event.shard, event.position, &change).await;
+}
+
+/// What the log wants without the events of an account from a position on; the checkpoints are
+/// past them all the same.
+pub(crate) fn tables_without(
+    log: &[PublishedEvent],
+    account_id: AccountId,
+    from: Position,
+) -> Tables {
+    let others: Vec<_> = log
+        .iter()
+        .filter(|it| {
+            let event = &it.event;
+            event.account_id != account_id || event.position < from
+        })
+        .cloned()
+        .collect();
+    let mut tables = Tables::of_log(&others);
+    tables.checkpoints = checkpoints_of(log);
+    tables
+}
+
+/// Projection, position, reason, details and number of waiting events, by projection.
+pub(crate) async fn parkings(
+    pool: &PgPool,
+    account_id: AccountId,
+) -> Vec<(Projection, Position, &'static str, String, i64)> {
+    let listed = listing::list(pool, Some(account_id), 100).await.unwrap();
+    let parkings = listed.into_iter().map(|it| {
+        let cause = it.parking.cause;
+        (
+            it.parking.account.projection,
+            cause.position,
+            cause.poison.reason.name(),
+            cause.poison.detail,
+            it.waiting,
+        )
+    });
+    parkings.collect()
+}

@@ -1,0 +1,185 @@
+//! An account whose events wait outside of the read tables: what is there goes on being served,
+//! and what may be missing is said to be behind, at once.
+
+use linkledger_core::batch::SettledCreate;
+
+use crate::{
+    read_tables::{
+        Entry, insert_appended_link, insert_entry, insert_redirect, park_account, set_checkpoint,
+    },
+    service::{Answer, TestCaller, TestService, token_of},
+};
+
+const PROJECTIONS: [&str; 3] = ["links", "redirects", "credits"];
+
+/// Two links, of which the read tables have the first: the account is parked for the second.
+struct Scene {
+    service: TestService,
+    caller: TestCaller,
+    visible: SettledCreate,
+    parked: SettledCreate,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let service = TestService::start().await;
+        let caller = service.caller().await;
+        let (account_id, pool) = (caller.account_id, service.pool());
+        let visible = service.append_link(&caller, "visible").await;
+        insert_appended_link(pool, &visible).await;
+        insert_redirect(pool, &visible).await;
+        insert_entry(pool, account_id, Entry::grant(1, 5, 5)).await;
+        let parked = service.append_link(&caller, "parked").await;
+        for projection in PROJECTIONS {
+            park_account(pool, projection, account_id, parked.position - 1).await;
+            // Past all that waits.
+            set_checkpoint(pool, projection, account_id, parked.position).await;
+        }
+        Self {
+            service,
+            caller,
+            visible,
+            parked,
+        }
+    }
+
+    /// The answer to a request that waits for nothing.
+    async fn at_once(&self, request: impl Future<Output = Answer>) -> Answer {
+        tokio::select! {
+            biased;
+            answer = request => answer,
+            () = self.service.until_somebody_waits() => panic!("it waits"),
+        }
+    }
+
+    async fn get(&self, path: &str, token: Option<&str>) -> Answer {
+        let headers: Vec<_> = token
+            .map(|it| ("consistency-token", it))
+            .into_iter()
+            .collect();
+        let request = self.service.get_with(&self.caller, path, &headers);
+        self.at_once(request).await
+    }
+}
+
+fn paths(scene: &Scene) -> [String; 6] {
+    [
+        format!("/v1/links/{}", scene.visible.link.link_id),
+        "/v1/links".to_owned(),
+        "/v1/links?slug=visible".to_owned(),
+        "/v1/links?destination_url=https://example.com/visible".to_owned(),
+        "/v1/credits".to_owned(),
+        "/v1/credits/entries".to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn every_read_with_a_token_is_told_at_once_that_it_can_not_be_had() {
+    let scene = Scene::set().await;
+    let token = token_of(&scene.parked, 1);
+    for path in paths(&scene) {
+        let answer = scene.get(&path, Some(&token)).await;
+        answer.assert_read_model_behind();
+    }
+    // Nor does it wait for a checkpoint that is not there yet.
+    for projection in PROJECTIONS {
+        set_checkpoint(scene.service.pool(), projection, scene.caller.account_id, 0).await;
+    }
+    for path in paths(&scene) {
+        let answer = scene.get(&path, Some(&token)).await;
+        answer.assert_read_model_behind();
+    }
+}
+
+#[tokio::test]
+async fn what_the_read_tables_have_is_served_without_a_token() {
+    let scene = Scene::set().await;
+    for path in paths(&scene) {
+        let answer = scene.get(&path, None).await;
+        assert_eq!(answer.status, 200, "{path}");
+    }
+    let list = scene.get("/v1/links", None).await.json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    let followed = scene.at_once(scene.service.follow("/visible")).await;
+    assert_eq!(followed.status, 302);
+}
+
+#[tokio::test]
+async fn a_link_that_waits_is_behind_at_once_and_never_404() {
+    let scene = Scene::set().await;
+    let path = format!("/v1/links/{}", scene.parked.link.link_id);
+    let pool = scene.service.pool();
+    for position in [scene.parked.position, 0] {
+        for projection in PROJECTIONS {
+            set_checkpoint(pool, projection, scene.caller.account_id, position).await;
+        }
+        scene.get(&path, None).await.assert_read_model_behind();
+        let headers = [("accept", "application/json")];
+        let follow = scene
+            .service
+            .call_short_host(axum::http::Method::GET, "/parked", &headers);
+        scene.at_once(follow).await.assert_read_model_behind();
+    }
+}
+
+#[tokio::test]
+async fn others_are_served_as_ever_and_so_is_the_account_after_its_release() {
+    let scene = Scene::set().await;
+    let (service, pool) = (&scene.service, scene.service.pool());
+    let other = service.caller().await;
+    let link = service.append_link(&other, "other").await;
+    insert_appended_link(pool, &link).await;
+    for projection in PROJECTIONS {
+        set_checkpoint(pool, projection, other.account_id, link.position).await;
+    }
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    for path in ["/v1/links", "/v1/credits", "/v1/credits/entries"] {
+        let answer = service.get_with(&other, path, &headers).await;
+        assert_eq!(answer.status, 200, "{path}");
+    }
+
+    sqlx::query("DELETE FROM read_model.parked_accounts")
+        .execute(pool)
+        .await
+        .unwrap();
+    insert_appended_link(pool, &scene.parked).await;
+    for projection in PROJECTIONS {
+        set_checkpoint(
+            pool,
+            projection,
+            scene.caller.account_id,
+            scene.parked.position,
+        )
+        .await;
+    }
+    let token = token_of(&scene.parked, 1);
+    let path = format!("/v1/links/{}", scene.parked.link.link_id);
+    assert_eq!(scene.get(&path, Some(&token)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_projection_that_goes_on_with_the_account_answers_for_itself() {
+    let scene = Scene::set().await;
+    let token = token_of(&scene.parked, 1);
+    sqlx::query("DELETE FROM read_model.parked_accounts WHERE projection = 'credits'")
+        .execute(scene.service.pool())
+        .await
+        .unwrap();
+    assert_eq!(scene.get("/v1/credits", Some(&token)).await.status, 200);
+    scene
+        .get("/v1/links", Some(&token))
+        .await
+        .assert_read_model_behind();
+}
+
+#[tokio::test]
+async fn a_parking_of_a_generation_that_is_not_read_is_no_reason() {
+    let scene = Scene::set().await;
+    let token = token_of(&scene.parked, 1);
+    sqlx::query("UPDATE read_model.parked_accounts SET generation = 2")
+        .execute(scene.service.pool())
+        .await
+        .unwrap();
+    assert_eq!(scene.get("/v1/links", Some(&token)).await.status, 200);
+}
