@@ -97,7 +97,14 @@ impl Connection {
             fail_point::reached("relay.sent");
         }
         let mut acknowledged: Vec<Option<i64>> = vec![None; events.len()];
+        let mut has_given_up = false;
         while !deliveries.is_empty() {
+            if published.failure.is_some() && !has_given_up {
+                // It would neither send what it still has nor tell that it won't.
+                self.producer
+                    .purge(PurgeConfig::default().queue().inflight());
+                has_given_up = true;
+            }
             let failure = tokio::select! {
                 Some((nth, delivery)) = deliveries.next() => match delivery {
                     Ok(Ok(delivery)) => {
@@ -115,12 +122,7 @@ impl Connection {
                     anyhow::Error::new(KafkaError::Global(RDKafkaErrorCode::Fatal)).context(text)
                 }
             };
-            if published.failure.is_none() {
-                // It would neither send what it still has nor tell that it won't.
-                self.producer
-                    .purge(PurgeConfig::default().queue().inflight());
-                published.failure = Some(failure);
-            }
+            published.failure.get_or_insert(failure);
         }
         self.note(events, &acknowledged, &mut published);
         published

@@ -131,9 +131,6 @@ impl KafkaPublisher {
         config
             .set("client.id", "linkledger-relay")
             .set("acks", "all")
-            // A batch must not arrive while the one before it may still be refused: not every
-            // broker minds the sequence.
-            .set("max.in.flight.requests.per.connection", "1")
             .set("enable.idempotence", "true")
             // Without it, later batches overtake a refused one: a hole for every consumer.
             .set("enable.gapless.guarantee", "true")

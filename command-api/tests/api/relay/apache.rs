@@ -40,6 +40,39 @@ async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_refuses_for_a_while_under_load_has_no_hole() {
+    if !TestBroker::is_apache() {
+        return;
+    }
+    let kafka = broker::apache(ApacheKafkaOptions::default()).await;
+    let database = TestDatabase::create().await;
+    let start = || Process::start(&database, &broker::config(&kafka), "one", None);
+    let mut process = start();
+    let load = Load::append(&database).await;
+    for (setting, refusing, mended) in [
+        ("min.insync.replicas", "2", "1"),
+        ("max.message.bytes", "300", "1048588"),
+        ("min.insync.replicas", "2", "1"),
+    ] {
+        load::published_more(database.pool(), 50).await;
+        alter_topic(&kafka, setting, refusing).await;
+        load::appended_more(database.pool(), 200).await;
+        alter_topic(&kafka, setting, mended).await;
+        load::published_more(database.pool(), 50).await;
+        // The next producer is one whose first batches are refused.
+        alter_topic(&kafka, "min.insync.replicas", "2").await;
+        drop(process);
+        process = start();
+        load::appended_more(database.pool(), 200).await;
+        alter_topic(&kafka, "min.insync.replicas", "1").await;
+    }
+    load::published_more(database.pool(), 50).await;
+    load.stop().await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
     if !TestBroker::is_apache() {
         return;

@@ -110,6 +110,15 @@ pub(crate) async fn published_more(pool: &PgPool, events: i64) {
     .await;
 }
 
+/// Waits until so many more events are in the log than are now.
+pub(crate) async fn appended_more(pool: &PgPool, events: i64) {
+    let (_, begin) = published_of(pool).await;
+    testing::eventually("events are appended", async || {
+        (published_of(pool).await.1 >= begin + events).then_some(())
+    })
+    .await;
+}
+
 /// A figure for people, with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "shown when it is asked for")]
 pub(crate) fn report(line: &str) {
