@@ -52,7 +52,8 @@ pub struct Config {
     #[arg(long, env = "WRITERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub writers: u16,
-    /// Name of this process among those that relay events; the same after a restart.
+    /// Name of this process among those that relay events: its own while it runs, and the same
+    /// after a restart [default: the host's name].
     #[arg(long, env = "INSTANCE_ID")]
     pub instance_id: Option<String>,
 }

@@ -28,7 +28,7 @@ pub struct NotedProducer {
 
 /// Whether this process is noted.
 #[derive(Debug)]
-pub(super) struct Note {
+pub struct Note {
     pool: PgPool,
     owner: String,
     is_noted: bool,
@@ -38,7 +38,7 @@ pub(super) struct Note {
 
 impl Note {
     /// Of a process that has made no producer yet.
-    pub(super) const fn new(pool: PgPool, owner: String) -> Self {
+    pub const fn new(pool: PgPool, owner: String) -> Self {
         Self {
             pool,
             owner,
@@ -54,7 +54,7 @@ impl Note {
     ///
     /// # Errors
     /// When none of the leases is ours any more, or the database does not answer.
-    pub(super) async fn write(&mut self, leases: &[Lease]) -> anyhow::Result<()> {
+    pub async fn write(&mut self, leases: &[Lease]) -> anyhow::Result<()> {
         if self.is_noted {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Note {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub(super) async fn strike_off(&mut self, all_answered: bool) -> anyhow::Result<()> {
+    pub async fn strike_off(&mut self, all_answered: bool) -> anyhow::Result<()> {
         if !self.is_noted {
             return Ok(());
         }

@@ -20,6 +20,8 @@ mod proxy;
 mod raw_http;
 mod relay;
 mod relay_pause;
+mod relay_refill;
+mod relay_topic;
 mod sealing;
 mod support;
 mod topic;

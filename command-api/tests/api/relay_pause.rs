@@ -1,5 +1,7 @@
 //! `relay pause`, `relay resume`, `relay status`, as an operator runs them.
 
+use std::time::{Duration, Instant};
+
 use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
 use linkledger_core::{
     shard::Shard,
@@ -20,12 +22,15 @@ pub(crate) fn status(database: &TestDatabase) -> Value {
     admin::json(database.url(), &["relay", "status"])
 }
 
-/// Steps until nobody is noted to have a producer: the pause was heard of.
-pub(crate) async fn step_until_silent<P: EventPublisher>(
+/// Steps until it is so.
+pub(crate) async fn step_until<P: EventPublisher>(
     relay: &mut Relay<P>,
-    database: &TestDatabase,
+    what: &str,
+    is_so: impl AsyncFn() -> bool,
 ) {
-    while status(database)["producers"] != json!([]) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so().await {
+        assert!(Instant::now() < until, "not within 30 s: {what}");
         relay.step().await.unwrap();
     }
 }
@@ -43,7 +48,10 @@ async fn a_pause_holds_for_running_and_restarted_relays_and_what_waited_goes_in_
     let paused = |changed| json!({ "paused": true, "changed": changed });
     assert_eq!(admin::json(url, &PAUSE), paused(true));
     assert_eq!(admin::json(url, &PAUSE), paused(false));
-    step_until_silent(&mut running, &database).await;
+    step_until(&mut running, "its producer has ended", async || {
+        status(&database)["producers"] == json!([])
+    })
+    .await;
     let links = [("later", "https://example.com")];
     testing::append_links(database.pool(), account_id, &links).await;
     assert_eq!(running.step().await.unwrap(), 0);

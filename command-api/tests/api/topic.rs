@@ -6,7 +6,7 @@ use linkledger_core::{cloud_event::TOPIC, testing::TestBroker};
 use rdkafka::mocking::MockCluster;
 use serde_json::Value;
 
-fn topic(brokers: &str, arguments: &[&str]) -> Output {
+pub(crate) fn topic(brokers: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_command-api"))
         .arg("topic")
         .args(arguments)

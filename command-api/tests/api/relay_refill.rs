@@ -1,0 +1,237 @@
+//! Publishing the log again, by `relay refill`.
+
+use std::process::Output;
+
+use linkledger_command_api::relay::{
+    cursor::LeaseTable, producers::Note, publisher::KafkaPublisher,
+};
+use linkledger_core::{
+    lifecycle::Tasks,
+    shard::Shard,
+    testing::{self, TestBroker, TestDatabase, stream::Stream},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admin,
+    relay::{Recorder, relay, step_until_stored, stored, with_links},
+    relay_pause::{PAUSE, RESUME, status, step_until},
+};
+
+/// The events of three links.
+pub(crate) const EVENTS: i64 = 6;
+
+pub(crate) fn publisher(broker: &TestBroker) -> KafkaPublisher {
+    KafkaPublisher::new(&broker.config(), "lz4").unwrap()
+}
+
+pub(crate) fn refill(database: &TestDatabase, broker: &TestBroker, arguments: &[&str]) -> Output {
+    let (brokers, topic) = (broker.bootstrap_servers(), broker.topic());
+    let to = [
+        "relay",
+        "refill",
+        "--kafka-brokers",
+        &brokers,
+        "--kafka-topic",
+        topic,
+        "--json",
+    ];
+    admin::run(database.url(), &[&to[..], arguments].concat())
+}
+
+pub(crate) fn refilled(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+pub(crate) fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A database whose events are on that broker, by a relay that has ended.
+pub(crate) async fn published_to(broker: &TestBroker) -> (TestDatabase, Shard) {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    publish_all(&database, broker, shard).await;
+    (database, shard)
+}
+
+/// Publishes by a relay that then ends, as a process does that is told to.
+async fn publish_all(database: &TestDatabase, broker: &TestBroker, shard: Shard) {
+    let shutdown = CancellationToken::new();
+    let mut tasks = Tasks::new(shutdown.clone());
+    tasks.spawn(
+        "relay",
+        relay(database, publisher(broker), "one").run(shutdown.clone()),
+    );
+    testing::eventually("all is published", || async {
+        (stored(database, shard).await == EVENTS).then_some(())
+    })
+    .await;
+    shutdown.cancel();
+    tasks.join().await.unwrap();
+}
+
+async fn records(broker: &TestBroker) -> usize {
+    let stream = Stream::read(&broker.config()).await;
+    stream.records.iter().map(Vec::len).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_is_refused_until_the_log_is_published_there() {
+    let (former, present) = (TestBroker::embedded(), TestBroker::start().await);
+    let (database, shard) = published_to(&former).await;
+    let shutdown = CancellationToken::new();
+    let mut tasks = Tasks::new(shutdown.clone());
+    let moved = relay(&database, publisher(&present), "one");
+    tasks.spawn("relay", moved.run(shutdown.clone()));
+    let refused = testing::eventually("it is refused", || async {
+        let refusal = &status(&database)["shards"][shard.index()]["refusal"];
+        refusal.as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(refused.starts_with("what was published lies in the Kafka cluster "));
+    assert!(
+        refused.contains("`command-api relay refill --from 0`"),
+        "{refused}"
+    );
+    assert_eq!(records(&present).await, 0);
+
+    // It is taken without a restart.
+    let shown = refilled(&refill(&database, &present, &["--from", "0"]));
+    assert_eq!(
+        (&shown["events"], &shown["paused"]),
+        (&json!(EVENTS), &json!(false))
+    );
+    testing::eventually("all is published", || async {
+        let shown = status(&database);
+        let shown = &shown["shards"][shard.index()];
+        let is_done = shown["position"] == EVENTS && shown["refusal"].is_null();
+        is_done.then_some(())
+    })
+    .await;
+    assert_eq!(
+        Stream::assert_is_the_log(&present.config(), database.pool()).await,
+        0
+    );
+    let shown = &status(&database)["shards"][shard.index()];
+    assert_eq!(shown["refilled_by"], "operator");
+    assert_eq!(shown["refilled_from"], 0);
+    assert_eq!(shown["record_offset"], EVENTS - 1);
+    shutdown.cancel();
+    tasks.join().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refill_goes_only_into_an_empty_topic_and_not_beyond_the_log() {
+    let (former, broker) = (TestBroker::embedded(), TestBroker::start().await);
+    let (database, shard) = published_to(&former).await;
+    let position = (EVENTS + 1).to_string();
+    let beyond = refusal(&refill(&database, &broker, &["--from", &position]));
+    assert!(beyond.contains("--from 7 is beyond shard "), "{beyond}");
+    let number = shard.to_string();
+    let shown = refilled(&refill(
+        &database,
+        &broker,
+        &["--from", "4", "--shard", &number],
+    ));
+    assert_eq!(shown["events"], 2);
+    publish_all(&database, &broker, shard).await;
+    assert_eq!(records(&broker).await, 2);
+
+    let full = refusal(&refill(&database, &broker, &["--from", "0"]));
+    let expected = format!("has records (partition {shard}: offsets 0 to 1), and a refill goes");
+    assert!(full.contains(&expected), "{full}");
+    assert_eq!(stored(&database, shard).await, EVENTS);
+    assert_eq!(status(&database)["paused"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refill_waits_for_every_producer_and_names_the_one_that_does_not_end() {
+    let broker = TestBroker::embedded();
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    // It stands still with a producer, as a process does after SIGSTOP.
+    let recorder = Recorder::default();
+    let mut zombie = relay(&database, recorder.clone(), "zombie");
+    step_until_stored(&mut zombie, &database, (shard, EVENTS)).await;
+    let waited = refusal(&refill(&database, &broker, &["--from", "0"]));
+    assert!(
+        waited.starts_with("error: zombie does not say that its producer has ended"),
+        "{waited}"
+    );
+    assert_eq!(stored(&database, shard).await, EVENTS);
+    assert_eq!(status(&database)["paused"], Value::Null);
+
+    refilled(&refill(
+        &database,
+        &broker,
+        &["--from", "0", "--ended", "zombie"],
+    ));
+    // What it had read before is not sent: it begins with the first event, as everybody does.
+    step_until(&mut zombie, "it has published again", async || {
+        recorder.taken().len() >= 12
+    })
+    .await;
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_that_slept_through_a_refill_makes_no_producer() {
+    let broker = TestBroker::embedded();
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    let leases = LeaseTable::new(database.pool().clone(), "sleeper".to_owned());
+    let all: Vec<Shard> = Shard::all().collect();
+    let acquired = leases.acquire(&all, true).await.unwrap();
+    let mut note = Note::new(database.pool().clone(), "sleeper".to_owned());
+
+    // Of one shard only: the sleeper has leases of the others too.
+    let number = shard.to_string();
+    refilled(&refill(
+        &database,
+        &broker,
+        &["--from", "0", "--shard", &number],
+    ));
+    let held: Vec<_> = acquired.into_iter().map(|(lease, _)| lease).collect();
+    let error = note.write(&held).await.unwrap_err().to_string();
+    assert_eq!(error, "the leases were lost before they were used");
+    assert_eq!(status(&database)["producers"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_that_ended_with_unanswered_requests_is_waited_for() {
+    let broker = TestBroker::embedded();
+    let database = TestDatabase::create().await;
+    with_links(&database, 3).await;
+    let leases = LeaseTable::new(database.pool().clone(), "one".to_owned());
+    let held = leases
+        .acquire(&[Shard::new(3).unwrap()], true)
+        .await
+        .unwrap();
+    let mut note = Note::new(database.pool().clone(), "one".to_owned());
+    note.write(&[held[0].0]).await.unwrap();
+    note.strike_off(false).await.unwrap();
+    let waited = refusal(&refill(&database, &broker, &["--from", "0"]));
+    assert!(
+        waited.starts_with("error: one has ended its producer while requests were unanswered"),
+        "{waited}"
+    );
+    // A restart does not make them arrive sooner.
+    admin::json(database.url(), &RESUME);
+    let mut restarted = relay(&database, Recorder::default(), "one");
+    restarted.step().await.unwrap();
+    admin::json(database.url(), &PAUSE);
+    step_until(&mut restarted, "it has ended its producer", async || {
+        sqlx::query_scalar(
+            "SELECT settles_at > now() + interval '4 minutes' IS TRUE
+             FROM event_store.relay_producers",
+        )
+        .fetch_one(database.pool())
+        .await
+        .unwrap()
+    })
+    .await;
+}
