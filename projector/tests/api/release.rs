@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use linkledger_core::{
+    event_store::{self, SessionKind},
     id::AccountId,
     shard::Shard,
     testing::{eventually, in_background},
@@ -287,4 +288,30 @@ async fn what_the_log_lacks_is_not_taken_for_applied() {
     let expected = format!("the event store lacks events of shard {shard} that wait to be applied");
     assert_eq!(error, expected);
     assert_eq!(parkings(pool, parked.account_id).await[0].4, 23);
+}
+
+#[tokio::test]
+async fn a_release_waits_for_the_disk() {
+    let stage = Stage::set().await;
+    let parked = Parked::set_up(&stage).await;
+    raw_sql(
+        "CREATE TABLE settings (value text);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             INSERT INTO settings VALUES (current_setting('synchronous_commit'));
+             RETURN NULL;
+         END $$;
+         CREATE CONSTRAINT TRIGGER note AFTER DELETE ON read_model.parked_accounts
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();",
+    )
+    .execute(stage.database.pool())
+    .await
+    .unwrap();
+    let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
+    retry(&pool, Some(parked.account_id)).await.unwrap();
+    let noted: Vec<String> = sqlx::query_scalar("SELECT value FROM settings")
+        .fetch_all(stage.database.pool())
+        .await
+        .unwrap();
+    assert_eq!(noted, ["on"; 3]);
 }
