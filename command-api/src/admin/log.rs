@@ -33,7 +33,7 @@ enum Command {
     /// Check the whole log: positions, versions, payloads, pairs of link and charge, balances against
     /// accounts, slugs, and sealed segments; exit with 1 if something is wrong.
     ///
-    /// May run beside the services. It takes about 35 bytes of memory for each link.
+    /// May run beside the services. It takes up to 60 bytes of memory for each link.
     Verify(verify::Verify),
 }
 

@@ -3,10 +3,14 @@
 
 use linkledger_core::{
     event_store::{
-        self, SessionKind,
-        log::{self, ReadFrom},
+        self, SessionKind, accounts,
+        log::{
+            self, ReadFrom,
+            stored::{self, Stretch},
+        },
+        segments, slugs,
     },
-    id::AccountId,
+    id::{AccountId, LinkId},
     shard::Shard,
     testing::{self, TestDatabase},
 };
@@ -143,6 +147,41 @@ async fn reading_on_reads_no_more_than_what_is_new() {
     let after = reads(&database).await;
     assert_eq!(after.0 - before.0, 0);
     assert!(after.1 - before.1 < 200, "{after:?}");
+}
+
+/// What sealing, verifying and exporting ask of tables that grow.
+async fn check(pool: &PgPool, account_id: AccountId) {
+    let shard = Shard::of(account_id);
+    log::extents(pool).await.unwrap();
+    segments::sealed_shards(pool).await.unwrap();
+    let slugs: Vec<_> = (0..100)
+        .map(|n| (format!("slug-{n}"), LinkId::from_uuid(account_id.uuid())))
+        .collect();
+    let lost = slugs::find_lost(pool, shard, &slugs).await.unwrap();
+    assert_eq!(lost.len(), slugs.len());
+    let stretch = Stretch {
+        shard,
+        after: 100,
+        up_to: 200,
+    };
+    stored::read_stored(pool, stretch).await.unwrap();
+    accounts::read_after(pool, account_id, 100).await.unwrap();
+}
+
+#[tokio::test]
+async fn checking_the_log_reads_by_key_however_long_it_is() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 0).await;
+    let before = reads(&database).await;
+    let pool = measured(&database, SessionKind::Reader);
+    // The plans are made while the store is empty, and kept.
+    check(&pool, account_id).await;
+    fill(&database, LARGE).await;
+    check(&pool, account_id).await;
+    end(&database, &pool).await;
+    let after = reads(&database).await;
+    assert_eq!(after.0 - before.0, 0);
+    assert!(after.1 - before.1 < 500, "{after:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
