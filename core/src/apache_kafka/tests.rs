@@ -246,19 +246,22 @@ fn what_is_missing_is_said_in_one_line() -> anyhow::Result<()> {
     let cases = [
         (
             vec![],
-            "Apache Kafka needs Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)\n",
+            "Apache Kafka needs Java 17 or newer (Debian: apt-get install default-jre-headless)\n",
         ),
         (
             vec![of(&java_11)],
-            "is version 11 (Debian: apt-get install openjdk-17-jre-headless)\n",
+            "is version 11 (Debian: apt-get install default-jre-headless)\n",
         ),
         (
             vec![of(&java_17)],
             "Apache Kafka is fetched by Maven (Debian: apt-get install maven)\n",
         ),
         (
-            vec![of(&java_17), ("mvn", "exit 1".to_owned())],
-            "Maven could not fetch Apache Kafka\n",
+            vec![
+                of(&java_17),
+                ("mvn", "echo '[ERROR] no way there'; exit 1".to_owned()),
+            ],
+            "Maven could not fetch Apache Kafka: no way there\n",
         ),
     ];
     for (programs, expected) in cases {

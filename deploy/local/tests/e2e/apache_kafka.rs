@@ -92,7 +92,7 @@ fn a_machine_without_java_is_told_what_to_install() {
     assert_eq!(
         error(&output),
         "error: Apache Kafka needs Java 17 or newer (Debian: apt-get install \
-         openjdk-17-jre-headless)\n"
+         default-jre-headless)\n"
     );
 }
 
