@@ -14,9 +14,7 @@ use std::{io::IsTerminal as _, time::Duration};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
-};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
 
 /// How long the end of a process waits for the collector to take the last spans, in seconds.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
@@ -77,10 +75,12 @@ pub fn init(
     };
     let endpoint = config.otlp_endpoint.as_deref();
     let traces = endpoint.map(|it| otlp::provider(service, it)).transpose()?;
-    tracing_subscriber::registry()
+    let subscriber = tracing_subscriber::registry()
         .with(lines.with_filter(filter))
-        .with(traces.as_ref().map(otlp::layer))
-        .try_init()
+        .with(traces.as_ref().map(otlp::layer));
+    // Not `try_init`, which listens to the crate `log` too: a line of it that the filter drops takes
+    // the next line of ours on that thread with it.
+    tracing::subscriber::set_global_default(subscriber)
         .map_err(|error| anyhow!("can't start logging: {error}"))?;
     Ok(Telemetry { traces })
 }

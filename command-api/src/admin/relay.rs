@@ -280,7 +280,7 @@ fn headline(status: &Status) -> String {
     let oldest = status.shards.iter().filter_map(|it| it.oldest_age_s);
     let oldest = oldest.fold(0.0, f64::max);
     lines.push(match status.backlog() {
-        0 => "Everything is published.".to_owned(),
+        0 => "No event waits.".to_owned(),
         1 => format!("1 event waits, for {oldest:.1} s."),
         events => format!("{events} events wait, the oldest for {oldest:.1} s."),
     });
