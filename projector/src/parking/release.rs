@@ -30,7 +30,7 @@ pub struct Release {
 /// How an account is after an attempt to release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nothing waits.
+    /// Nothing waits, whoever has applied it.
     Released,
     /// More events wait, or somebody else is releasing it: the next attempt goes on.
     Unfinished,
@@ -50,7 +50,7 @@ pub async fn release(pool: &PgPool, parking: &Parking, events_max: u16) -> anyho
             return stuck(pool, parking, cause.clone()).await;
         }
         match chunk.apply(pool).await {
-            Ok(state) => return Ok(state),
+            Ok(release) => return Ok(release),
             Err(error) if !retry::is_refusal(&error) => {
                 return Err(error).context("can't release an account");
             }

@@ -159,27 +159,31 @@ pub async fn remove_events_in_tx(
     Ok(result.rows_affected())
 }
 
-/// The account is parked no longer, unless events of it wait. Whether it is so.
+/// The account is parked no longer, unless events of it wait. Whether none does.
 ///
 /// # Errors
 /// When the database does not answer.
 pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
-    let result = sqlx::query!(
-        "
-        DELETE FROM read_model.parked_accounts AS p
-        WHERE p.account_id = $1 AND p.projection = $2 AND p.generation = $3
-          AND NOT EXISTS (
-              SELECT FROM read_model.parked_events AS e
-              WHERE e.account_id = $1 AND e.projection = $2 AND e.generation = $3
-          )
-        ",
+    sqlx::query_scalar!(
+        r#"
+        WITH waiting AS (
+            SELECT EXISTS (
+                SELECT FROM read_model.parked_events
+                WHERE account_id = $1 AND projection = $2 AND generation = $3
+            ) AS is_any
+        ), ended AS (
+            DELETE FROM read_model.parked_accounts
+            WHERE account_id = $1 AND projection = $2 AND generation = $3
+              AND NOT (SELECT is_any FROM waiting)
+        )
+        SELECT NOT is_any AS "is_ended!" FROM waiting
+        "#,
         account.account_id.uuid(),
         account.projection.name(),
         account.generation
     )
-    .execute(tx)
-    .await?;
-    Ok(result.rows_affected() > 0)
+    .fetch_one(tx)
+    .await
 }
 
 /// The account is parked for another event than before, or for another reason.

@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    poisoned::{paint, restore},
     stage::Stage,
 };
 
@@ -128,12 +129,15 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
         .collect();
     assert_eq!(news.len(), 1 + 9 * LINKS);
     // The account is parked half way, and released at last.
+    let unknown = news[4 * LINKS].clone();
+    paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
     let mut engine = Engine::new(pool.clone());
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {
         engine.cycle(batch.to_vec()).await.unwrap();
     }
+    restore(stage.database.pool(), &unknown).await;
     let retried = retry(pool, Some(account_id)).await.unwrap();
     let released = retried
         .iter()

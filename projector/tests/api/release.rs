@@ -9,7 +9,7 @@ use linkledger_core::{
     testing::{eventually, in_background},
 };
 use linkledger_projector::{
-    admin::parked::retry,
+    admin::parked::{Retried, retry},
     engine::Engine,
     parking::{
         Parking, listing,
@@ -266,7 +266,8 @@ async fn of_two_releases_at_once_each_event_is_applied_by_one() {
     let parked = Parked::set_up(&stage).await;
     let both = tokio::join!(retry(pool, Some(parked.account_id)), retry(pool, None));
     let applied = |retried: anyhow::Result<Vec<_>>| -> usize {
-        let retried: Vec<linkledger_projector::admin::parked::Retried> = retried.unwrap();
+        let retried: Vec<Retried> = retried.unwrap();
+        assert!(retried.iter().all(|it| it.released), "{retried:?}");
         retried.iter().map(|it| it.applied).sum()
     };
     assert_eq!(applied(both.0) + applied(both.1), 3 * 23);
