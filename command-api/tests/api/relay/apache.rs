@@ -1,12 +1,14 @@
 //! What only an Apache Kafka does: these tests do nothing unless the tests are told to use one.
 
-use std::time::Duration;
+use std::{fs, io::ErrorKind, process::Command, time::Duration};
 
 use linkledger_command_api::relay::publisher::KafkaPublisher;
 use linkledger_core::{
     apache_kafka::ApacheKafkaOptions,
     testing::{TestBroker, TestDatabase, stream::Stream},
 };
+use tempfile::TempDir;
+use tokio::time::timeout;
 
 use super::{
     broker::{self, alter_topic},
@@ -15,6 +17,8 @@ use super::{
 };
 
 const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+/// How long a broker may take to give up.
+const DEATH_TIME_MAX: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
@@ -90,4 +94,59 @@ async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
     load.stop().await;
     load::drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_while_the_disk_of_the_broker_was_full_follows_in_order() {
+    let Some(disk) = SmallDisk::mount().filter(|_| TestBroker::is_apache()) else {
+        return;
+    };
+    let options = ApacheKafkaOptions {
+        data_dir: Some(disk.0.path().join("kafka")),
+        // It is 30 s by default.
+        settings: vec![("log.dir.failure.timeout.ms".to_owned(), "1000".to_owned())],
+        ..ApacheKafkaOptions::default()
+    };
+    let mut kafka = broker::apache(options).await;
+    let database = TestDatabase::create().await;
+    let _process = Process::start(&database, &broker::config(&kafka), "one", None);
+    let load = Load::append(&database).await;
+    load::published_more(database.pool(), 50).await;
+    let ballast = disk.0.path().join("ballast");
+    let filled = fs::write(&ballast, vec![0; SMALL_DISK_BYTES]).unwrap_err();
+    assert_eq!(filled.kind(), ErrorKind::StorageFull);
+    // A broker that can't write to its only disk ends.
+    timeout(DEATH_TIME_MAX, kafka.died()).await.unwrap();
+    load::appended_more(database.pool(), 100).await;
+    fs::remove_file(&ballast).unwrap();
+    kafka.restart().await.unwrap();
+    load.stop().await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
+    kafka.stop().await.unwrap();
+}
+
+const SMALL_DISK_BYTES: usize = 64 << 20;
+
+/// A file system in memory; only the user root may have one.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={SMALL_DISK_BYTES}")])
+            .arg("none")
+            .arg(folder.path())
+            .output();
+        let is_mounted = mount.is_ok_and(|it| it.status.success());
+        is_mounted.then_some(Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmount = Command::new("umount").arg("-l").arg(self.0.path()).status();
+        assert!(unmount.is_ok_and(|status| status.success()));
+    }
 }
