@@ -1,5 +1,6 @@
 //! What the log is told while the broker or the database holds the relay up: once that it is so,
-//! now and then how it stands, once that it goes on, and once that nothing waits any more.
+//! now and then how it stands, once that it goes on, and once that nothing waits any more. The
+//! reason may be known only after the beginning: then it is told too.
 //!
 //! A broker that comes and goes fills no log: of all these lines there are a few in
 //! [`TELL_INTERVAL`].
@@ -19,6 +20,8 @@ const TELL_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) struct Outage {
     state: State,
     told_at: Option<Instant>,
+    /// What was told then, until something else was.
+    told_reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +52,7 @@ impl Outage {
     /// Nothing has got on since `begun`, for that reason.
     pub(super) fn held_up(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
         let now = Instant::now();
-        let line = self.note_held_up(begun, now);
+        let line = self.note_held_up(begun, now, reason);
         if let State::HeldUp { since, .. } = self.state {
             gauge!(RELAY_HELD_UP_SECONDS).set(now - since);
         }
@@ -67,18 +70,24 @@ impl Outage {
         tell(self.note_published(now, events), backlog, "");
     }
 
-    fn note_held_up(&mut self, begun: Instant, now: Instant) -> Option<Line> {
+    fn note_held_up(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
         let (since, was_told) = match self.state {
             State::HeldUp { since, is_told } => (since, is_told),
             State::Well | State::Draining { .. } => (begun, false),
         };
-        let is_due = self.told_at.is_none_or(|at| now - at >= TELL_INTERVAL);
+        let is_time = self.told_at.is_none_or(|at| now - at >= TELL_INTERVAL);
+        let told = self.told_reason.as_deref().filter(|_| was_told);
+        let is_news = told.is_some_and(|told| !reason.contains(told));
+        let is_due = is_time || is_news;
         self.state = State::HeldUp {
             since,
             is_told: was_told || is_due,
         };
-        if is_due {
+        if is_time {
             self.told_at = Some(now);
+            self.told_reason = Some(reason.to_owned());
+        } else if is_news {
+            self.told_reason = None;
         }
         is_due.then_some(Line::HeldUp(now - since))
     }
@@ -154,13 +163,13 @@ mod tests {
         let begun = Instant::now();
         let mut outage = Outage::default();
         assert_eq!(
-            outage.note_held_up(begun, begun + SECOND),
+            outage.note_held_up(begun, begun + SECOND, "away"),
             Some(Line::HeldUp(SECOND))
         );
         for second in 2..120 {
             let now = begun + SECOND * second;
             let expected = (second % 30 == 1).then_some(Line::HeldUp(now - begun));
-            assert_eq!(outage.note_held_up(now, now), expected);
+            assert_eq!(outage.note_held_up(now, now, "away"), expected);
         }
         let back = begun + SECOND * 120;
         assert_eq!(outage.note_going_on(back), Some(Line::GoesOn(SECOND * 120)));
@@ -177,13 +186,32 @@ mod tests {
     }
 
     #[test]
+    fn another_reason_is_told_once_before_it_is_time() {
+        let begun = Instant::now();
+        let mut outage = Outage::default();
+        let mut told = Vec::new();
+        for second in 0..40 {
+            let now = begun + SECOND * second;
+            let reason = format!("{second} s: reason {}", second / 5);
+            let reason = if second % 30 == 0 {
+                "reason 0"
+            } else {
+                &reason
+            };
+            let line = outage.note_held_up(begun, now, reason);
+            told.extend(line.map(|_| second));
+        }
+        assert_eq!(told, [0, 5, 30, 31]);
+    }
+
+    #[test]
     fn a_broker_that_comes_and_goes_fills_no_log() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         let mut lines = 0;
         for second in 0..60 {
             let now = begun + SECOND * second;
-            lines += usize::from(outage.note_held_up(now, now).is_some());
+            lines += usize::from(outage.note_held_up(now, now, "away").is_some());
             lines += usize::from(outage.note_going_on(now).is_some());
             lines += usize::from(outage.note_published(now, 1).is_some());
             lines += usize::from(outage.note_published(now, 0).is_some());
@@ -195,11 +223,11 @@ mod tests {
     fn an_outage_while_the_last_one_drains_is_held_up_anew() {
         let begun = Instant::now();
         let mut outage = Outage::default();
-        outage.note_held_up(begun, begun);
+        outage.note_held_up(begun, begun, "away");
         outage.note_going_on(begun + SECOND);
         outage.note_published(begun + SECOND, 7);
         assert_eq!(
-            outage.note_held_up(begun + SECOND * 31, begun + SECOND * 31),
+            outage.note_held_up(begun + SECOND * 31, begun + SECOND * 31, "away"),
             Some(Line::HeldUp(Duration::ZERO))
         );
         assert_eq!(

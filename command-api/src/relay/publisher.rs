@@ -193,7 +193,8 @@ impl KafkaPublisher {
 
     /// What the cluster is, provided that events may be published to the topic.
     async fn describe(&self, is_denied_told: &mut bool) -> anyhow::Result<Cluster> {
-        let cluster = topic::describe(&self.kafka).await?;
+        let cluster = topic::describe_for(&self.kafka, self.trouble.clone()).await?;
+        self.trouble.is_over();
         let name = self.kafka.topic.as_str();
         let Some(topic) = &cluster.topic else {
             let topic = name.to_owned();

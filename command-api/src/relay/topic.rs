@@ -24,7 +24,7 @@ pub const BATCH_BYTES_MAX: u32 = 1_000_000;
 /// What the topic must take: a full batch, and the one record by which librdkafka may exceed it.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
-/// What our user must be allowed.
+/// What the user of an operator's command must be allowed.
 const RIGHTS: &str = "Describe and DescribeConfigs on the topic, and Create for a new one";
 /// How long the cluster may take for each answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -117,12 +117,20 @@ impl Topic {
     }
 }
 
-/// Asks the cluster for its id and the topic.
+/// Asks the cluster for its id and the topic, for an operator.
 ///
 /// # Errors
 /// When the settings can't be used, or the cluster does not answer.
 pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
-    in_background(kafka, describe_with).await
+    describe_for(kafka, KafkaTrouble::new(RIGHTS)).await
+}
+
+/// The same for whoever listens to that `trouble` meanwhile.
+///
+/// # Errors
+/// As for [`describe`].
+pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaTrouble) -> anyhow::Result<Cluster> {
+    in_background(kafka, trouble, describe_with).await
 }
 
 /// Creates the topic with a partition for each shard.
@@ -130,7 +138,7 @@ pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
 /// # Errors
 /// When it exists, or the cluster refuses it or does not answer.
 pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
-    in_background(kafka, move |clients, topic| {
+    in_background(kafka, KafkaTrouble::new(RIGHTS), move |clients, topic| {
         create_with(&clients.admin, topic, new)
     })
     .await
@@ -139,6 +147,7 @@ pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Resul
 /// Runs the blocking calls of librdkafka, among them the end of the client, away from the tasks.
 async fn in_background<T: Send + 'static>(
     kafka: &KafkaConfig,
+    trouble: KafkaTrouble,
     work: impl FnOnce(&Clients, &str) -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
@@ -147,7 +156,6 @@ async fn in_background<T: Send + 'static>(
         .set("allow.auto.create.topics", "false");
     let (topic, brokers) = (kafka.topic.clone(), kafka.brokers.clone());
     spawn_blocking(move || {
-        let trouble = KafkaTrouble::new(RIGHTS);
         let made = config.create_with_context(trouble.clone());
         let clients = Clients {
             metadata: made.context("can't make a Kafka client")?,

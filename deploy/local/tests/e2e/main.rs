@@ -10,6 +10,8 @@ mod command_line;
 mod complaints;
 mod http;
 mod import;
+#[cfg(feature = "tls")]
+mod kafka_security;
 mod life_of_a_link;
 mod metrics;
 mod openapi;

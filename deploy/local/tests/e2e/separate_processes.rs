@@ -22,10 +22,13 @@ const OWNER: &str = "none";
 const OPERATOR: &str = "linkledger_operator";
 
 /// The program of another package, built where it is missing, in the profile of this test.
-fn program(package: &str, name: &str) -> PathBuf {
+pub(crate) fn program(package: &str, name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name);
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--package", package, "--bin", name]);
+    if cfg!(feature = "tls") && package != "linkledger-query-api" {
+        build.args(["--features", "tls"]);
+    }
     if path
         .parent()
         .is_some_and(|folder| folder.ends_with("release"))
@@ -36,7 +39,7 @@ fn program(package: &str, name: &str) -> PathBuf {
     path
 }
 
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -1,0 +1,143 @@
+//! The services against an Apache Kafka with TLS, SCRAM and the rights of `docs/operations.md`.
+
+mod secure_kafka;
+mod stage;
+
+use std::{fs, time::Duration};
+
+use linkledger_core::kafka_config::KafkaConfig;
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+    error::RDKafkaErrorCode,
+    producer::{FutureProducer, FutureRecord},
+};
+
+use secure_kafka::new_authority;
+use stage::Stage;
+
+/// How long the broker may take to refuse something.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWERS_MAX: usize = 5;
+/// A line may say less before the reason is known, and one may be about a setting.
+const LINES_MAX: usize = 3;
+
+fn client(kafka: &KafkaConfig) -> ClientConfig {
+    kafka.client_settings().unwrap().collect()
+}
+
+/// What comes of reading the topic.
+fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
+    let mut config = client(kafka);
+    let consumer: BaseConsumer = config.set("group.id", "any").create().unwrap();
+    let mut partitions = TopicPartitionList::new();
+    let added = partitions.add_partition_offset(kafka.topic.as_str(), 0, Offset::Beginning);
+    added.unwrap();
+    consumer.assign(&partitions).unwrap();
+    // That it may not use that group either is told too.
+    let mut answers = (0..ANSWERS_MAX).map(|_| consumer.poll(REFUSAL_TIMEOUT).expect("an answer"));
+    let of_group = Some(RDKafkaErrorCode::GroupAuthorizationFailed);
+    answers.find_map(|answer| match answer {
+        Ok(_) => Some(None),
+        Err(error) => Some(error.rdkafka_error_code()).filter(|code| *code != of_group),
+    })?
+}
+
+/// What comes of writing to the topic.
+async fn write(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
+    let producer: FutureProducer = client(kafka).create().unwrap();
+    let record = FutureRecord::<str, str>::to(kafka.topic.as_str()).payload("forged");
+    let sent = producer.send(record, REFUSAL_TIMEOUT).await;
+    sent.err().and_then(|(error, _)| error.rdkafka_error_code())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_relay_may_only_write_and_the_projector_only_read_and_that_suffices() {
+    let stage = Stage::set("rights").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let command_api = stage.command_api(&relay).await;
+    let reader = stage.projector(&projector);
+    for _ in 0..3 {
+        stage.create().await;
+    }
+    stage.eventually_read(3).await;
+    let checked = stage.topic_command("check", &relay);
+    assert!(checked.status.success(), "{checked:?}");
+    assert_eq!(command_api.errors(), [] as [String; 0]);
+    assert_eq!(reader.errors(), [] as [String; 0]);
+
+    let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
+    assert_eq!(read(&relay), refused);
+    assert_eq!(write(&projector).await, refused);
+}
+
+/// What is wrong for the relay and the projector is one line of each; clients of the API notice
+/// nothing; and when it is mended, everything flows.
+async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2]) {
+    let command_api = stage.command_api(wrong[0]).await;
+    let reader = stage.projector(wrong[1]);
+    stage.create().await;
+    for (service, expected) in [&command_api, &reader].into_iter().zip(expected) {
+        service.eventually_says(expected).await;
+    }
+    stage.relay_has_failed().await;
+    for (service, expected) in [&command_api, &reader].into_iter().zip(expected) {
+        let errors = service.errors();
+        let telling = errors.iter().filter(|it| it.contains(expected));
+        let is_once = telling.count() == 1 && errors.len() <= LINES_MAX;
+        assert!(is_once, "{expected}: {errors:#?}");
+    }
+    drop([command_api, reader]);
+    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let command_api = stage.command_api(&relay).await;
+    let reader = stage.projector(&projector);
+    stage.eventually_read(1).await;
+    for service in [&command_api, &reader] {
+        assert_eq!(service.errors(), [] as [String; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_one_line_until_it_is_mended() {
+    let stage = Stage::set("password").await;
+    let wrong_file = stage.folder.path().join("wrong.password");
+    fs::write(&wrong_file, "of another system").unwrap();
+    let [relay, projector] = secure_kafka::USERS.map(|user| {
+        let mut kafka = stage.user(user);
+        kafka.security.password_file = Some(wrong_file.clone());
+        kafka
+    });
+    let output = stage.topic_command("check", &relay);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("--kafka-password-file") && told.lines().count() == 1,
+        "{told}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "Kafka refuses the name or the password; mend --kafka-username";
+    told_once(&stage, [&relay, &projector], [expected; 2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_no_known_authority_vouches_for_is_one_line() {
+    let stage = Stage::set("authority").await;
+    new_authority(stage.folder.path(), "other");
+    let [relay, projector] = secure_kafka::USERS.map(|user| {
+        let mut kafka = stage.user(user);
+        kafka.security.ca_file = Some(stage.folder.path().join("other.pem"));
+        kafka
+    });
+    let expected = "signed by one in --kafka-ca-file";
+    told_once(&stage, [&relay, &projector], [expected; 2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_lacks_is_one_line_that_names_it() {
+    let stage = Stage::set("lacking").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let expected = [
+        "needs Write, Describe and DescribeConfigs on the topic",
+        "needs Read and Describe on the topic, and Read on the group",
+    ];
+    told_once(&stage, [&projector, &relay], expected).await;
+}

@@ -1,0 +1,191 @@
+//! An Apache Kafka that lets nobody in without TLS, a password and a right to what is asked for.
+
+use std::{fs, path::Path, process::Command};
+
+use linkledger_core::{
+    apache_kafka::{ApacheKafka, ApacheKafkaOptions},
+    kafka_config::{KafkaConfig, KafkaSecurity, SecurityProtocol},
+};
+use tokio::sync::OnceCell;
+
+/// May do everything.
+pub(crate) const ADMIN: &str = "admin";
+/// Those of the document: the relay's user, and the projector's.
+pub(crate) const USERS: [&str; 2] = ["relay", "projector"];
+
+const OPERATIONS: &str = include_str!("../../../../../docs/operations.md");
+/// The names in the document that are other ones here.
+const TOPIC: &str = "linkledger.events.v1";
+const GROUP: &str = "linkledger-projector";
+
+static SHARED: OnceCell<SecureKafka> = OnceCell::const_new();
+
+/// The broker of all tests, each of which has a topic of its own.
+pub(crate) struct SecureKafka {
+    kafka: ApacheKafka,
+    authority: String,
+}
+
+impl SecureKafka {
+    pub(crate) async fn shared() -> &'static Self {
+        SHARED.get_or_init(Self::start).await
+    }
+
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = new_authority(folder.path(), "authority");
+        let certificate = broker_certificate(folder.path());
+        let scram = |user: &str| {
+            let password = password(user);
+            format!("SCRAM-SHA-512=[name={user},password={password}]")
+        };
+        let users = [ADMIN].into_iter().chain(USERS);
+        let kafka = ApacheKafka::start(ApacheKafkaOptions {
+            data_dir: None,
+            settings: settings(&authority, &certificate),
+            format_arguments: users
+                .flat_map(|user| ["--add-scram".to_owned(), scram(user)])
+                .collect(),
+        });
+        Self {
+            kafka: kafka.await.unwrap(),
+            authority,
+        }
+    }
+
+    /// How that user gets in, with files in that folder.
+    pub(crate) fn config(&self, user: &str, topic: &str, folder: &Path) -> KafkaConfig {
+        let ca_file = folder.join("authority.pem");
+        fs::write(&ca_file, &self.authority).unwrap();
+        let password_file = folder.join(format!("{user}.password"));
+        fs::write(&password_file, password(user) + "\n").unwrap();
+        KafkaConfig {
+            brokers: self.kafka.bootstrap_servers(),
+            topic: topic.parse().unwrap(),
+            security: KafkaSecurity {
+                protocol: SecurityProtocol::SaslSsl,
+                ca_file: Some(ca_file),
+                username: Some(user.to_owned()),
+                password_file: Some(password_file),
+                ..KafkaSecurity::default()
+            },
+        }
+    }
+
+    /// Runs the lines of the document that give the users their rights.
+    pub(crate) fn grant_rights(&self, topic: &str, group: &str, folder: &Path) {
+        let properties = folder.join("admin.properties");
+        fs::write(&properties, admin_properties(&self.authority)).unwrap();
+        let class_path = class_path();
+        let lines = OPERATIONS
+            .lines()
+            .filter_map(|line| line.strip_prefix("kafka-acls.sh "));
+        let mut granted = 0;
+        for line in lines {
+            let line = line
+                .replace(TOPIC, topic)
+                .replace(GROUP, group)
+                .replace("\"$KAFKA_BROKERS\"", &self.kafka.bootstrap_servers())
+                .replace("admin.properties", properties.to_str().unwrap());
+            let mut tool = Command::new("java");
+            tool.args(["-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", &class_path]);
+            tool.arg("org.apache.kafka.tools.AclCommand");
+            let output = tool.args(line.split_whitespace()).output().unwrap();
+            assert!(output.status.success(), "{line}: {output:?}");
+            granted += 1;
+        }
+        assert_eq!(granted, 3, "lines of docs/operations.md");
+    }
+}
+
+/// A certificate that vouches for itself, as `<name>.pem` beside its key.
+pub(crate) fn new_authority(folder: &Path, name: &str) -> String {
+    let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
+    let arguments = ["-keyout", &key, "-out", &certificate, "-subj", "/CN=test"];
+    openssl(folder, &arguments);
+    fs::read_to_string(folder.join(certificate)).unwrap()
+}
+
+/// Key and certificate of the broker, vouched for by the authority in that folder.
+fn broker_certificate(folder: &Path) -> [String; 2] {
+    let mut arguments = vec!["-keyout", "broker.key", "-out", "broker.pem"];
+    arguments.extend(["-CA", "authority.pem", "-CAkey", "authority.key"]);
+    arguments.extend(["-subj", "/CN=broker", "-addext"]);
+    arguments.extend(["subjectAltName=IP:127.0.0.1", "-addext"]);
+    arguments.push("basicConstraints=critical,CA:FALSE");
+    openssl(folder, &arguments);
+    ["broker.key", "broker.pem"].map(|name| fs::read_to_string(folder.join(name)).unwrap())
+}
+
+fn openssl(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(["req", "-x509"]);
+    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    command.args(["-nodes", "-days", "2"]).args(arguments);
+    let output = command.output().expect("openssl is installed");
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn settings(authority: &str, [key, certificate]: &[String; 2]) -> Vec<(String, String)> {
+    // Written as Java's properties want it: on one line.
+    let one_line = |pem: &str| pem.replace('\n', "\\n");
+    let settings = [
+        (
+            "listener.security.protocol.map",
+            "CLIENT:SASL_SSL,CONTROLLER:PLAINTEXT".to_owned(),
+        ),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512".to_owned()),
+        (
+            "sasl.mechanism.inter.broker.protocol",
+            "SCRAM-SHA-512".to_owned(),
+        ),
+        (
+            "listener.name.client.scram-sha-512.sasl.jaas.config",
+            login(),
+        ),
+        ("ssl.keystore.type", "PEM".to_owned()),
+        ("ssl.keystore.key", one_line(key)),
+        ("ssl.keystore.certificate.chain", one_line(certificate)),
+        ("ssl.truststore.type", "PEM".to_owned()),
+        ("ssl.truststore.certificates", one_line(authority)),
+        (
+            "authorizer.class.name",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned(),
+        ),
+        // The controller's listener is for this broker alone, and asks nobody who he is.
+        ("super.users", "User:admin;User:ANONYMOUS".to_owned()),
+    ];
+    settings
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn admin_properties(authority: &str) -> String {
+    format!(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={}\n\
+         ssl.truststore.type=PEM\nssl.truststore.certificates={}\n",
+        login(),
+        authority.replace('\n', "\\n")
+    )
+}
+
+/// How Java's clients are told the name and the password of the administrator.
+fn login() -> String {
+    let password = password(ADMIN);
+    format!(
+        "org.apache.kafka.common.security.scram.ScramLoginModule required \
+         username=\"{ADMIN}\" password=\"{password}\";"
+    )
+}
+
+fn password(user: &str) -> String {
+    format!("password of {user}").replace(' ', "-")
+}
+
+fn class_path() -> String {
+    let fetch = concat!(env!("CARGO_MANIFEST_DIR"), "/../kafka/fetch");
+    let output = Command::new("sh").arg(fetch).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,198 @@
+//! A topic with the rights of the document, a database, and the services as processes.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Output},
+};
+
+use linkledger_core::{
+    api_key::Scope,
+    kafka_config::KafkaConfig,
+    testing::{self, TestDatabase, eventually},
+};
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::secure_kafka::{ADMIN, SecureKafka};
+use crate::{
+    http::Http,
+    metrics::Scrape,
+    separate_processes::{free_address, program},
+};
+
+/// How long the broker may take to tell the offsets of a group.
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What a test plays on.
+pub(crate) struct Stage {
+    kafka: &'static SecureKafka,
+    pub(crate) database: TestDatabase,
+    pub(crate) folder: TempDir,
+    topic: String,
+    group: String,
+    http: Http,
+    internal: String,
+    programs: [PathBuf; 2],
+}
+
+impl Stage {
+    /// With a topic of that name, made by our own command over TLS.
+    pub(crate) async fn set(topic: &str) -> Self {
+        let database = TestDatabase::create().await;
+        let account_id = testing::account(database.pool(), 10).await;
+        let key = testing::api_key(database.pool(), account_id, &Scope::ALL).await;
+        let url = format!("http://{}", free_address());
+        let stage = Self {
+            kafka: SecureKafka::shared().await,
+            database,
+            folder: tempfile::tempdir().unwrap(),
+            topic: topic.to_owned(),
+            group: format!("{topic}-readers"),
+            http: Http::new(url, key.reveal().to_owned()),
+            internal: free_address(),
+            programs: [
+                program("linkledger-command-api", "command-api"),
+                program("linkledger-projector", "projector"),
+            ],
+        };
+        let output = stage.topic_command("create", &stage.user(ADMIN));
+        assert!(output.status.success(), "{output:?}");
+        let (kafka, folder) = (stage.kafka, stage.folder.path());
+        kafka.grant_rights(&stage.topic, &stage.group, folder);
+        stage
+    }
+
+    /// How that user gets in.
+    pub(crate) fn user(&self, name: &str) -> KafkaConfig {
+        self.kafka.config(name, &self.topic, self.folder.path())
+    }
+
+    /// Runs `command-api topic …` to its end.
+    pub(crate) fn topic_command(&self, name: &str, kafka: &KafkaConfig) -> Output {
+        let mut command = Command::new(&self.programs[0]);
+        command.args(["topic", name]).envs(kafka.environment());
+        command.output().unwrap()
+    }
+
+    pub(crate) async fn command_api(&self, kafka: &KafkaConfig) -> Service {
+        let listen = self.http.api_url.trim_start_matches("http://");
+        let arguments = ["serve", "--api-listen", listen];
+        let arguments = [&arguments[..], &["--internal-listen", &self.internal]].concat();
+        let service = self.service(0, &arguments, kafka);
+        eventually("command-api listens", async || {
+            tokio::net::TcpStream::connect(listen).await.ok()
+        })
+        .await;
+        service
+    }
+
+    pub(crate) fn projector(&self, kafka: &KafkaConfig) -> Service {
+        let arguments = ["run", "--internal-listen", "127.0.0.1:0"];
+        let arguments = [&arguments[..], &["--group-id", &self.group]].concat();
+        self.service(1, &arguments, kafka)
+    }
+
+    fn service(&self, nth: usize, arguments: &[&str], kafka: &KafkaConfig) -> Service {
+        let log = tempfile::Builder::new().tempfile_in(self.folder.path());
+        let (file, log) = log.unwrap().keep().unwrap();
+        let mut command = Command::new(&self.programs[nth]);
+        command
+            .args(arguments)
+            .env("DATABASE_URL", self.database.url())
+            .envs(kafka.environment())
+            .env_remove("RUST_LOG")
+            .stderr(File::from(file));
+        let child = command.spawn().unwrap();
+        Service { child, log }
+    }
+
+    /// A link that a client asks for.
+    pub(crate) async fn create(&self) {
+        let key = linkledger_core::clock::SystemClock;
+        let key = linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&key));
+        let body = json!({ "destination_url": "https://example.com/" });
+        let created = self.http.create(&key.to_string(), &body).await;
+        assert_eq!(created.status, 201, "{created:?}");
+    }
+
+    /// Waits until so many links have come to the read tables, and all their events by Kafka.
+    pub(crate) async fn eventually_read(&self, links: i64) {
+        eventually("the links are in the read tables", async || {
+            let count = "SELECT count(*) FROM read_model.links";
+            let count = sqlx::query_scalar::<_, i64>(count);
+            let count = count.fetch_one(self.database.pool()).await.unwrap();
+            (count == links).then_some(())
+        })
+        .await;
+        eventually("the group has read them from Kafka", async || {
+            (self.committed() == links * 2).then_some(())
+        })
+        .await;
+    }
+
+    /// How many records of the topic the projector says to have read.
+    fn committed(&self) -> i64 {
+        let mut config: ClientConfig = self.user(ADMIN).client_settings().unwrap().collect();
+        let consumer: BaseConsumer = config.set("group.id", &self.group).create().unwrap();
+        let mut partitions = TopicPartitionList::new();
+        partitions.add_partition_range(&self.topic, 0, 15);
+        let committed = consumer.committed_offsets(partitions, ANSWER_TIMEOUT);
+        let committed = committed.unwrap();
+        let offsets = committed.elements().into_iter().map(|it| it.offset());
+        let known = offsets.filter_map(|offset| match offset {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        });
+        known.sum()
+    }
+
+    /// Waits until the relay has tried in vain, which takes many attempts of its client.
+    pub(crate) async fn relay_has_failed(&self) {
+        eventually("the relay has failed", async || {
+            let metrics = format!("http://{}/metrics", self.internal);
+            let scrape = Scrape::of(&self.http, &metrics).await;
+            (scrape.sum("linkledger_relay_failures_total", &[]) > 0.0).then_some(())
+        })
+        .await;
+    }
+}
+
+/// A process with a log of its own; ends with the test.
+pub(crate) struct Service {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Service {
+    /// What it has said that people should look at.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let log = fs::read_to_string(&self.log).unwrap();
+        // The last line may be half written.
+        let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
+        lines
+            .filter(|line: &Value| line["level"] == "WARN" || line["level"] == "ERROR")
+            .map(|line| line["error"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Waits until it says that.
+    pub(crate) async fn eventually_says(&self, text: &str) {
+        eventually(text, async || {
+            let errors = self.errors();
+            errors.iter().any(|it| it.contains(text)).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
