@@ -64,12 +64,13 @@ pub struct Listeners {
 /// router is dropped.
 ///
 /// # Errors
-/// When the database does not answer or lacks migrations.
+/// When a setting is refused, or the database does not answer or lacks migrations.
 pub async fn start(
     config: Config,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<CommandApi> {
+    let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let url = config.database.database_url.reveal();
     let writers = event_store::pool(url, SessionKind::Writer, u32::from(config.writers))?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
@@ -90,7 +91,6 @@ pub async fn start(
     };
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
-    let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let relay_pool = event_store::pool(url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config
         .instance_id

@@ -9,6 +9,8 @@ mod create_link;
 mod delete_link;
 mod faults;
 mod idempotency;
+#[cfg(not(feature = "tls"))]
+mod kafka_without_tls;
 mod later_release;
 mod log_export;
 mod log_verify;

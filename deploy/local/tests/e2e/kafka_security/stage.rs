@@ -1,13 +1,15 @@
 //! A topic with the rights of the document, a database, and the services as processes.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::PathBuf,
     process::{Child, Command, Output},
+    time::Duration,
 };
 
 use linkledger_core::{
     api_key::Scope,
+    clock::{Clock as _, SystemClock, new_uuid},
     kafka_config::KafkaConfig,
     testing::{self, TestDatabase, eventually},
 };
@@ -26,7 +28,7 @@ use crate::{
 };
 
 /// How long the broker may take to tell the offsets of a group.
-const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a test plays on.
 pub(crate) struct Stage {
@@ -106,15 +108,14 @@ impl Stage {
             .env("DATABASE_URL", self.database.url())
             .envs(kafka.environment())
             .env_remove("RUST_LOG")
-            .stderr(File::from(file));
+            .stderr(file);
         let child = command.spawn().unwrap();
         Service { child, log }
     }
 
     /// A link that a client asks for.
     pub(crate) async fn create(&self) {
-        let key = linkledger_core::clock::SystemClock;
-        let key = linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&key));
+        let key = new_uuid(SystemClock.now());
         let body = json!({ "destination_url": "https://example.com/" });
         let created = self.http.create(&key.to_string(), &body).await;
         assert_eq!(created.status, 201, "{created:?}");
@@ -144,10 +145,8 @@ impl Stage {
         let committed = consumer.committed_offsets(partitions, ANSWER_TIMEOUT);
         let committed = committed.unwrap();
         let offsets = committed.elements().into_iter().map(|it| it.offset());
-        let known = offsets.filter_map(|offset| match offset {
-            Offset::Offset(offset) => Some(offset),
-            _ => None,
-        });
+        // Where nothing is committed, the offset is none.
+        let known = offsets.filter_map(Offset::to_raw).filter(|it| *it >= 0);
         known.sum()
     }
 
