@@ -6,16 +6,19 @@
 
 mod contents;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use linkledger_command_api::admin::topic::{self, WantedTopic};
 use linkledger_core::{
     apache_kafka::{ApacheKafka, ApacheKafkaOptions},
     kafka_config::{KafkaConfig, TopicName},
-    shard::SHARD_COUNT,
+    shard::{Position, SHARD_COUNT, Shard},
 };
 use linkledger_projector::consumer::GroupProtocol;
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
-use tokio::sync::Mutex;
+use sqlx::PgPool;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{database::Database, services::RelaySettings};
 use crate::{
@@ -25,6 +28,10 @@ use crate::{
 
 /// Folder of Apache Kafka in the data folder.
 const APACHE_DIR: &str = "kafka";
+
+/// How long the partitions may take to get their leaders, which they do after the broker answers.
+const LEADERS_TIMEOUT: Duration = Duration::from_secs(15);
+const LEADERS_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A broker that runs.
 pub(super) struct Broker {
@@ -118,8 +125,7 @@ impl Broker {
                     min_insync_replicas: None,
                     json: false,
                 };
-                topic::create(&wanted).await?;
-                let published = contents::published(kafka, &database.pool).await?;
+                let published = published(&wanted, &database.pool).await?;
                 database.rewind_relay(&published).await
             }
             // Its relay may have company: `command-api relay` is for that.
@@ -140,6 +146,22 @@ impl Broker {
         match self.kind {
             Kind::Apache(kafka) => kafka.into_inner().stop().await,
             Kind::Embedded(_) | Kind::Own => Ok(()),
+        }
+    }
+}
+
+/// Makes the topic where it is missing, and says up to which position it has each shard.
+async fn published(wanted: &WantedTopic, pool: &PgPool) -> anyhow::Result<Vec<(Shard, Position)>> {
+    let deadline = Instant::now() + LEADERS_TIMEOUT;
+    loop {
+        let attempt = async {
+            topic::create(wanted).await?;
+            contents::published(&wanted.kafka, pool).await
+        };
+        match attempt.await {
+            Ok(published) => return Ok(published),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => tokio::time::sleep(LEADERS_POLL_INTERVAL).await,
         }
     }
 }
