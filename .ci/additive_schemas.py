@@ -56,6 +56,8 @@ def git(*arguments):
 
 def committed():
     """(path, schema) of every version of every schema that was ever committed."""
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        sys.exit(f"this clone lacks the history of {FOLDER}, to compare with: `git fetch --unshallow`")
     seen = set()
     for commit in git("log", "--format=%H", "--", FOLDER).split():
         for line in git("ls-tree", "-r", commit, "--", FOLDER).splitlines():
