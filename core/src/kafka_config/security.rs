@@ -148,6 +148,10 @@ impl KafkaSecurity {
         self.check_tls()?;
         self.check_sasl()?;
         self.check_build(HAS_TLS)?;
+        self.settings()
+    }
+
+    fn settings(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let mut settings = vec![("security.protocol", self.protocol.name().to_owned())];
         for (flag, setting, file, marker) in [
             (
@@ -209,6 +213,12 @@ impl KafkaSecurity {
                 "--kafka-security-protocol {} needs --kafka-username and --kafka-password-file",
                 self.protocol.name()
             );
+            ensure!(
+                self.protocol.has_tls() || self.sasl_mechanism != SaslMechanism::Plain,
+                "--kafka-sasl-mechanism plain sends the password, which \
+                 --kafka-security-protocol {} does not encrypt: choose sasl_ssl, or a SCRAM mechanism",
+                self.protocol.name()
+            );
         } else {
             ensure!(
                 username.is_none() && self.password_file.is_none(),
@@ -221,9 +231,8 @@ impl KafkaSecurity {
     }
 
     fn check_build(&self, has_tls: bool) -> anyhow::Result<()> {
-        let is_scram = self.protocol.has_sasl() && self.sasl_mechanism != SaslMechanism::Plain;
         ensure!(
-            has_tls || !(self.protocol.has_tls() || is_scram),
+            has_tls || self.protocol == SecurityProtocol::Plaintext,
             "this build has neither TLS nor SCRAM for Kafka, which --kafka-security-protocol {} \
              needs: build with --features tls",
             self.protocol.name()
