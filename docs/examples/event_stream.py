@@ -140,6 +140,6 @@ def security():
         "sasl.username": os.environ.get("KAFKA_USERNAME"),
     }
     if password_file := os.environ.get("KAFKA_PASSWORD_FILE"):
-        with open(password_file, encoding="utf-8") as file:
-            settings["sasl.password"] = file.read().strip()
+        with open(password_file, encoding="utf-8") as file:  # any end of line is read as \n
+            settings["sasl.password"] = file.read().removesuffix("\n")
     return {name: value for name, value in settings.items() if value}
