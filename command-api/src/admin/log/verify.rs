@@ -43,6 +43,8 @@ struct Verified {
     links: usize,
     accounts: usize,
     segments: usize,
+    /// After the last segments.
+    unsealed_events: Position,
     seconds: f64,
     finding_count: u64,
     /// The first of them.
@@ -68,6 +70,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         }
     }
     let segments = snapshot.segment_count();
+    let unsealed_events = snapshot.unsealed_count(&chosen);
     let bar = progress::bar(events);
     let audited = shards::for_each(chosen, |shard| {
         one_shard::verify(pool.clone(), snapshot.take(shard), bar.clone())
@@ -86,6 +89,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         links,
         accounts,
         segments,
+        unsealed_events,
         seconds: begun.elapsed().as_secs_f64(),
         finding_count: findings.count(),
         findings: findings.shown().to_vec(),
@@ -123,12 +127,13 @@ impl Verified {
             links,
             accounts,
             segments,
+            unsealed_events,
             ..
         } = self;
         write!(
             text,
             "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
-             {accounts}, sealed segments {segments}; {}",
+             {accounts}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
             took.as_secs_f64(),
             progress::per_second(*events, took),
             match self.finding_count {

@@ -75,6 +75,19 @@ impl Snapshot {
         self.segments.iter().map(Vec::len).sum()
     }
 
+    /// Events of these shards after the last segment.
+    pub(super) fn unsealed_count(&self, shards: &[Shard]) -> Position {
+        let unsealed = shards.iter().map(|shard| {
+            let sealed = self.segments[shard.index()].last();
+            let sealed = sealed.map_or(0, |segment| segment.place.last_position);
+            self.extents[shard.index()]
+                .head
+                .saturating_sub(sealed)
+                .max(0)
+        });
+        unsealed.sum()
+    }
+
     /// What one shard is checked against; taken out.
     pub(super) fn take(&mut self, shard: Shard) -> Expected {
         let index = shard.index();

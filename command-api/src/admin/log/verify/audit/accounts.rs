@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use linkledger_core::{
     account::AccountStatus,
-    credits::{Credits, CreditsEvent},
+    credits::CreditsEvent,
     event::Event,
     event_store::accounts::AccountAtHead,
     id::AccountId,
@@ -23,11 +23,13 @@ pub(super) struct Accounts {
     known: HashMap<AccountId, Account>,
 }
 
-/// An account after its last event so far.
+/// An account after its last event so far. What an event that can't be read has made of it is not
+/// known until a later one says it.
 #[derive(Debug)]
 struct Account {
-    credits: Credits,
-    status: AccountStatus,
+    version: i64,
+    balance: Option<i64>,
+    status: Option<AccountStatus>,
     row: Row,
 }
 
@@ -120,20 +122,24 @@ impl Accounts {
                 format!("{}: {what}", it.account_id)
             });
         };
-        let before = account.credits;
-        if it.version != before.version + 1 {
-            found(follows(it.version, before.version));
+        if it.version != account.version + 1 {
+            found(follows(it.version, account.version));
         }
-        account.credits.version = it.version;
+        account.version = it.version;
         match it.event {
             Some(Event::Credits(event)) => {
-                account.credits.balance = event.balance_after();
-                if let Some(what) = wrong_balance(before.balance, event) {
+                let before = account.balance.replace(event.balance_after());
+                if let Some(what) = wrong_balance(before, event) {
                     found(what);
                 }
             }
-            Some(Event::Account(event)) => account.status = account.status.apply(event),
-            Some(Event::Link(_)) | None => {}
+            Some(Event::Account(event)) => {
+                // What it was before makes no difference.
+                let before = account.status.unwrap_or(AccountStatus::Active);
+                account.status = Some(before.apply(event));
+            }
+            Some(Event::Link(_)) => {}
+            None => (account.balance, account.status) = (None, None),
         }
         account.compare(it.position, found);
     }
@@ -145,7 +151,7 @@ impl Accounts {
                 findings.add(self.shard, None, || {
                     format!(
                         "{account_id}: its row has version {}, but its last event has version {}",
-                        row.credits.version, account.credits.version
+                        row.credits.version, account.version
                     )
                 });
             }
@@ -156,8 +162,9 @@ impl Accounts {
 impl Account {
     fn new(row: Row) -> Self {
         Self {
-            credits: Credits::default(),
-            status: AccountStatus::Active,
+            version: 0,
+            balance: Some(0),
+            status: Some(AccountStatus::Active),
             row,
         }
     }
@@ -165,20 +172,20 @@ impl Account {
     /// Compares the row, if it was read at this very version; an event after that version must have
     /// come after the row was read.
     fn compare(&mut self, position: Position, found: impl FnOnce(String)) {
-        let version = self.credits.version;
+        let version = self.version;
         match self.row {
             Row::Waiting(row) if row.credits.version == version => {
                 self.row = Row::Seen(row);
-                let (expected, has) = (self.credits.balance, row.credits.balance);
-                if expected != has {
+                let has = row.credits.balance;
+                if let Some(expected) = self.balance.filter(|expected| *expected != has) {
                     found(format!(
                         "its row has the balance {has} at version {version}, its events come to \
                          {expected}"
                     ));
-                } else if row.status != self.status {
+                } else if let Some(expected) = self.status.filter(|it| *it != row.status) {
                     found(format!(
-                        "its row says {:?} at version {version}, its events say {:?}",
-                        row.status, self.status
+                        "its row says {:?} at version {version}, its events say {expected:?}",
+                        row.status
                     ));
                 }
             }
@@ -201,21 +208,23 @@ pub(super) fn follows(version: i64, before: i64) -> String {
     }
 }
 
-fn wrong_balance(before: i64, event: &CreditsEvent) -> Option<String> {
+fn wrong_balance(before: Option<i64>, event: &CreditsEvent) -> Option<String> {
     let (sign, amount) = match event {
         CreditsEvent::Granted(granted) => ('+', granted.amount),
         CreditsEvent::Adjusted(adjusted) => ('+', adjusted.amount),
         CreditsEvent::Charged(charged) => ('-', charged.amount),
     };
     let after = event.balance_after();
-    let expected = match sign {
-        '-' => before.checked_sub(amount),
-        _ => before.checked_add(amount),
-    };
-    if expected != Some(after) {
-        return Some(format!(
-            "balance_after is {after}, but {before} {sign} {amount} is not"
-        ));
+    if let Some(before) = before {
+        let expected = match sign {
+            '-' => before.checked_sub(amount),
+            _ => before.checked_add(amount),
+        };
+        if expected != Some(after) {
+            return Some(format!(
+                "balance_after is {after}, but {before} {sign} {amount} is not"
+            ));
+        }
     }
     (after < 0).then(|| format!("balance_after is {after}, below 0"))
 }

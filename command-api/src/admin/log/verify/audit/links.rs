@@ -21,6 +21,8 @@ pub(super) enum Fault {
     Version { before: u32 },
     /// The link was created before.
     CreatedAgain,
+    /// It is the first of its stream, but creates no link.
+    NotCreated,
     /// It is not the first, and its metadata don't say what the link is after it.
     NoState,
     /// What its metadata say is not what comes of it.
@@ -86,6 +88,10 @@ impl Links {
                 deleted: false,
             });
             return faults;
+        }
+        // With another version, what is missing is told already.
+        if (before.version, version) == (0, 1) {
+            faults.push(Fault::NotCreated);
         }
         let Some(after) = after else {
             faults.push(Fault::NoState);

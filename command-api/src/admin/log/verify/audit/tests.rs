@@ -165,6 +165,18 @@ fn given_a_link_that_ended_when_anything_follows_then_it_is_found() {
 }
 
 #[test]
+fn given_a_link_that_was_never_created_then_its_first_event_is_found() {
+    let disabled = LinkEvent::Disabled(LinkDisabled {
+        link_id: LINK,
+        account_id: ACCOUNT,
+        reason: "x".to_owned(),
+    });
+    let what = format!("{LINK}: its stream begins with this, not with LinkCreated");
+    let events = [changed(1, disabled, true, false)];
+    assert_eq!(found(&events, Vec::new(), 0), [(Some(1), what)]);
+}
+
+#[test]
 fn given_a_link_at_the_end_of_the_log_then_its_charge_is_missed() {
     let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
     assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
