@@ -133,13 +133,21 @@ impl Sealer {
     }
 
     fn tell(&mut self, error: &SealError) {
-        counter!(LOG_SEALING_FAILURES_TOTAL).increment(1);
+        let reason = match error {
+            SealError::Unsound { .. } => "unsound",
+            SealError::Database(_) => "unreachable",
+            SealError::Epoch { .. } => {
+                tracing::info!(%error, "the next segment belongs to the log as it was restored");
+                return;
+            }
+        };
+        counter!(LOG_SEALING_FAILURES_TOTAL, "reason" => reason).increment(1);
         if !self.told.insert(error.to_string()) {
             return;
         }
         match error {
             SealError::Unsound { .. } => tracing::error!(%error, "the log is not sound"),
-            SealError::Database(_) => {
+            SealError::Database(_) | SealError::Epoch { .. } => {
                 tracing::warn!(%error, source = error.source(), "it is tried again");
             }
         }

@@ -82,7 +82,7 @@ metrics! {
     RELAY_PAUSED = Gauge "relay_paused" [] "1 while an operator wants nothing to be published.";
     RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
     LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "The last position of the last sealed segment.";
-    LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" [] "Attempts to seal a segment of the log that have failed; the log line says whether the database did not answer or the log is damaged.";
+    LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" ["reason"] "Attempts to seal a segment of the log that have failed: the database is `unreachable`, or the log is `unsound`.";
 }
 
 metrics! {

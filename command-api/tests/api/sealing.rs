@@ -206,7 +206,9 @@ async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
     );
     assert_eq!(seal_all(&database).await, 1);
     assert_eq!(shown(&position).as_deref(), Some("4"));
-    assert_eq!(shown("linkledger_log_sealing_failures_total"), None);
+    let unsound = "linkledger_log_sealing_failures_total{reason=\"unsound\"}";
+    let unreachable = "linkledger_log_sealing_failures_total{reason=\"unreachable\"}";
+    assert_eq!((shown(unsound), shown(unreachable)), (None, None));
     // As after a restore of all but the segments.
     execute(
         &database,
@@ -214,8 +216,12 @@ async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
     )
     .await;
     assert_eq!(seal_all(&database).await, 0);
-    let failures = shown("linkledger_log_sealing_failures_total");
-    assert_eq!(failures.as_deref(), Some("1"));
+    assert_eq!(shown(unsound).as_deref(), Some("1"));
+    assert_eq!(shown(unreachable), None);
+    database.pool().close().await;
+    assert_eq!(sealer(&database).round().await, 0);
+    assert_eq!(shown(unsound).as_deref(), Some("1"));
+    assert_eq!(shown(unreachable).as_deref(), Some("1"));
 }
 
 #[tokio::test]
@@ -224,12 +230,16 @@ async fn who_has_not_heard_of_a_restore_seals_nothing() {
     let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
     execute(&database, "UPDATE event_store.log_meta SET epoch = 2").await;
     let error = seal_next(&database, unsealed, shard).await.unwrap_err();
+    assert!(matches!(error, SealError::Epoch { .. }), "{error}");
     let message = error.to_string();
     assert!(
-        message.contains("the log is not in epoch 1 any more"),
+        message.ends_with("the log is not in epoch 1 any more"),
         "{message}"
     );
     assert_eq!(seal_all(&database).await, 2);
     let last = state(&database, account_id).await.last.unwrap();
     assert_eq!(last.place.epoch, 2);
+    // It has heard of it only after others had sealed on.
+    let error = seal_next(&database, unsealed, shard).await.unwrap_err();
+    assert!(matches!(error, SealError::Epoch { .. }), "{error}");
 }

@@ -34,6 +34,15 @@ pub enum SealError {
         /// What is wrong.
         what: String,
     },
+    /// The log is in another epoch now: what is sealed next belongs to that.
+    #[error(
+        "segment {number} of shard {shard} is not sealed: the log is not in epoch {epoch} any more",
+        number = .place.number, shard = .place.shard, epoch = .place.epoch
+    )]
+    Epoch {
+        /// The segment.
+        place: SegmentPlace,
+    },
     /// The database did not answer.
     #[error("can't seal a segment of the log")]
     Database(#[from] sqlx::Error),
@@ -116,8 +125,8 @@ pub async fn read_after(
 /// same segment comes of it.
 ///
 /// # Errors
-/// [`SealError::Unsound`] when its positions have gaps, or somebody else has sealed other events or
-/// in another epoch.
+/// [`SealError::Unsound`] when its positions have gaps, or somebody else has sealed other events;
+/// [`SealError::Epoch`] when the log was restored since its place was computed.
 pub async fn seal(
     pool: &PgPool,
     place: SegmentPlace,
@@ -177,16 +186,14 @@ async fn insert(pool: &PgPool, segment: &Segment, now: OffsetDateTime) -> Result
         return Ok(());
     }
     let there = read_after(pool, place.shard, place.number - 1, 1).await?;
-    match there.first() {
+    let there = there.first().filter(|it| it.place.epoch == place.epoch);
+    match there {
         Some(there) if there == segment => Ok(()),
         Some(there) if there.place.number == place.number => Err(SealError::Unsound {
             place: *place,
             what: "another process has sealed other events under this number".to_owned(),
         }),
-        _ => Err(SealError::Unsound {
-            place: *place,
-            what: format!("the log is not in epoch {} any more", place.epoch),
-        }),
+        _ => Err(SealError::Epoch { place: *place }),
     }
 }
 
