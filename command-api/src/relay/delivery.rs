@@ -67,9 +67,12 @@ impl Connection {
     }
 
     /// Ends the producer, with what it has not sent yet. That takes up to half a second, for which
-    /// no request shall wait.
-    pub(super) fn discard(self) -> JoinHandle<()> {
-        spawn_blocking(move || drop(self.producer))
+    /// no request shall wait. Tells that not all was answered.
+    pub(super) fn discard(self) -> JoinHandle<bool> {
+        spawn_blocking(move || {
+            drop(self.producer);
+            false
+        })
     }
 
     /// Ends the producer after a moment for answers that are on their way. Tells whether all came.

@@ -86,7 +86,8 @@ pub trait EventPublisher: Send + Sync {
     }
 
     /// Ends what is left of earlier calls: when it returns nothing more is sent. Tells whether all
-    /// that was sent since the last time has been answered.
+    /// that was sent since the last time has been answered. A call that is dropped changes nothing
+    /// of what the next one waits for and tells.
     async fn close(&self) -> bool {
         true
     }
@@ -113,9 +114,9 @@ struct Connections {
     /// Made anew after a failure: what the old one still held is thrown away with it and is read
     /// from the log again.
     current: Option<Connection>,
-    /// On their way out.
-    former: Vec<JoinHandle<()>>,
-    /// Whether one of them has sent something that was not answered.
+    /// On their way out; each tells whether all that it has sent was answered.
+    former: Vec<JoinHandle<bool>>,
+    /// Whether one that is gone has sent something that was not answered.
     is_unanswered: bool,
     /// That the settings of the topic can't be seen is told once.
     is_denied_told: bool,
@@ -238,14 +239,16 @@ impl EventPublisher for KafkaPublisher {
 
     async fn close(&self) -> bool {
         let mut connections = self.connections.lock().await;
-        for former in mem::take(&mut connections.former) {
-            former.await.ok();
-        }
-        let mut all_answered = !mem::take(&mut connections.is_unanswered);
         if let Some(current) = connections.current.take() {
-            all_answered &= current.close().await.unwrap_or(false);
+            connections.former.push(current.close());
         }
-        all_answered
+        // Each stays where it is until it is gone: who drops this call half-way asks again.
+        while let Some(former) = connections.former.last_mut() {
+            let all_answered = former.await.unwrap_or(false);
+            connections.former.pop();
+            connections.is_unanswered |= !all_answered;
+        }
+        !mem::take(&mut connections.is_unanswered)
     }
 
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
