@@ -203,6 +203,9 @@ impl<P: EventPublisher> Relay<P> {
         // A former life of this process may have left leases in its name; later on such a lease
         // is another process's that has the same name.
         let takes_own = self.renewed_at.is_none();
+        if takes_own {
+            self.producer.settle_former().await?;
+        }
         let acquired = self.shards.acquire(&self.pool, self.log_epoch, takes_own);
         if acquired.await? {
             // Their cursors are compared with the topic before anything is sent.

@@ -45,7 +45,8 @@ pub enum Command {
 /// What to publish again.
 #[derive(Debug, Clone, Args)]
 pub struct RefillOptions {
-    /// The first record of each shard will be the one after this position; 0 for the whole log.
+    /// The first record of each shard will be the one after this position, which must not be
+    /// beyond what has been published; 0 for the whole log.
     #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
     pub from: Position,
     /// Only this shard, whose partition must be empty.
@@ -192,6 +193,8 @@ struct ShownShard {
 impl ShownStatus {
     fn of(status: &Status) -> Self {
         let pause = status.pause.as_ref();
+        let mut producers: Vec<_> = status.producers.iter().map(|it| it.owner.clone()).collect();
+        producers.dedup();
         Self {
             paused: pause.map(|pause| ShownPauseDetail {
                 since: timestamp::format(pause.at),
@@ -199,7 +202,7 @@ impl ShownStatus {
                 reason: pause.reason.clone(),
             }),
             backlog_events: status.backlog(),
-            producers: status.producers.iter().map(|it| it.owner.clone()).collect(),
+            producers,
             shards: status.shards.iter().map(ShownShard::of).collect(),
         }
     }

@@ -9,23 +9,26 @@
 //!    strikes itself off `relay_producers`. Nobody gets a lease meanwhile.
 //! 2. The refill waits until nobody is noted there. A process that does not strike itself off (it
 //!    was killed, or is stopped) may wake up with records in its producer: the refill ends with its
-//!    name, until an operator says that it has ended (`--ended`). A producer that ended while
-//!    requests were unanswered counts until its closed connection can't deliver them any more.
+//!    name, until it is started again under its name, or an operator says that it has ended
+//!    (`--ended`). A producer that ended while requests were unanswered, or of which the next
+//!    process of its name knows no more, counts until its closed connection can't deliver them.
 //! 3. Only then is the topic looked at. From here on nobody can add to it: to make a producer takes
 //!    a lease, and the row of that lease.
 //! 4. One transaction locks all rows of the leases, looks again that nobody is noted and that no
 //!    lease was taken meanwhile, sets the cursors, and raises the epoch of every lease. A relay that
 //!    slept since before the pause finds its leases gone when it notes its producer, which it does
 //!    under the same locks before it makes one.
+//!
+//! And no event may be left out: the position is at or below what has been published, so that
+//! everything above it is on this topic, and everything else was on the one before.
 
-use std::time::{Duration, Instant};
+mod silence;
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
     event_store::log::{self, PerShard},
     kafka_config::KafkaConfig,
     shard::{Position, Shard},
-    timestamp,
 };
 use sqlx::PgPool;
 
@@ -35,9 +38,6 @@ use super::{
     topic::{self, Cluster, Topic},
 };
 
-/// How long relays may take to end their producers once publishing is paused.
-const SILENCE_WAIT: Duration = Duration::from_secs(15);
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Who has paused while a refill is under way.
 const REFILL: &str = "relay refill";
 
@@ -77,8 +77,8 @@ impl Refill {
 /// Lets the relay publish again what comes after a position.
 ///
 /// # Errors
-/// When the topic is not empty or not as it must be, the position is beyond the log, or processes
-/// may still publish.
+/// When the topic is not empty or not as it must be, the position is beyond the log or beyond what
+/// was published, or processes may still publish.
 pub async fn refill(
     pool: &PgPool,
     kafka: &KafkaConfig,
@@ -86,6 +86,14 @@ pub async fn refill(
 ) -> anyhow::Result<Refilled> {
     empty_topic(kafka, refill).await?;
     backlog(pool, refill).await?;
+    let cursors = sqlx::query_scalar!(
+        r#"SELECT CASE WHEN epoch = (SELECT epoch FROM event_store.log_meta) THEN position ELSE 0
+                  END AS "published!"
+           FROM event_store.relay_cursors ORDER BY shard"#
+    );
+    let published = cursors.fetch_all(pool).await;
+    nothing_is_left_out(refill, &published.context("can't read the cursors")?)?;
+    silence::nobody_runs(pool, &refill.ended).await?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
     let refilled = refill_in_silence(pool, kafka, refill).await;
     if refilled.is_err() {
@@ -99,10 +107,7 @@ async fn refill_in_silence(
     kafka: &KafkaConfig,
     refill: &Refill,
 ) -> anyhow::Result<Refilled> {
-    for owner in &refill.ended {
-        producers::forget(pool, owner).await?;
-    }
-    let lease_epochs = wait_for_silence(pool).await?;
+    let lease_epochs = silence::wait(pool, &refill.ended).await?;
     let (cluster, topic) = empty_topic(kafka, refill).await?;
     set_cursors(pool, refill, &lease_epochs, cluster.id.as_deref()).await?;
     Ok(Refilled {
@@ -156,52 +161,20 @@ async fn backlog(pool: &PgPool, refill: &Refill) -> anyhow::Result<i64> {
     Ok(events)
 }
 
-/// Waits until nobody has a lease or a producer. Returns the epochs of the leases.
-async fn wait_for_silence(pool: &PgPool) -> anyhow::Result<Vec<i64>> {
-    let begun = Instant::now();
-    loop {
-        let noted = producers::list(pool).await?;
-        let leases = sqlx::query!(
-            r#"SELECT lease_epoch, owner,
-                      coalesce(lease_expires_at > now(), false) AS "is_held!"
-               FROM event_store.relay_cursors ORDER BY shard"#
-        )
-        .fetch_all(pool)
-        .await
-        .context("can't read the leases")?;
-        let held = leases.iter().find(|lease| lease.is_held);
-        if noted.is_empty() && held.is_none() {
-            return Ok(leases.iter().map(|lease| lease.lease_epoch).collect());
-        }
-        if begun.elapsed() >= SILENCE_WAIT {
-            if let Some(producer) = noted.first() {
-                bail!("{}", still_publishing(producer));
-            }
-            let owner = held.and_then(|lease| lease.owner.as_deref());
-            bail!(
-                "{} goes on although publishing is paused: is it of an earlier release? Stop it, \
-                 then refill",
-                owner.unwrap_or_default()
-            );
-        }
-        tokio::time::sleep(LOOK_INTERVAL).await;
+/// What was `published`, by shard, is on the topic before: up to the cursor, and nothing of the log
+/// as it was before a restore. What is above it must be on this one.
+fn nothing_is_left_out(refill: &Refill, published: &[Position]) -> anyhow::Result<()> {
+    for shard in refill.shards() {
+        let cursor = published[shard.index()];
+        ensure!(
+            refill.from <= cursor,
+            "--from {} is beyond what shard {shard} has published, which ends at {cursor}: what is \
+             between would be on no topic; nothing was changed. Refill --from {cursor}, or from \
+             below it",
+            refill.from
+        );
     }
-}
-
-fn still_publishing(producer: &producers::NotedProducer) -> String {
-    let owner = &producer.owner;
-    match producer.settles_at {
-        Some(settles_at) => format!(
-            "{owner} has ended its producer while requests were unanswered; they may arrive until \
-             {}: refill then",
-            timestamp::format(settles_at)
-        ),
-        None => format!(
-            "{owner} does not say that its producer has ended, and may still publish later events; \
-             nothing was changed. Make sure that this process has ended, and wait five minutes for \
-             its connections; then refill with --ended '{owner}'"
-        ),
-    }
+    Ok(())
 }
 
 /// Step 4 of the argument above.
@@ -213,27 +186,26 @@ async fn set_cursors(
 ) -> anyhow::Result<()> {
     let mut tx = pool.begin().await.context("can't begin")?;
     let rows = sqlx::query!(
-        r#"SELECT lease_epoch, paused_at IS NOT NULL AS "is_paused!"
+        r#"SELECT lease_epoch, paused_at IS NOT NULL AS "is_paused!",
+                  CASE WHEN epoch = (SELECT epoch FROM event_store.log_meta) THEN position ELSE 0
+                  END AS "published!"
            FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE"#
     )
     .fetch_all(&mut *tx)
     .await
     .context("can't lock the cursors")?;
     // In a statement of its own: it sees who was noted while the locks were waited for.
-    let noted = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM event_store.relay_producers
-           WHERE settles_at IS NULL OR settles_at > now()"#
-    )
-    .fetch_one(&mut *tx)
-    .await
-    .context("can't read which processes may still publish")?;
-    let is_silent = noted == 0
+    let noted = producers::list(&mut *tx, &refill.ended).await?;
+    let is_silent = noted.is_empty()
         && rows.iter().all(|row| row.is_paused)
         && rows.iter().map(|row| &row.lease_epoch).eq(lease_epochs);
     ensure!(
         is_silent,
         "somebody has resumed the relay meanwhile; nothing was changed, refill again"
     );
+    let published: Vec<Position> = rows.iter().map(|row| row.published).collect();
+    nothing_is_left_out(refill, &published)?;
+    producers::forget(&mut *tx, &refill.ended).await?;
     let shards: Vec<i16> = refill.shards().iter().map(|it| it.number()).collect();
     sqlx::query!(
         "UPDATE event_store.relay_cursors

@@ -116,7 +116,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Status> {
     }
     Ok(Status {
         pause: pause::find(pool).await?,
-        producers: producers::list(pool).await?,
+        producers: producers::list(pool, &[]).await?,
         shards,
     })
 }

@@ -7,6 +7,7 @@ mod kill;
 mod load;
 mod outage;
 mod process;
+mod producers;
 
 use std::{
     collections::HashMap,

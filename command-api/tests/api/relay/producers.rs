@@ -1,0 +1,162 @@
+//! Who is noted as having a producer, until when, and what a refill makes of it.
+
+use futures::FutureExt as _;
+use linkledger_command_api::relay::{
+    cursor::{Lease, LeaseTable},
+    producers::Note,
+    publisher::EventPublisher as _,
+};
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    event_store::log::{self, ReadFrom},
+    lifecycle::Tasks,
+    shard::Shard,
+    testing::{TestBroker, TestDatabase},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{EPOCH, Recorder, relay, step_until_stored, stored, with_links};
+use crate::{
+    relay_pause::{status, step_until},
+    relay_refill::{EVENTS, publisher, refill, refilled, refusal},
+};
+
+async fn leased(database: &TestDatabase, owner: &str) -> Vec<Lease> {
+    let table = LeaseTable::new(database.pool().clone(), owner.to_owned());
+    let all: Vec<Shard> = Shard::all().collect();
+    let acquired = table.acquire(&all, true).await.unwrap();
+    acquired.into_iter().map(|(lease, _)| lease).collect()
+}
+
+/// As a process does that has leases: one that then ends without saying so.
+async fn note(database: &TestDatabase, owner: &str) -> Note {
+    let mut note = Note::new(database.pool().clone(), owner.to_owned());
+    note.write(&leased(database, owner).await).await.unwrap();
+    note
+}
+
+async fn run(database: &TestDatabase, sql: &'static str) {
+    sqlx::query(sql).execute(database.pool()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_is_dropped_half_way_is_finished_by_the_next_one() {
+    let database = TestDatabase::create().await;
+    with_links(&database, 3).await;
+    let broker = TestBroker::embedded();
+    let publisher = publisher(&broker);
+    let from: Vec<_> = Shard::all()
+        .map(|shard| ReadFrom { shard, after: 0 })
+        .collect();
+    let events = log::read_after(database.pool(), &from, 100).await.unwrap();
+    let log_epoch = EPOCH;
+    let events: Vec<_> = events
+        .into_iter()
+        .map(|event| PublishedEvent { event, log_epoch })
+        .collect();
+    assert!(publisher.publish(&events).await.failure.is_none());
+
+    broker.cluster().broker_down(1).unwrap();
+    let given_up = publisher.publish(&events).now_or_never();
+    assert!(given_up.is_none(), "nobody can have acknowledged them");
+    let dropped = publisher.close().now_or_never();
+    assert_eq!(dropped, None, "the producer waits for answers");
+    assert!(!publisher.close().await, "they were not answered");
+    assert!(publisher.close().await, "nothing was sent since");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_has_left_is_waited_for_once_it_is_started_again() {
+    let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
+    let shard = Shard::of(with_links(&database, 3).await);
+    let mut killed = relay(&database, Recorder::default(), "one");
+    step_until_stored(&mut killed, &database, (shard, EVENTS)).await;
+    drop(killed);
+    let mut other = relay(&database, Recorder::default(), "two");
+    step_until(&mut other, "it has the leases", async || {
+        status(&database)["producers"] == json!(["one", "two"])
+    })
+    .await;
+    // The leases are another's by then: it gets none, and makes no producer.
+    let mut restarted = relay(&database, Recorder::default(), "one");
+    restarted.step().await.unwrap();
+
+    let shutdown = CancellationToken::new();
+    let mut tasks = Tasks::new(shutdown.clone());
+    tasks.spawn("one", restarted.run(shutdown.clone()));
+    tasks.spawn("two", other.run(shutdown.clone()));
+    let waits = refusal(&refill(&database, &broker, &["--from", "0"]));
+    let expected = "error: a producer of one has ended, perhaps while requests were unanswered; \
+                    they may arrive until 20";
+    assert!(waits.starts_with(expected), "{waits}");
+    run(
+        &database,
+        "UPDATE event_store.relay_producers SET settles_at = now() - interval '1 second'
+         WHERE settles_at > now() + interval '4 minutes'",
+    )
+    .await;
+    refilled(&refill(&database, &broker, &["--from", "0"]));
+    shutdown.cancel();
+    tasks.join().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_strikes_off_its_own_producer_and_not_that_of_its_successor() {
+    let database = TestDatabase::create().await;
+    let mut former = note(&database, "one").await;
+    let mut present = note(&database, "one").await;
+    former.strike_off(true).await.unwrap();
+    assert_eq!(status(&database)["producers"], json!(["one"]));
+    present.strike_off(true).await.unwrap();
+    assert_eq!(status(&database)["producers"], json!([]));
+}
+
+#[tokio::test]
+async fn who_is_said_to_have_ended_is_forgotten_only_by_a_refill_that_is_done() {
+    let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
+    with_links(&database, 3).await;
+    for owner in ["one", "two"] {
+        note(&database, owner).await;
+        run(
+            &database,
+            "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
+        )
+        .await;
+    }
+    let waits = refusal(&refill(
+        &database,
+        &broker,
+        &["--from", "0", "--ended", "one"],
+    ));
+    assert!(
+        waits.starts_with("error: two does not say that its producer has ended"),
+        "{waits}"
+    );
+    assert_eq!(status(&database)["producers"], json!(["one", "two"]));
+    let both = ["--from", "0", "--ended", "one", "--ended", "two"];
+    refilled(&refill(&database, &broker, &both));
+    assert_eq!(status(&database)["producers"], json!([]));
+}
+
+#[tokio::test]
+async fn who_has_leases_has_not_ended() {
+    let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
+    let shard = Shard::of(with_links(&database, 3).await);
+    note(&database, "one").await;
+    run(
+        &database,
+        "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'",
+    )
+    .await;
+    let runs = refusal(&refill(
+        &database,
+        &broker,
+        &["--from", "0", "--ended", "one"],
+    ));
+    assert!(runs.starts_with("error: one has not ended"), "{runs}");
+    let shown = status(&database);
+    assert_eq!(shown["producers"], json!(["one"]));
+    assert_eq!(shown["paused"], Value::Null);
+    assert_eq!(stored(&database, shard).await, 0);
+}
