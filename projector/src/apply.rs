@@ -71,9 +71,11 @@ impl Run {
 pub enum Outcome {
     /// It is committed.
     Applied(Effect),
-    /// Nothing was written: somebody else has moved these shards' checkpoints, or released an
-    /// account of theirs.
+    /// Nothing was written: somebody else has moved these shards' checkpoints.
     Lost(BTreeSet<Shard>),
+    /// Nothing was written: an account that was parked has been released meanwhile. The
+    /// checkpoints are what they were.
+    Released,
 }
 
 /// What a transaction has done.
@@ -171,9 +173,12 @@ pub async fn apply(
         return Ok(Outcome::Lost(lost));
     }
     rows.write_in_tx(&mut tx).await?;
-    let is_parked = table::park_in_tx(&mut tx, &plan).await?;
+    if !table::park_in_tx(&mut tx, &plan).await? {
+        tx.rollback().await?;
+        return Ok(Outcome::Released);
+    }
     let moved = checkpoint::advance_in_tx(&mut tx, &advances).await?;
-    if !is_parked || moved != advances.len() as u64 {
+    if moved != advances.len() as u64 {
         tx.rollback().await?;
         return Ok(Outcome::Lost(
             runs.iter().map(|run| run.progress.shard()).collect(),

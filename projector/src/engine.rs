@@ -22,11 +22,10 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 
 pub use self::heads::HEADS_INTERVAL;
-use self::tenure::{Releases, Tenure};
+use self::tenure::Tenure;
 use crate::{
     apply::{self, Effect, Outcome, Run},
-    checkpoint,
-    poison::{self, RunEvent},
+    checkpoint, poison,
     progress::Progress,
     projections::Projection,
     retry,
@@ -88,15 +87,15 @@ impl Engine {
     pub fn is_behind(&self) -> bool {
         self.tenures.values().any(|tenure| {
             let progress = tenure.progress.as_ref();
-            progress.is_none_or(Progress::is_owed) || tenure.releases != Releases::Done
+            progress.is_none_or(Progress::is_owed) || tenure.is_release_due()
         })
     }
 
     /// Applies what is next in line, in one transaction.
     ///
     /// # Errors
-    /// When the database does not answer, or the log and the read models don't belong together. The delivered events need not come again: the next cycle
-    /// reads them from the event store.
+    /// When the database does not answer, or the log and the read models don't belong together.
+    /// The delivered events need not come again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
         let mut seen = PerShard::<Position>::default();
@@ -124,13 +123,14 @@ impl Engine {
         self.watch_heads().await?;
         let mut admitted = self.admit_delivered(delivered)?;
         self.admit_owed(&mut admitted).await?;
-        let parked = self.parked_among(&admitted).await?;
-        let mut runs = Vec::with_capacity(admitted.len());
-        for (shard, events) in admitted {
+        let read = self.read_payloads(admitted).await?;
+        let parked = self.parked_among(&read).await?;
+        let mut runs = Vec::with_capacity(read.len());
+        for (shard, events) in read {
             let progress = self.progress(shard).expect("events are admitted by it");
             runs.push(Run {
                 progress: progress.clone(),
-                events: events.into_iter().map(RunEvent::read).collect(),
+                events,
                 parked: parked.clone(),
             });
         }
@@ -222,6 +222,11 @@ impl Engine {
                     self.give_up(&lost);
                     runs = held;
                 }
+                Ok(Outcome::Released) => {
+                    tracing::debug!("a parked account was released meanwhile");
+                    self.forget(&runs);
+                    return Ok(());
+                }
                 Err(error) if retry::is_refusal(&error) => {
                     tracing::debug!(error = %error, "one of the events is poison");
                     poison::isolate(&self.pool, &runs).await?;
@@ -247,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// The runs were applied piece by piece: the checkpoints know.
+    /// The runs were applied piece by piece or not at all: the checkpoints know.
     fn forget(&mut self, runs: &[Run]) {
         for run in runs {
             if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {

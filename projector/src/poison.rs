@@ -1,7 +1,12 @@
 //! Events that can't be applied: why, and which of many it is. None is skipped: its account is
 //! parked (see [`crate::parking`]), and the others go on.
 
-use linkledger_core::{envelope::RecordedEvent, event::DecodeError};
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event::DecodeError,
+    event_store::log,
+    shard::{Position, Shard},
+};
 use sqlx::PgPool;
 
 use crate::{
@@ -96,6 +101,14 @@ impl RunEvent {
         }
     }
 
+    /// The event, if it can't be applied.
+    pub fn unreadable(&self) -> Option<&RecordedEvent> {
+        match self {
+            Self::Decoded(_) => None,
+            Self::Poison(recorded, _) => Some(recorded),
+        }
+    }
+
     /// Its place and its circumstances.
     pub fn recorded(&self) -> &RecordedEvent {
         match self {
@@ -103,6 +116,28 @@ impl RunEvent {
             Self::Poison(recorded, _) => recorded,
         }
     }
+}
+
+/// Whether the log says the same as these events of a shard, which are in its order. What was
+/// delivered is not the truth: nobody is parked for what only the topic says.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn is_in_log(
+    pool: &PgPool,
+    shard: Shard,
+    events: &[&RecordedEvent],
+) -> sqlx::Result<bool> {
+    let positions: Vec<Position> = events.iter().map(|event| event.position).collect();
+    let stored = log::read_at(pool, shard, &positions).await?;
+    let same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
+        event.position == stored.position
+            && event.account_id == stored.account_id
+            && event.event_type == stored.event_type
+            && event.schema_version == stored.schema_version
+            && event.payload == stored.payload
+    };
+    Ok(stored.len() == events.len() && events.iter().zip(&stored).all(same))
 }
 
 /// Applies runs that the database has refused as a whole, projection by projection: halves what is
@@ -131,11 +166,16 @@ async fn isolate_in(pool: &PgPool, projection: Projection, run: Run) -> anyhow::
                 effect.report();
                 parked.extend(effect.parked.iter().map(|parking| parking.account));
             }
-            // Somebody else has the shard.
-            Ok(Outcome::Lost(_)) => return Ok(()),
+            // Somebody else has the shard, or has released an account of it.
+            Ok(Outcome::Lost(_) | Outcome::Released) => return Ok(()),
             Err(error) if !retry::is_refusal(&error) => return Err(error.into()),
             Err(error) if run.events.len() == 1 => match run.events.pop() {
                 Some(RunEvent::Decoded(event)) => {
+                    let shard = event.recorded.shard;
+                    if !is_in_log(pool, shard, &[&event.recorded]).await? {
+                        // The caller reads what is.
+                        return Ok(());
+                    }
                     let poison = Poison::refused(error);
                     run.events.push(RunEvent::Poison(event.recorded, poison));
                     pending.push(run);

@@ -9,6 +9,9 @@ const DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Whether the database may do the same thing gladly a little later.
 fn is_transient(error: &sqlx::Error) -> bool {
+    if lacks_partition(error) {
+        return true;
+    }
     if let Some(code) = error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
@@ -42,7 +45,16 @@ pub fn is_refusal(error: &sqlx::Error) -> bool {
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+        && !lacks_partition(error)
         || matches!(error, sqlx::Error::Decode(_))
+}
+
+/// Whether a table has no partition for the row: a check is violated that has no name. It is the
+/// table that is wrong, for everybody's rows, and somebody has to mend it.
+fn lacks_partition(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.is_check_violation() && error.constraint().is_none())
 }
 
 /// Waits that double from one failure to the next.

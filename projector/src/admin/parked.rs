@@ -11,16 +11,22 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use sqlx::PgPool;
+use tokio::time;
 
 use super::Options;
-use crate::parking::{
-    Parking,
-    listing::{self, ListedParking},
-    release::{CHUNK_EVENTS_MAX, State, release},
+use crate::{
+    parking::{
+        Parking,
+        listing::{self, ListedParking},
+        release::{CHUNK_EVENTS_MAX, State, release},
+    },
+    retry::Backoff,
 };
 
 /// Most chunks of one account, so that the command ends however fast new events come.
 const CHUNKS_MAX: u32 = 10_000;
+/// Most attempts in a row that somebody else is in the way of.
+const CONTESTED_MAX: u32 = 6;
 /// Most read models that one account can be parked in.
 const PARKINGS_OF_ACCOUNT_MAX: i64 = 100;
 
@@ -155,11 +161,25 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<Retried> 
         applied: 0,
         detail: Some("more events have come than were applied; run the command again".to_owned()),
     };
+    let mut contested = 0;
+    let mut backoff = Backoff::default();
     for _ in 0..CHUNKS_MAX {
         let attempt = release(pool, parking, CHUNK_EVENTS_MAX).await?;
         retried.applied += attempt.applied;
         match attempt.state {
-            State::Unfinished => {}
+            State::Unfinished if attempt.applied > 0 => {
+                contested = 0;
+                backoff.reset();
+            }
+            State::Unfinished => {
+                contested += 1;
+                if contested == CONTESTED_MAX {
+                    let detail = "somebody else is releasing it; run the command again";
+                    retried.detail = Some(detail.to_owned());
+                    break;
+                }
+                time::sleep(backoff.next_delay()).await;
+            }
             State::Released => {
                 retried.released = true;
                 retried.detail = None;

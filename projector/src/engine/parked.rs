@@ -1,31 +1,72 @@
 //! Who of a cycle's accounts is parked, and the releases that are tried by themselves.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
 use uuid::Uuid;
 
-use super::{Engine, admission::Admission, tenure::Releases};
-use crate::parking::{
-    ParkedAccount, Parking, listing,
-    release::{CHUNK_EVENTS_MAX, State, release},
-    table,
+use super::{
+    Engine,
+    admission::Admission,
+    tenure::{Attempt, Releases},
+};
+use crate::{
+    parking::{
+        ParkedAccount, Parking, listing,
+        release::{CHUNK_EVENTS_MAX, Release, State, release},
+        table,
+    },
+    poison::{self, RunEvent},
+    retry,
 };
 
 impl Engine {
+    /// Reads the payloads. What can't be read, and is not in the log like that, is left to be read
+    /// from there.
+    pub(super) async fn read_payloads(
+        &mut self,
+        admission: Admission,
+    ) -> anyhow::Result<BTreeMap<Shard, Vec<RunEvent>>> {
+        let mut read = BTreeMap::new();
+        for (shard, events) in admission {
+            let events: Vec<RunEvent> = events.into_iter().map(RunEvent::read).collect();
+            let unreadable: Vec<_> = events.iter().filter_map(RunEvent::unreadable).collect();
+            let is_true = unreadable.is_empty()
+                || poison::is_in_log(&self.pool, shard, &unreadable)
+                    .await
+                    .context("can't read the event store")?;
+            if is_true {
+                read.insert(shard, events);
+                continue;
+            }
+            tracing::warn!(%shard, "the topic differs from the log: reading the event store");
+            let progress = self.progress(shard).expect("events are admitted by it");
+            let last = events.last().expect("something is admitted");
+            progress.owe(last.recorded().position);
+        }
+        Ok(read)
+    }
+
     /// Which accounts of these events are parked. Asks only if somebody is: memory does not grow
     /// with their number, and what has changed since the answer makes the transaction fail.
     pub(super) async fn parked_among(
         &self,
-        admission: &Admission,
+        events: &BTreeMap<Shard, Vec<RunEvent>>,
     ) -> anyhow::Result<BTreeSet<ParkedAccount>> {
-        let affected = admission.iter().filter(|(shard, _)| {
+        let affected = events.iter().filter(|(shard, _)| {
             let tenure = self.tenures.get(shard);
             tenure.is_some_and(|tenure| tenure.has_parked)
         });
         let account_ids: BTreeSet<Uuid> = affected
-            .flat_map(|(_, events)| events.iter().map(|event| event.account_id.uuid()))
+            .flat_map(|(_, events)| {
+                events
+                    .iter()
+                    .map(|event| event.recorded().account_id.uuid())
+            })
             .collect();
         if account_ids.is_empty() {
             return Ok(BTreeSet::new());
@@ -39,46 +80,57 @@ impl Engine {
     /// Tries to release one parked account, or goes on with it: a chunk for each cycle, so that
     /// nobody waits for long. It never fails a cycle: who is parked must not hold up the others.
     pub(super) async fn release_next(&mut self) {
-        let due = self.tenures.iter().find_map(|(shard, tenure)| {
-            let Releases::Due(after) = tenure.releases else {
+        let due = self.tenures.iter_mut().find_map(|(shard, tenure)| {
+            if tenure.progress.is_none() || !tenure.is_release_due() {
                 return None;
-            };
-            tenure.progress.as_ref().map(|_| (*shard, after))
+            }
+            match mem::replace(&mut tenure.releases, Releases::Done) {
+                Releases::Due(attempt) => Some((*shard, attempt)),
+                Releases::Done => None,
+            }
         });
-        let Some((shard, after)) = due else {
+        let Some((shard, attempt)) = due else {
             return;
         };
-        let next = self.try_release(shard, after).await;
+        let next = self.try_release(shard, attempt).await;
         if let Some(tenure) = self.tenures.get_mut(&shard) {
-            tenure.releases = next;
+            tenure.releases = next.map_or(Releases::Done, Releases::Due);
         }
     }
 
-    async fn try_release(&self, shard: Shard, after: Option<ParkedAccount>) -> Releases {
-        let parking = match listing::next_after(&self.pool, shard, after).await {
-            Ok(Some(parking)) => parking,
-            Ok(None) => return Releases::Done,
+    /// What is to be tried next: the rest of this account, the same again, or the one behind it.
+    async fn try_release(&self, shard: Shard, attempt: Attempt) -> Option<Attempt> {
+        let next = listing::next_after(&self.pool, shard, attempt.after)
+            .await
+            .context("can't read who is parked");
+        let parking = match next {
+            Ok(parking) => parking?,
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(%shard, error, "can't read who is parked: nobody is released");
-                return Releases::Done;
+                let passes = retry::passes_by_itself(&error);
+                let error = format!("{error:#}");
+                tracing::warn!(%shard, error, "nobody is released");
+                return if passes { attempt.again() } else { None };
             }
         };
         let Parking { account, .. } = parking;
         let (account_id, projection) = (account.account_id, account.projection);
-        match release(&self.pool, &parking, CHUNK_EVENTS_MAX).await {
-            Ok(attempt) => match attempt.state {
+        let again = match release(&self.pool, &parking, CHUNK_EVENTS_MAX).await {
+            Ok(Release { state, applied }) => match state {
                 State::Released => {
                     tracing::info!(%account_id, %projection, "a parked account is released");
+                    None
                 }
-                State::Unfinished => return Releases::Due(after),
-                State::Stuck(_) => {}
+                State::Unfinished if applied > 0 => Some(Attempt::after(attempt.after)),
+                State::Unfinished => attempt.again(),
+                State::Stuck(_) => None,
             },
             Err(error) => {
+                let passes = retry::passes_by_itself(&error);
                 let error = format!("{error:#}");
                 tracing::warn!(%account_id, %projection, error, "can't release the account");
+                if passes { attempt.again() } else { None }
             }
-        }
-        Releases::Due(Some(account))
+        };
+        again.or_else(|| Some(Attempt::after(Some(account))))
     }
 }

@@ -9,8 +9,12 @@ use metrics::gauge;
 use tokio::time::Instant;
 
 use crate::{
-    checkpoint::LiveCheckpoint, parking::ParkedAccount, progress::Progress, projections::Projection,
+    checkpoint::LiveCheckpoint, parking::ParkedAccount, progress::Progress,
+    projections::Projection, retry::Backoff,
 };
+
+/// Most retries of one release: with the waits between them, some minutes.
+const RETRIES_MAX: u32 = 60;
 
 pub(super) struct Tenure {
     /// `None` until the checkpoints have been read, and again when they may have moved.
@@ -26,13 +30,44 @@ pub(super) struct Tenure {
     owed: Position,
 }
 
-/// Parked accounts are tried once whenever a tenure begins: this release may be able to read what
-/// the one before was not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parked accounts are tried whenever a tenure begins: this release may be able to read what the
+/// one before was not.
+#[derive(Debug)]
 pub(super) enum Releases {
-    /// Those behind this account are still to be tried, or all.
-    Due(Option<ParkedAccount>),
+    Due(Attempt),
     Done,
+}
+
+/// Which account is tried next, and when.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    /// The one that comes after this, or the first one.
+    pub(super) after: Option<ParkedAccount>,
+    not_before: Option<Instant>,
+    retries: u32,
+    backoff: Backoff,
+}
+
+impl Attempt {
+    pub(super) fn after(after: Option<ParkedAccount>) -> Self {
+        Self {
+            after,
+            not_before: None,
+            retries: 0,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// The same a little later, unless that was done often enough.
+    pub(super) fn again(mut self) -> Option<Self> {
+        self.retries += 1;
+        self.not_before = Some(Instant::now() + self.backoff.next_delay());
+        (self.retries <= RETRIES_MAX).then_some(self)
+    }
+
+    fn is_due(&self) -> bool {
+        self.not_before.is_none_or(|at| Instant::now() >= at)
+    }
 }
 
 impl Tenure {
@@ -76,7 +111,7 @@ impl Tenure {
         self.progress = Some(Progress::new(shard, epoch, checkpoints, owed));
         self.note_parked(shard, rows);
         self.releases = if self.has_parked {
-            Releases::Due(None)
+            Releases::Due(Attempt::after(None))
         } else {
             Releases::Done
         };
@@ -92,6 +127,11 @@ impl Tenure {
             self.has_parked |= row.parked_accounts > 0;
             report_parked(row.projection, shard, row.parked_accounts);
         }
+    }
+
+    /// Whether a parked account is to be tried now.
+    pub(super) fn is_release_due(&self) -> bool {
+        matches!(&self.releases, Releases::Due(attempt) if attempt.is_due())
     }
 
     /// Everything up to `to` has been applied.

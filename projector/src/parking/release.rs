@@ -27,6 +27,14 @@ pub struct Release {
     pub state: State,
 }
 
+impl Release {
+    /// Somebody else goes on with the account.
+    const CONTESTED: Self = Self {
+        applied: 0,
+        state: State::Unfinished,
+    };
+}
+
 /// How an account is after an attempt to release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
@@ -120,14 +128,10 @@ impl Chunk {
             rows.project(account.projection, account.generation, event);
         }
         let last = self.events.last().map_or(0, |it| it.recorded.position);
-        let contested = Release {
-            applied: 0,
-            state: State::Unfinished,
-        };
         let mut tx = pool.begin().await?;
         if !checkpoint::lock_live_in_tx(&mut tx, account).await? {
             tx.rollback().await?;
-            return Ok(contested);
+            return Ok(Release::CONTESTED);
         }
         // A projector remembers that nobody is parked: a crash of Postgres must not change that.
         sqlx::query!("SET LOCAL synchronous_commit = on")
@@ -136,7 +140,7 @@ impl Chunk {
         let removed = table::remove_events_in_tx(&mut tx, account, last).await?;
         if removed != self.events.len() as u64 {
             tx.rollback().await?;
-            return Ok(contested);
+            return Ok(Release::CONTESTED);
         }
         rows.write_in_tx(&mut tx).await?;
         let state = if table::end_in_tx(&mut tx, account).await? {
@@ -161,13 +165,17 @@ async fn stuck(pool: &PgPool, parking: &Parking, cause: Cause) -> anyhow::Result
             cause: cause.clone(),
         };
         let noted = async {
+            let mut is_noted = false;
             let mut tx = pool.begin().await?;
             if checkpoint::lock_live_in_tx(&mut tx, parking.account).await? {
-                table::restate_in_tx(&mut tx, &parking).await?;
+                is_noted = table::restate_in_tx(&mut tx, &parking).await?;
             }
-            tx.commit().await
+            tx.commit().await?;
+            Ok::<_, sqlx::Error>(is_noted)
         };
-        noted.await.context("can't note why an account is parked")?;
+        if !noted.await.context("can't note why an account is parked")? {
+            return Ok(Release::CONTESTED);
+        }
     }
     Ok(Release {
         applied: 0,

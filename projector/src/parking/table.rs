@@ -186,17 +186,22 @@ pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::R
     .await
 }
 
-/// The account is parked for another event than before, or for another reason.
+/// The account is parked for another event than before, or for another reason; `false` if it is
+/// not the first event that waits, because somebody else goes on with the account.
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<()> {
+pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<bool> {
     let Parking { account, cause } = parking;
-    sqlx::query!(
+    let result = sqlx::query!(
         "
         UPDATE read_model.parked_accounts
         SET position = $4, event_type = $5, reason = $6, detail = $7
         WHERE account_id = $1 AND projection = $2 AND generation = $3
+          AND $4 = (
+              SELECT min(position) FROM read_model.parked_events
+              WHERE account_id = $1 AND projection = $2 AND generation = $3
+          )
         ",
         account.account_id.uuid(),
         account.projection.name(),
@@ -208,7 +213,7 @@ pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Re
     )
     .execute(tx)
     .await?;
-    Ok(())
+    Ok(result.rows_affected() > 0)
 }
 
 /// Keys column by column, as `unnest` takes them.

@@ -191,7 +191,8 @@ async fn park_and_release(
         restore(pool, &log[*index]).await;
     }
     let mut engine = stage.engine();
-    engine.cycle(Vec::new()).await.unwrap();
+    // Of what the topic says otherwise than the log, a life may have left the last to its heir.
+    engine.cycle(log.to_vec()).await.unwrap();
     while engine.is_behind() {
         engine.cycle(Vec::new()).await.unwrap();
     }

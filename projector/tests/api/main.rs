@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod catch_up;
+mod contested;
 mod delivery;
 mod effects;
 mod equivalence;

@@ -1,6 +1,9 @@
 //! Trouble that passes by itself.
 
-use crate::stage::Stage;
+use linkledger_projector::{parking::listing, retry};
+use sqlx::raw_sql;
+
+use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
 async fn a_projector_survives_the_loss_of_its_sessions() {
@@ -23,4 +26,29 @@ async fn a_projector_survives_the_loss_of_its_sessions() {
     }
     stage.eventually_complete().await;
     projector.stop().await;
+}
+
+#[tokio::test]
+async fn a_table_that_has_no_partition_for_any_row_parks_nobody() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    stage.account_with_links("any", 3).await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    raw_sql("ALTER TABLE read_model.links DETACH PARTITION read_model.links_1")
+        .execute(pool)
+        .await
+        .unwrap();
+    let error = engine.cycle(log.clone()).await.unwrap_err();
+    assert!(retry::passes_by_itself(&error), "{error:#}");
+    let told = format!("{error:#}");
+    assert!(told.contains("no partition of relation"), "{told}");
+    assert!(listing::list(pool, None, 10).await.unwrap().is_empty());
+
+    raw_sql("ALTER TABLE read_model.links ATTACH PARTITION read_model.links_1 FOR VALUES IN (1)")
+        .execute(pool)
+        .await
+        .unwrap();
+    engine.cycle(Vec::new()).await.unwrap();
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

@@ -136,10 +136,10 @@ async fn a_change_of_a_link_that_the_log_does_not_have_parks_its_account_for_red
     let account_id = stage.account_with_links("poison", 1).await;
     let mut link = stage.append_links(account_id, "other", 1).await.remove(0);
     stage.append(account_id, &[disabled(&link)]).await;
-    let mut log = stage.log().await;
     link.link_id = LinkId::from_uuid(Uuid::nil());
-    log[5].event.payload = disabled(&link).to_payload();
-    stage.engine().cycle(log).await.unwrap();
+    let change = format!("payload = '{}'", disabled(&link).to_payload());
+    rewrite(pool, Shard::of(account_id), 6, &change).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
     let parked = parkings(pool, account_id).await;
     assert_eq!(parked.len(), 1, "{parked:?}");
     let (projection, position, reason, detail, _) = &parked[0];
@@ -149,6 +149,28 @@ async fn a_change_of_a_link_that_the_log_does_not_have_parks_its_account_for_red
     );
     let cause = format!("the event store lacks the creation of `{}`", link.link_id);
     assert!(detail.ends_with(&cause), "{detail}");
+}
+
+#[tokio::test]
+async fn nobody_is_parked_for_what_only_the_topic_says() {
+    // The first can't be read, the second leads to rows that are refused.
+    for (sound, forged) in [("{", "["), ("/example", r"/\u0000example")] {
+        let stage = Stage::set().await;
+        let (account_id, _) = neighbours(&stage).await;
+        let log = stage.log().await;
+        let mut delivered = log.clone();
+        let payload = &mut delivered[7].event.payload;
+        *payload = payload.replacen(sound, forged, 1);
+        assert_ne!(delivered, log);
+        let mut engine = stage.engine();
+        engine.cycle(delivered).await.unwrap();
+        while engine.is_behind() {
+            engine.cycle(Vec::new()).await.unwrap();
+        }
+        let pool = stage.database.pool();
+        assert_eq!(parkings(pool, account_id).await, []);
+        assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+    }
 }
 
 #[tokio::test]
@@ -209,7 +231,7 @@ async fn what_was_released_meanwhile_does_not_wait_for_ever() {
         parked,
     };
     let outcome = apply(pool, &[late], &Projection::ALL).await.unwrap();
-    assert_eq!(outcome, Outcome::Lost([shard].into()));
+    assert_eq!(outcome, Outcome::Released);
     assert_eq!(Tables::read(pool).await, Tables::default());
 }
 

@@ -29,13 +29,13 @@ use crate::{
 
 /// An account that is parked for its creation of a link at position 8, though that could be applied
 /// again. What comes after it would be wrong in another order.
-struct Parked {
-    account_id: AccountId,
-    engine: Engine,
+pub(crate) struct Parked {
+    pub(crate) account_id: AccountId,
+    pub(crate) engine: Engine,
 }
 
 impl Parked {
-    async fn set_up(stage: &Stage) -> Self {
+    pub(crate) async fn set_up(stage: &Stage) -> Self {
         let pool = stage.database.pool();
         let account_id = stage.account_with_links("parked", 8).await;
         let links = stage.append_links(account_id, "changed", 4).await;
@@ -56,7 +56,7 @@ impl Parked {
         Self { account_id, engine }
     }
 
-    async fn parking(&self, pool: &PgPool, projection: Projection) -> Option<Parking> {
+    pub(crate) async fn parking(&self, pool: &PgPool, projection: Projection) -> Option<Parking> {
         let listed = listing::list(pool, Some(self.account_id), 100)
             .await
             .unwrap();

@@ -1,0 +1,194 @@
+//! Releases that somebody else, or trouble that passes, is in the way of.
+
+use linkledger_core::{
+    event_store::{self, SessionKind},
+    id::AccountId,
+    shard::Shard,
+    testing::{eventually, in_background},
+};
+use linkledger_projector::{
+    admin::parked::retry,
+    parking::release::{Release, State, release},
+    projections::Projection,
+};
+use sqlx::{PgConnection, PgPool, raw_sql};
+use tokio::sync::Mutex;
+
+use crate::{
+    poisoned::{parkings, rewrite},
+    release::Parked,
+    stage::Stage,
+    tables::Tables,
+};
+
+/// Holds the checkpoints of a shard until the end of the transaction.
+async fn hold(tx: &mut PgConnection, account_id: AccountId) {
+    sqlx::query("SELECT FROM read_model.checkpoints WHERE shard = $1 FOR UPDATE")
+        .bind(Shard::of(account_id).number())
+        .execute(tx)
+        .await
+        .unwrap();
+}
+
+async fn eventually_somebody_waits_for_a_lock(pool: &PgPool) {
+    let waits = async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        (waiting > 0).then_some(())
+    };
+    eventually("somebody waits for a lock", waits).await;
+}
+
+#[tokio::test]
+async fn a_release_of_who_is_released_already_has_nothing_to_do() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let parking = parked.parking(pool, Projection::Links).await.unwrap();
+    release(pool, &parking, 1_000).await.unwrap();
+    let again = release(pool, &parking, 1_000).await.unwrap();
+    let expected = Release {
+        applied: 0,
+        state: State::Released,
+    };
+    assert_eq!(again, expected);
+}
+
+#[tokio::test]
+async fn a_retry_gives_up_soon_when_somebody_else_is_in_the_way() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    // Each attempt finds that not it has removed what waits.
+    raw_sql(
+        "CREATE SEQUENCE attempted;
+         CREATE FUNCTION contest() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             PERFORM nextval('attempted');
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER contest BEFORE DELETE ON read_model.parked_events
+             FOR EACH ROW EXECUTE FUNCTION contest();",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    for it in &retried {
+        assert_eq!((it.released, it.applied), (false, 0));
+        let detail = "somebody else is releasing it; run the command again";
+        assert_eq!(it.detail.as_deref(), Some(detail));
+    }
+    let removed: i64 = sqlx::query_scalar("SELECT last_value FROM attempted")
+        .fetch_one(pool)
+        .await
+        .unwrap();
+    // Six attempts for each projection, of 23 events.
+    assert_eq!(removed, 3 * 6 * 23);
+}
+
+#[tokio::test]
+async fn a_release_does_not_take_the_projections_of_others_away_while_the_broker_is() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let Parked {
+        account_id,
+        mut engine,
+    } = Parked::set_up(&stage).await;
+    let mut others = Vec::new();
+    for index in 0..8 {
+        let name = format!("other-{index}");
+        others.push(stage.account_with_links(&name, 1).await);
+    }
+    let is_elsewhere = |other: &AccountId| Shard::of(*other) != Shard::of(account_id);
+    let other = others.into_iter().find(is_elsewhere).unwrap();
+    engine.cycle(stage.log().await).await.unwrap();
+    engine.keep_until_contested(&Shard::all().collect::<Vec<_>>());
+    stage.append_links(account_id, "meanwhile", 1).await;
+    stage.append_links(other, "elsewhere", 1).await;
+    let delivered = stage.log().await;
+
+    // Released after the cycle has read that the account is parked, and before it writes.
+    let mut tx = pool.begin().await.unwrap();
+    hold(&mut tx, account_id).await;
+    let cycle = in_background(async move {
+        engine.cycle(delivered).await.unwrap();
+        engine
+    });
+    eventually_somebody_waits_for_a_lock(pool).await;
+    raw_sql("DELETE FROM read_model.parked_events; DELETE FROM read_model.parked_accounts")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let mut engine = cycle.await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    let checkpoints = Tables::read(pool).await.checkpoints;
+    assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
+}
+
+#[tokio::test]
+async fn a_release_by_itself_is_tried_again_after_trouble_that_passes() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let mut engine = stage.engine();
+    let mut tx = pool.begin().await.unwrap();
+    hold(&mut tx, parked.account_id).await;
+    for _ in 0..4 {
+        // Not had in time.
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    tx.rollback().await.unwrap();
+    assert_eq!(parkings(pool, parked.account_id).await.len(), 3);
+    let engine = Mutex::new(engine);
+    let released = async || {
+        engine.lock().await.cycle(Vec::new()).await.unwrap();
+        let parkings = parkings(pool, parked.account_id).await;
+        parkings.is_empty().then_some(())
+    };
+    eventually("the account is released", released).await;
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn a_release_that_was_overtaken_does_not_restate_why_an_account_is_parked() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    let parking = parked.parking(pool, Projection::Links).await.unwrap();
+    rewrite(pool, parking.account.shard, 8, "schema_version = 2").await;
+    let mut tx = pool.begin().await.unwrap();
+    hold(&mut tx, parked.account_id).await;
+    let late = {
+        let (pool, parking) = (
+            event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap(),
+            parking.clone(),
+        );
+        in_background(async move { release(&pool, &parking, 5).await.unwrap() })
+    };
+    eventually_somebody_waits_for_a_lock(pool).await;
+    // Somebody who can read the event has gone on to the tenth.
+    raw_sql(
+        "DELETE FROM read_model.parked_events WHERE position < 10;
+         UPDATE read_model.parked_accounts SET position = 10, detail = 'another'",
+    )
+    .execute(&mut *tx)
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let late = late.await.unwrap();
+    assert_eq!((late.applied, late.state), (0, State::Unfinished));
+    let cause = parked.parking(pool, Projection::Links).await.unwrap().cause;
+    assert_eq!(
+        (cause.position, cause.poison.detail.as_str()),
+        (10, "another")
+    );
+}
