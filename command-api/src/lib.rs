@@ -97,8 +97,8 @@ pub async fn start(
         .clone()
         .unwrap_or_else(default_instance_id);
     let batch_interval = Duration::from_millis(config.relay_batch_interval_ms.into());
-    let relay = Relay::new(relay_pool, publisher, owner, appended, log_epoch)
-        .with_batch_interval(batch_interval);
+    let relay =
+        Relay::new(relay_pool, publisher, owner, appended).with_batch_interval(batch_interval);
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
     let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;

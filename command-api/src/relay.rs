@@ -6,6 +6,7 @@
 mod backlog;
 pub mod binding;
 mod connect;
+mod continuity;
 pub mod cursor;
 mod delivery;
 mod held;
@@ -63,11 +64,12 @@ pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
     appended: Arc<Notify>,
-    log_epoch: i32,
     batch_interval: Duration,
     shards: HeldShards,
     producer: Note,
     renewed_at: Option<Instant>,
+    /// The last renewal found nothing that speaks against publishing.
+    is_renewed: bool,
     backlog: Backlog,
     outage: Outage,
     standing: Standing,
@@ -75,22 +77,16 @@ pub struct Relay<P> {
 
 impl<P: EventPublisher> Relay<P> {
     /// A relay that leases shards under the name `owner`, which is the same after a restart.
-    pub fn new(
-        pool: PgPool,
-        publisher: P,
-        owner: String,
-        appended: Arc<Notify>,
-        log_epoch: i32,
-    ) -> Self {
+    pub fn new(pool: PgPool, publisher: P, owner: String, appended: Arc<Notify>) -> Self {
         Self {
             shards: HeldShards::new(LeaseTable::new(pool.clone(), owner.clone())),
             producer: Note::new(pool.clone(), owner),
             pool,
             publisher: Arc::new(publisher),
             appended,
-            log_epoch,
             batch_interval: Duration::ZERO,
             renewed_at: None,
+            is_renewed: false,
             backlog: Backlog::default(),
             outage: Outage::default(),
             standing: Standing::default(),
@@ -173,10 +169,8 @@ impl<P: EventPublisher> Relay<P> {
     /// # Errors
     /// When the database or the broker fails; what was acknowledged until then is kept.
     pub async fn step(&mut self) -> anyhow::Result<usize> {
-        if self
-            .renewed_at
-            .is_none_or(|at| at.elapsed() >= RENEW_INTERVAL)
-        {
+        let is_due = |at: Instant| at.elapsed() >= RENEW_INTERVAL;
+        if !self.is_renewed || self.renewed_at.is_none_or(is_due) {
             self.renew().await?;
         }
         if self.shards.leases().is_empty() {
@@ -199,6 +193,9 @@ impl<P: EventPublisher> Relay<P> {
 
     /// Renews the leases, takes those that are free, and looks at the backlog.
     async fn renew(&mut self) -> anyhow::Result<()> {
+        self.is_renewed = false;
+        let end = self.log_end().await?;
+        self.shards.leave_unless_of(&end, &self.pool).await?;
         self.shards.renew().await?;
         // A former life of this process may have left leases in its name; later on such a lease
         // is another process's that has the same name.
@@ -206,28 +203,41 @@ impl<P: EventPublisher> Relay<P> {
         if takes_own {
             self.producer.settle_former().await?;
         }
-        let acquired = self.shards.acquire(&self.pool, self.log_epoch, takes_own);
-        if acquired.await? {
+        let is_any_new = self.shards.acquire(takes_own).await?;
+        let refusal = continuity::judge(&self.pool).await?;
+        if is_any_new || refusal.is_some() {
             // Their cursors are compared with the topic before anything is sent.
             self.end_producer().await?;
         }
         self.standing.paused(pause::find(&self.pool).await?);
+        if let Some(refusal) = refusal {
+            return Err(refusal.into());
+        }
         self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
         self.renewed_at = Some(Instant::now());
+        self.is_renewed = true;
         Ok(())
     }
 
-    async fn read(&self) -> anyhow::Result<Vec<PublishedEvent>> {
-        let heads = log::heads(&self.pool)
-            .await
-            .context("can't read the log's heads")?;
-        let from = self.shards.behind(&heads);
+    async fn log_end(&self) -> anyhow::Result<log::End> {
+        let end = log::end(&self.pool).await;
+        end.context("can't read where the log ends")
+    }
+
+    async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
+        let end = self.log_end().await?;
+        if !self.shards.are_of(&end) {
+            // It was restored meanwhile.
+            self.renew().await?;
+            return Ok(Vec::new());
+        }
+        let from = self.shards.behind(&end.heads);
         if from.is_empty() {
             return Ok(Vec::new());
         }
         let events = log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await;
         let events = events.context("can't read the log")?;
-        let log_epoch = self.log_epoch;
+        let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
     }
@@ -243,10 +253,10 @@ impl<P: EventPublisher> Relay<P> {
                 return given_up.map(drop);
             }
         };
-        if let Some(shard) = self.shards.began_again(&published) {
-            self.shards.table.note_topic_lost(shard).await?;
+        if let Some(lease) = self.shards.began_again(&published) {
+            self.shards.table.note_topic_lost(lease).await?;
             self.end_producer().await?;
-            return Err(Refusal::BeganAgain { shard }.into());
+            return Err(Refusal::BeganAgain { shard: lease.shard }.into());
         }
         self.shards.acknowledge(&published);
         match published.failure {

@@ -51,7 +51,7 @@ GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
 GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
 GRANT SELECT ON event_store.relay_cursors TO linkledger_command_api;
 GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record_offset, topic_lost,
-              refusal, refused_at)
+              lost_epoch, refusal, refused_at)
     ON event_store.relay_cursors TO linkledger_command_api;
 GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_command_api;
 GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_command_api;

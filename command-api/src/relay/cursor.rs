@@ -1,7 +1,6 @@
-//! Leases and cursors of the relay: table `event_store.relay_cursors`.
-//!
-//! A lease has a fencing epoch that rises whenever the lease changes hands. A cursor is stored
-//! only under the epoch it was read with, so a relay that was paused can't move it back.
+//! Leases and cursors of the relay: table `event_store.relay_cursors`. A lease has a fencing epoch
+//! that rises whenever the lease changes hands. A cursor is stored only under the epoch it was read
+//! with, so a relay that was paused can't move it back.
 
 use anyhow::Context as _;
 use linkledger_core::shard::{Position, Shard};
@@ -94,19 +93,16 @@ impl LeaseTable {
         Ok(rows
             .into_iter()
             .filter_map(|row| {
-                let shard = Shard::new(row.shard.into())?;
+                let lease = Lease {
+                    shard: Shard::new(row.shard.into())?,
+                    epoch: row.lease_epoch,
+                };
                 let cursor = Cursor {
                     position: row.position,
                     epoch: row.epoch,
                     offset: row.record_offset,
                 };
-                Some((
-                    Lease {
-                        shard,
-                        epoch: row.lease_epoch,
-                    },
-                    cursor,
-                ))
+                Some((lease, cursor))
             })
             .collect())
     }
@@ -205,14 +201,18 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Notes that the topic began again under the cursor of a shard, until a refill.
+    /// Notes that the topic began again under the cursor of a shard, until a refill; if the lease
+    /// is still ours.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn note_topic_lost(&self, shard: Shard) -> anyhow::Result<()> {
+    pub async fn note_topic_lost(&self, lease: Lease) -> anyhow::Result<()> {
         sqlx::query!(
-            "UPDATE event_store.relay_cursors SET topic_lost = true WHERE shard = $1",
-            shard.number()
+            "UPDATE event_store.relay_cursors SET topic_lost = true
+             WHERE shard = $1 AND owner = $2 AND lease_epoch = $3",
+            lease.shard.number(),
+            self.owner,
+            lease.epoch
         )
         .execute(&self.pool)
         .await

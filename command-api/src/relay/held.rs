@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use anyhow::Context as _;
 use linkledger_core::{
     event_store::log::{self, PerShard, ReadFrom},
     fail_point,
@@ -13,10 +12,9 @@ use metrics::gauge;
 use sqlx::PgPool;
 
 use super::{
-    backlog,
+    backlog, continuity,
     cursor::{Lease, LeaseTable, Reached},
     publisher::Published,
-    refusal::Refusal,
 };
 
 /// By shard: the lease, if it is ours, and how far its events are acknowledged.
@@ -30,8 +28,16 @@ pub(super) struct HeldShards {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     lease: Lease,
+    /// The epoch of the log that the positions belong to.
+    epoch: i32,
     acknowledged: Reached,
     stored: Position,
+}
+
+impl Held {
+    fn is_beyond(&self, end: &log::End) -> bool {
+        self.acknowledged.position > end.heads[self.lease.shard.index()]
+    }
 }
 
 /// What has become of the leases.
@@ -90,15 +96,46 @@ impl HeldShards {
         }
     }
 
-    /// A shard whose topic gave offsets to these records that it had given out before.
-    pub(super) fn began_again(&self, published: &Published) -> Option<Shard> {
-        Shard::all().find(|shard| {
-            let before = self.held[shard.index()].and_then(|held| held.acknowledged.offset);
-            let lowest = published.offsets[shard.index()].map(|(lowest, _)| lowest);
-            before
-                .zip(lowest)
-                .is_some_and(|(before, lowest)| lowest <= before)
-        })
+    /// The lease of a shard whose topic gave offsets to these records that it had given out before.
+    pub(super) fn began_again(&self, published: &Published) -> Option<Lease> {
+        let began_again = |held: &&Held| {
+            let lowest = published.offsets[held.lease.shard.index()].map(|(lowest, _)| lowest);
+            let before = held.acknowledged.offset.zip(lowest);
+            before.is_some_and(|(before, lowest)| lowest <= before)
+        };
+        let mut held = self.held.iter().flatten();
+        held.find(began_again).map(|held| held.lease)
+    }
+
+    /// Whether the log is the one that was published so far.
+    pub(super) fn are_of(&self, end: &log::End) -> bool {
+        let mut held = self.held.iter().flatten();
+        held.all(|held| held.epoch == end.epoch && !held.is_beyond(end))
+    }
+
+    /// Gives the leases up, should the log not be the one that was published so far, and notes what
+    /// it has lost: from here on only the database knows how far each shard is.
+    pub(super) async fn leave_unless_of(
+        &mut self,
+        end: &log::End,
+        pool: &PgPool,
+    ) -> anyhow::Result<()> {
+        if self.are_of(end) {
+            return Ok(());
+        }
+        let held = self.held.iter().flatten();
+        let lost: Vec<Shard> = held
+            .filter(|held| held.epoch == end.epoch && held.is_beyond(end))
+            .map(|held| held.lease.shard)
+            .collect();
+        continuity::note_lost(pool, &lost, end.epoch).await?;
+        let leases = self.leases();
+        self.table.release(&leases).await?;
+        for lease in leases {
+            self.held[lease.shard.index()] = None;
+            backlog::is_of_another(lease.shard);
+        }
+        Ok(())
     }
 
     /// Renews the leases, and forgets those that are lost or were given up.
@@ -127,12 +164,7 @@ impl HeldShards {
 
     /// Takes the leases that nobody has; with `takes_own` also those that a former life of this
     /// process has left in its name. Tells whether any was taken.
-    pub(super) async fn acquire(
-        &mut self,
-        pool: &PgPool,
-        log_epoch: i32,
-        takes_own: bool,
-    ) -> anyhow::Result<bool> {
+    pub(super) async fn acquire(&mut self, takes_own: bool) -> anyhow::Result<bool> {
         let missing: Vec<Shard> = Shard::all()
             .filter(|shard| self.held[shard.index()].is_none())
             .collect();
@@ -140,24 +172,11 @@ impl HeldShards {
             return Ok(false);
         }
         let acquired = self.table.acquire(&missing, takes_own).await?;
-        // Read last: a predecessor may have published until its lease was taken.
-        let heads = log::heads(pool)
-            .await
-            .context("can't read the log's heads")?;
         let is_any = !acquired.is_empty();
         for (lease, cursor) in acquired {
-            let (shard, head) = (lease.shard, heads[lease.shard.index()]);
-            if cursor.epoch != log_epoch || cursor.position > head {
-                return Err(anyhow::Error::new(Refusal::BeyondLog {
-                    shard,
-                    position: cursor.position,
-                    epoch: cursor.epoch,
-                    head,
-                    log_epoch,
-                }));
-            }
-            self.held[shard.index()] = Some(Held {
+            self.held[lease.shard.index()] = Some(Held {
                 lease,
+                epoch: cursor.epoch,
                 acknowledged: Reached {
                     position: cursor.position,
                     offset: cursor.offset,

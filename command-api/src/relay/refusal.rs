@@ -1,7 +1,7 @@
 //! Why the relay publishes nothing although database and broker answer: each reason says what is
 //! wrong and what mends it. It is looked for again until it is gone.
 
-use linkledger_core::shard::{Position, SHARD_COUNT, Shard};
+use linkledger_core::shard::{SHARD_COUNT, Shard};
 
 use super::topic::MAX_MESSAGE_BYTES_MIN;
 
@@ -84,21 +84,29 @@ pub enum Refusal {
         /// Where it was noticed.
         shard: Shard,
     },
-    /// The log was restored to an earlier state than has been published.
+    /// The log ended before what has been published.
     #[error(
-        "the cursor of shard {shard} stands at {position} of epoch {epoch}, beyond the log, which \
-         ends at {head} of epoch {log_epoch}: the log was restored; publish it again into an empty \
-         topic: `command-api relay refill --from 0`"
+        "the log of shard {shard} has lost events of epoch {epoch} that were published: a restore, \
+         or a failover to a standby that lagged; their sequences go to other events, which \
+         consumers drop. Stop the services and raise the epoch (docs/operations.md, \"The log was \
+         restored\")"
     )]
-    BeyondLog {
+    EventsLost {
         /// Of which shard.
         shard: Shard,
-        /// The cursor.
-        position: Position,
-        /// The epoch that it belongs to.
+        /// The epoch of the log.
         epoch: i32,
-        /// The end of the log.
-        head: Position,
+    },
+    /// The epoch of the log was raised, and nothing of the new one is published.
+    #[error(
+        "the log is of epoch {log_epoch}, and what was published of shard {shard} is of epoch \
+         {epoch}; publish the log again into an empty topic: `command-api relay refill --from 0`"
+    )]
+    OtherEpoch {
+        /// Of which shard.
+        shard: Shard,
+        /// The epoch of its cursor.
+        epoch: i32,
         /// The epoch of the log.
         log_epoch: i32,
     },
@@ -115,7 +123,8 @@ impl Refusal {
             Self::OtherCluster { .. } => "other_cluster",
             Self::RecordsGone { .. } => "records_gone",
             Self::BeganAgain { .. } => "began_again",
-            Self::BeyondLog { .. } => "beyond_log",
+            Self::EventsLost { .. } => "events_lost",
+            Self::OtherEpoch { .. } => "other_epoch",
         }
     }
 }

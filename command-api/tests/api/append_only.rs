@@ -278,7 +278,7 @@ async fn the_grants_suffice_to_append_and_to_relay() {
     leases.store(&[(held[0], reached)]).await.unwrap();
     leases.bind(&held, Some("cluster")).await.unwrap();
     leases.note_refusal("on purpose").await.unwrap();
-    leases.note_topic_lost(held[0].shard).await.unwrap();
+    leases.note_topic_lost(held[0]).await.unwrap();
     leases.release(&held).await.unwrap();
     let role: String = sqlx::query_scalar("SELECT current_user::text")
         .fetch_one(&pool)

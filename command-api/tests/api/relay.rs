@@ -8,6 +8,7 @@ mod load;
 mod outage;
 mod process;
 mod producers;
+mod restored;
 
 use std::{
     collections::HashMap,
@@ -38,8 +39,6 @@ use rdkafka::{
 use tokio::sync::Notify;
 
 use crate::support::{TestApp, create, destination, fresh_key, send};
-
-const EPOCH: i32 = 1;
 
 /// Takes everything, or only so many and then fails.
 #[derive(Clone, Default)]
@@ -76,7 +75,7 @@ pub(crate) fn relay<P: EventPublisher>(
     owner: &str,
 ) -> Relay<P> {
     let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
-    Relay::new(pool, publisher, owner.to_owned(), appended, EPOCH)
+    Relay::new(pool, publisher, owner.to_owned(), appended)
 }
 
 pub(crate) async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
@@ -186,15 +185,16 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
     assert!(second.taken().ends_with(&[3, 4]), "{:?}", second.taken());
 }
 
-#[tokio::test]
-async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
-    let database = TestDatabase::create().await;
-    let shard = Shard::of(with_links(&database, 1).await);
+/// One that has lost its lease, and who has it now.
+async fn zombie_and_successor(
+    database: &TestDatabase,
+    shard: Shard,
+) -> [(LeaseTable, cursor::Lease); 2] {
     let zombie = LeaseTable::new(database.pool().clone(), "one".to_owned());
     let [(lease, cursor)] = zombie.acquire(&[shard], true).await.unwrap()[..] else {
         panic!("the lease was free");
     };
-    assert_eq!((cursor.position, cursor.epoch), (0, EPOCH));
+    assert_eq!((cursor.position, cursor.epoch), (0, 1));
     sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
         .execute(database.pool())
         .await
@@ -204,6 +204,30 @@ async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
         panic!("the lease had run out");
     };
     assert!(new_lease.epoch > lease.epoch);
+    [(zombie, lease), (successor, new_lease)]
+}
+
+#[tokio::test]
+async fn a_relay_that_lost_its_lease_can_not_condemn_the_topic() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 1).await);
+    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database, shard).await;
+    for (table, lease, expected) in [(zombie, lease, false), (successor, new_lease, true)] {
+        table.note_topic_lost(lease).await.unwrap();
+        let is_lost: bool =
+            sqlx::query_scalar("SELECT bool_or(topic_lost) FROM event_store.relay_cursors")
+                .fetch_one(database.pool())
+                .await
+                .unwrap();
+        assert_eq!(is_lost, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 1).await);
+    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database, shard).await;
     zombie.store(&[(lease, reached(2))]).await.unwrap();
     assert_eq!(stored(&database, shard).await, 0);
     assert_eq!(zombie.renew(&[lease]).await.unwrap(), Renewed::default());
@@ -264,7 +288,7 @@ async fn a_cursor_beyond_the_log_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("shard 3 stands at 7 of epoch 1, beyond the log"),
+            .contains("the log of shard 3 has lost events of epoch 1"),
         "{error}"
     );
 }

@@ -46,6 +46,38 @@ pub async fn heads(pool: &PgPool) -> sqlx::Result<PerShard<Position>> {
     Ok(heads)
 }
 
+/// Where the log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Positions compare within one epoch only.
+    pub epoch: i32,
+    /// The head of each shard.
+    pub heads: PerShard<Position>,
+}
+
+/// The epoch and the head of each shard, all of one moment.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn end(pool: &PgPool) -> sqlx::Result<End> {
+    let rows = sqlx::query!(
+        "SELECT s.shard, s.head, m.epoch
+         FROM event_store.log_shards AS s CROSS JOIN event_store.log_meta AS m"
+    )
+    .fetch_all(pool)
+    .await?;
+    let mut end = End {
+        epoch: rows.first().ok_or(sqlx::Error::RowNotFound)?.epoch,
+        heads: PerShard::default(),
+    };
+    for row in rows {
+        if let Some(shard) = Shard::new(row.shard.into()) {
+            end.heads[shard.index()] = row.head;
+        }
+    }
+    Ok(end)
+}
+
 /// How far a shard goes, by its counter and by its events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {

@@ -20,6 +20,7 @@ mod pruning;
 mod redirect_changes;
 mod release;
 mod restart;
+mod restored;
 mod stage;
 mod tables;
 mod two_projectors;

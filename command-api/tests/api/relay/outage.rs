@@ -41,7 +41,7 @@ impl RunningRelay {
     fn start(database: &TestDatabase, kafka: &KafkaConfig) -> Self {
         let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
         let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
-        let relay = Relay::new(pool, publisher, "one".to_owned(), appended, super::EPOCH);
+        let relay = Relay::new(pool, publisher, "one".to_owned(), appended);
         let shutdown = CancellationToken::new();
         let running = testing::in_background(relay.run(shutdown.clone()));
         Self { shutdown, running }

@@ -16,7 +16,7 @@ use linkledger_core::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{EPOCH, Recorder, relay, step_until_stored, stored, with_links};
+use super::{Recorder, relay, step_until_stored, stored, with_links};
 use crate::{
     relay_pause::{status, step_until},
     relay_refill::{EVENTS, publisher, refill, refilled, refusal},
@@ -50,7 +50,7 @@ async fn a_close_that_is_dropped_half_way_is_finished_by_the_next_one() {
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
     let events = log::read_after(database.pool(), &from, 100).await.unwrap();
-    let log_epoch = EPOCH;
+    let log_epoch = 1;
     let events: Vec<_> = events
         .into_iter()
         .map(|event| PublishedEvent { event, log_epoch })

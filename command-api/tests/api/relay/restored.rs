@@ -1,0 +1,182 @@
+//! A log that has lost events which were published: by a restore, or a failover to a standby that
+//! lagged.
+
+use std::time::{Duration, Instant};
+
+use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
+use linkledger_core::{
+    id::AccountId,
+    lifecycle::Tasks,
+    shard::Shard,
+    testing::{self, TestBroker, TestDatabase, stream::Stream},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Recorder, relay, step_until_stored, stored, with_links};
+use crate::relay_refill::{publisher, refill, refilled};
+
+/// The events of three links.
+const EVENTS: i64 = 6;
+
+async fn run(database: &TestDatabase, sql: &str) {
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    sqlx::raw_sql(sql).execute(database.pool()).await.unwrap();
+}
+
+/// What the relay says when it next fails.
+async fn failure<P: EventPublisher>(relay: &mut Relay<P>) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        assert!(Instant::now() < until, "it does not fail");
+        if let Err(error) = relay.step().await {
+            return format!("{error:#}");
+        }
+    }
+}
+
+/// Publishes by a process that then ends.
+async fn publish(database: &TestDatabase, broker: &TestBroker, (shard, position): (Shard, i64)) {
+    let shutdown = CancellationToken::new();
+    let mut tasks = Tasks::new(shutdown.clone());
+    let relay = relay(database, publisher(broker), "one");
+    tasks.spawn("relay", relay.run(shutdown.clone()));
+    testing::eventually("all is published", || async {
+        (stored(database, shard).await == position).then_some(())
+    })
+    .await;
+    shutdown.cancel();
+    tasks.join().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_lost_events_while_the_relay_runs_is_published_in_another_epoch_only() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    let recorder = Recorder::default();
+    let mut running = relay(&database, recorder.clone(), "one");
+    step_until_stored(&mut running, &database, (shard, EVENTS)).await;
+    let head = |head: i64| format!("UPDATE event_store.log_shards SET head = {head}");
+    run(&database, &head(2)).await;
+    let lost = format!("the log of shard {shard} has lost events of epoch 1");
+    assert!(failure(&mut running).await.starts_with(&lost));
+    // The commands that follow make it as long as it was: it is not the same all the same.
+    run(&database, &head(EVENTS)).await;
+    for _ in 0..3 {
+        let again = running.step().await.unwrap_err().to_string();
+        assert!(again.starts_with(&lost), "{again}");
+    }
+    // Not for a process that did not see it, nor after a refill in the same epoch.
+    let present = TestBroker::embedded();
+    let mut restarted = relay(&database, recorder.clone(), "one");
+    assert!(failure(&mut restarted).await.starts_with(&lost));
+    run(
+        &database,
+        "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
+    )
+    .await;
+    refilled(&refill(&database, &present, &["--from", "0"]));
+    let again = failure(&mut running).await;
+    assert!(again.starts_with(&lost), "{again}");
+
+    run(&database, "UPDATE event_store.log_meta SET epoch = 2").await;
+    let raised = failure(&mut running).await;
+    assert!(raised.starts_with("the log is of epoch 2"), "{raised}");
+    run(
+        &database,
+        "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
+    )
+    .await;
+    refilled(&refill(&database, &present, &["--from", "0"]));
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
+    // The process that has seen all of it goes on.
+    step_until_stored(&mut running, &database, (shard, EVENTS)).await;
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn nothing_is_published_while_one_shard_is_refused_however_often_it_is_tried() {
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 1).await;
+    let recorder = Recorder::default();
+    let mut running = relay(&database, recorder.clone(), "one");
+    running.step().await.unwrap();
+    let shard = (Shard::of(account_id).number() + 1) % 16;
+    run(
+        &database,
+        &format!(
+            "UPDATE event_store.relay_cursors
+             SET owner = NULL, lease_epoch = lease_epoch + 1, lease_expires_at = NULL;
+             UPDATE event_store.relay_cursors SET position = 7 WHERE shard = {shard}"
+        ),
+    )
+    .await;
+    let refused = failure(&mut running).await;
+    assert!(
+        refused.starts_with(&format!("the log of shard {shard} has lost")),
+        "{refused}"
+    );
+    let links = [("later", "https://example.com")];
+    testing::append_links(database.pool(), account_id, &links).await;
+    for _ in 0..3 {
+        assert_eq!(running.step().await.unwrap_err().to_string(), refused);
+    }
+    assert_eq!(recorder.taken(), [1, 2]);
+}
+
+/// What a backup has of the log of one account's shard and of the cursors.
+const BACK_UP: &str = "
+    CREATE SCHEMA backup;
+    CREATE TABLE backup.cursors AS TABLE event_store.relay_cursors;
+    CREATE TABLE backup.accounts AS TABLE event_store.accounts;
+    CREATE TABLE backup.shards AS TABLE event_store.log_shards;";
+
+/// The database as the backup has it.
+const RESTORE: &str = "
+    ALTER TABLE event_store.events DISABLE TRIGGER ALL;
+    DELETE FROM event_store.events WHERE position > 6;
+    ALTER TABLE event_store.events ENABLE TRIGGER ALL;
+    DELETE FROM event_store.slugs WHERE slug_folded LIKE 'lost%';
+    UPDATE event_store.accounts AS a SET balance = b.balance, version = b.version
+    FROM backup.accounts AS b WHERE a.account_id = b.account_id;
+    UPDATE event_store.log_shards AS a SET head = b.head
+    FROM backup.shards AS b WHERE a.shard = b.shard;
+    DELETE FROM event_store.relay_cursors;
+    INSERT INTO event_store.relay_cursors SELECT * FROM backup.cursors;";
+
+async fn append(database: &TestDatabase, account_id: AccountId, names: [&str; 2]) {
+    let links = names.map(|name| (name, "https://example.com"));
+    testing::append_links(database.pool(), account_id, &links).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_runbook_of_a_restore_consumers_get_the_whole_log_in_the_next_epoch() {
+    let (former, present) = (TestBroker::embedded(), TestBroker::embedded());
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 3).await;
+    let shard = Shard::of(account_id);
+    publish(&database, &former, (shard, EVENTS)).await;
+    run(&database, BACK_UP).await;
+    append(&database, account_id, ["lost-1", "lost-2"]).await;
+    publish(&database, &former, (shard, EVENTS + 4)).await;
+    run(&database, RESTORE).await;
+
+    let runbook = include_str!("../../../../docs/operations.md");
+    let raise_epoch = runbook.split("```sql").nth(1).unwrap();
+    run(&database, raise_epoch.split("```").next().unwrap()).await;
+    let mut early = relay(&database, publisher(&former), "early");
+    let refused = failure(&mut early).await;
+    assert!(refused.starts_with("the log is of epoch 2"), "{refused}");
+    run(
+        &database,
+        "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
+    )
+    .await;
+    refilled(&refill(&database, &present, &["--from", "0"]));
+    append(&database, account_id, ["after-1", "after-2"]).await;
+    publish(&database, &present, (shard, EVENTS + 4)).await;
+
+    Stream::assert_is_the_log(&present.config(), database.pool()).await;
+    let stream = Stream::read(&present.config()).await;
+    let mut records = stream.records.iter().flatten();
+    assert!(records.all(|record| record.log_epoch == 2));
+}
