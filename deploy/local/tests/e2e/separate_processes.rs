@@ -34,6 +34,9 @@ pub(crate) fn program(package: &str, name: &str) -> PathBuf {
         .is_some_and(|folder| folder.ends_with("release"))
     {
         build.arg("--release");
+    } else {
+        // As the tests of these packages have them: this takes the place of those programs.
+        build.args(["--features", "linkledger-core/fail-points"]);
     }
     assert!(build.status().unwrap().success());
     path
