@@ -54,10 +54,21 @@ def git(*arguments):
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
+def is_shallow():
+    return git("rev-parse", "--is-shallow-repository").strip() == "true"
+
+
 def committed():
     """(path, schema) of every version of every schema that was ever committed."""
-    if git("rev-parse", "--is-shallow-repository").strip() == "true":
-        sys.exit(f"this clone lacks the history of {FOLDER}, to compare with: `git fetch --unshallow`")
+    if is_shallow():
+        # Not checked: a clone without its origin has nothing to fetch from.
+        subprocess.run(["git", "fetch", "--quiet", "--unshallow"], stdin=subprocess.DEVNULL)
+    if is_shallow():
+        print(
+            f"warning: this clone lacks the history of {FOLDER}: only the commits that are here are"
+            " compared; `git fetch --unshallow` and run it again",
+            file=sys.stderr,
+        )
     seen = set()
     for commit in git("log", "--format=%H", "--", FOLDER).split():
         for line in git("ls-tree", "-r", commit, "--", FOLDER).splitlines():
