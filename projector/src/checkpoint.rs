@@ -30,7 +30,7 @@ pub struct LiveCheckpoint {
     pub shard: Shard,
     /// How far.
     pub checkpoint: Checkpoint,
-    /// How many accounts are parked there, counted up to [`PARKED_COUNTED_MAX`].
+    /// How many accounts are parked there, counted up to `PARKED_COUNTED_MAX`.
     pub parked_accounts: u32,
 }
 
