@@ -79,6 +79,12 @@ def poll(consumer, unfinished, follow, complaints):
                 print(f"nothing has come for {SILENCE_MAX_S} s{why}", file=sys.stderr)
         elif message.error() is None:
             event = event_of(message)
+            if event.partition not in applied.last and event.sequence > 1:
+                print(
+                    f"partition {event.partition} begins with event {event.sequence}:"
+                    " what was before is in `command-api log export` alone",
+                    file=sys.stderr,
+                )
             if applied.is_next(event.partition, event.epoch, event.sequence):
                 yield event
         elif message.error().code() == KafkaError._PARTITION_EOF:
@@ -107,18 +113,20 @@ def connect(complaints):
     if not brokers:
         raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
     topic = os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
-    consumer = Consumer(
-        {
-            "bootstrap.servers": brokers,
-            "group.id": "linkledger-examples",  # asked for, but unused: partitions are assigned by hand
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-            "log_level": 0,
-            "error_cb": lambda error: complaints.append(error.str()),
-            **security(),
-        }
-    )
+    settings = {
+        "bootstrap.servers": brokers,
+        "group.id": "linkledger-examples",  # asked for, but unused: partitions are assigned by hand
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "log_level": 0,
+        "error_cb": lambda error: complaints.append(error.str()),
+    }
+    try:
+        consumer = Consumer({**settings, **security()})
+    except (KafkaException, OSError) as error:
+        why = error.args[0].str() if isinstance(error, KafkaException) else error
+        raise StreamError(f"the settings of Kafka are refused: {why}") from error
     try:
         known = consumer.list_topics(topic, timeout=ANSWER_TIME_MAX_S).topics[topic]
     except KafkaException as error:
@@ -131,12 +139,15 @@ def connect(complaints):
 
 
 def security():
+    protocol = os.environ.get("KAFKA_SECURITY_PROTOCOL", "plaintext")
     settings = {
-        "security.protocol": os.environ.get("KAFKA_SECURITY_PROTOCOL", "plaintext"),
+        "security.protocol": protocol,
         "ssl.ca.location": os.environ.get("KAFKA_CA_FILE"),
         "ssl.certificate.location": os.environ.get("KAFKA_CERTIFICATE_FILE"),
         "ssl.key.location": os.environ.get("KAFKA_KEY_FILE"),
-        "sasl.mechanism": os.environ.get("KAFKA_SASL_MECHANISM"),
+        "sasl.mechanism": os.environ.get("KAFKA_SASL_MECHANISM", "scram-sha-512").upper()
+        if protocol.startswith("sasl")
+        else None,
         "sasl.username": os.environ.get("KAFKA_USERNAME"),
     }
     if password_file := os.environ.get("KAFKA_PASSWORD_FILE"):

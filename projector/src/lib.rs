@@ -51,6 +51,8 @@ pub struct Projector {
 /// # Errors
 /// When the database does not answer, a migration is pending, or a setting is refused.
 pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
+    // What can be seen without a database is told first.
+    drop(config.kafka.client_settings()?);
     let pool = event_store::pool(
         config.database_url.reveal(),
         SessionKind::Projector,

@@ -139,7 +139,10 @@ pub async fn check(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
     let cluster = topic::describe(&wanted.kafka).await?;
     let topic = cluster.topic.as_ref().with_context(|| {
         let name = wanted.kafka.topic.as_str();
-        format!("the topic {name} does not exist; create it: `command-api topic create`")
+        format!(
+            "the topic {name} does not exist; create it: `command-api topic create --kafka-topic \
+             {name}`"
+        )
     })?;
     Ok(CheckedTopic::of(wanted, &cluster, topic, false))
 }

@@ -16,7 +16,7 @@ pub struct Binding {
     pub position: Position,
     /// By this cluster; unknown of what an earlier release has published.
     pub cluster_id: Option<String>,
-    /// Where a record at or before the position is, if it is known.
+    /// Where in the topic there is a record, if that is known; new ones come behind it.
     pub offset: Option<i64>,
     /// The topic was seen to begin again while it was published to.
     pub is_lost: bool,

@@ -26,11 +26,10 @@ impl<P: EventPublisher> Relay<P> {
         bound
     }
 
-    async fn bind(&self, cluster: &Cluster) -> anyhow::Result<()> {
+    async fn bind(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
         let bindings = binding::read(&self.pool).await?;
         binding::judge(&bindings, cluster)?;
-        let leases = self.shards.leases();
-        self.shards.table.bind(&leases, cluster.id.as_deref()).await
+        self.shards.bind(cluster).await
     }
 
     /// Ends the producer, with what it still has, before the note that there is one goes.

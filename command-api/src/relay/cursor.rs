@@ -22,7 +22,7 @@ pub struct Cursor {
     pub position: Position,
     /// The epoch of the log that the position belongs to.
     pub epoch: i32,
-    /// Where in the topic a record at or before the position is, if it is known.
+    /// Where in the topic there is a record, if that is known; new ones come behind it.
     pub offset: Option<i64>,
 }
 
@@ -31,7 +31,7 @@ pub struct Cursor {
 pub struct Reached {
     /// Everything up to it is acknowledged.
     pub position: Position,
-    /// Where in the topic a record at or before the position is, if it is known.
+    /// Where in the topic there is a record, if that is known; new ones come behind it.
     pub offset: Option<i64>,
 }
 
@@ -176,24 +176,35 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Notes that the records of these shards are in that cluster, and that nothing is refused.
+    /// Notes that the records of these shards are in that cluster, where the last of them is in
+    /// case that is not known, and that nothing is refused.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn bind(&self, leases: &[Lease], cluster_id: Option<&str>) -> anyhow::Result<()> {
-        let (shards, epochs) = columns(leases);
+    pub async fn bind(
+        &self,
+        held: &[(Lease, Reached)],
+        cluster_id: Option<&str>,
+    ) -> anyhow::Result<()> {
+        let leases: Vec<Lease> = held.iter().map(|(lease, _)| *lease).collect();
+        let offsets: Vec<Option<i64>> = held.iter().map(|(_, reached)| reached.offset).collect();
+        let (shards, epochs) = columns(&leases);
         sqlx::query!(
             "
             UPDATE event_store.relay_cursors AS c
-            SET cluster_id = coalesce($4, c.cluster_id), refusal = NULL, refused_at = NULL
-            FROM unnest($2::smallint[], $3::bigint[]) AS held (shard, lease_epoch)
+            SET cluster_id = coalesce($4, c.cluster_id), refusal = NULL, refused_at = NULL,
+                record_offset = coalesce(c.record_offset, held.record_offset)
+            FROM unnest($2::smallint[], $3::bigint[], $5::bigint[])
+                AS held (shard, lease_epoch, record_offset)
             WHERE c.shard = held.shard AND c.owner = $1 AND c.lease_epoch = held.lease_epoch
-              AND (c.refusal IS NOT NULL OR c.cluster_id IS DISTINCT FROM coalesce($4, c.cluster_id))
+              AND (c.refusal IS NOT NULL OR c.cluster_id IS DISTINCT FROM coalesce($4, c.cluster_id)
+                   OR (c.record_offset IS NULL AND held.record_offset IS NOT NULL))
             ",
             self.owner,
             &shards,
             &epochs,
-            cluster_id
+            cluster_id,
+            &offsets as &[Option<i64>]
         )
         .execute(&self.pool)
         .await

@@ -15,6 +15,7 @@ use super::{
     backlog, continuity,
     cursor::{Lease, LeaseTable, Reached},
     publisher::Published,
+    topic::Cluster,
 };
 
 /// By shard: the lease, if it is ours, and how far its events are acknowledged.
@@ -185,6 +186,21 @@ impl HeldShards {
             });
         }
         Ok(is_any)
+    }
+
+    /// Notes what the cursors refer to from here on. Where no record is known, the topic's last one
+    /// stands for it: without any, a topic that begins again could not be told from one that goes
+    /// on.
+    pub(super) async fn bind(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        for held in self.held.iter_mut().flatten() {
+            let topic = cluster.topic.as_ref();
+            let watermarks = topic.and_then(|it| it.watermarks.get(held.lease.shard.index()));
+            let last = watermarks.map(|it| it.high - 1).filter(|last| *last >= 0);
+            held.acknowledged.offset = held.acknowledged.offset.or(last);
+        }
+        let held = self.held.iter().flatten();
+        let held: Vec<_> = held.map(|held| (held.lease, held.acknowledged)).collect();
+        self.table.bind(&held, cluster.id.as_deref()).await
     }
 
     /// Stores how far each shard is acknowledged, where the lease is still ours.

@@ -9,7 +9,9 @@ use super::topic::MAX_MESSAGE_BYTES_MIN;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Topics are created by operators, never by use.
-    #[error("the topic {topic} does not exist; create it: `command-api topic create`")]
+    #[error(
+        "the topic {topic} does not exist; create it: `command-api topic create --kafka-topic {topic}`"
+    )]
     NoTopic {
         /// Its name.
         topic: String,

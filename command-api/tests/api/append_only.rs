@@ -275,8 +275,9 @@ async fn the_grants_suffice_to_append_and_to_relay() {
         position: appended[1].position,
         offset: Some(1),
     };
-    leases.store(&[(held[0], reached)]).await.unwrap();
-    leases.bind(&held, Some("cluster")).await.unwrap();
+    let moved = [(held[0], reached)];
+    leases.store(&moved).await.unwrap();
+    leases.bind(&moved, Some("cluster")).await.unwrap();
     leases.note_refusal("on purpose").await.unwrap();
     leases.note_topic_lost(held[0]).await.unwrap();
     leases.release(&held).await.unwrap();

@@ -73,6 +73,29 @@ impl EventPublisher for Offsets {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_begins_again_is_noticed_by_a_relay_that_has_published_nothing_yet() {
+    let broker = TestBroker::embedded();
+    let (database, shard) = published_to(&broker).await;
+    // As the stack leaves the cursors, and releases that stored no offsets.
+    sqlx::query("UPDATE event_store.relay_cursors SET record_offset = NULL")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    relay(&database, publisher(&broker), "one")
+        .step()
+        .await
+        .unwrap();
+    more_links(&database, 1).await;
+    let mut running = relay(&database, Offsets(Arc::new(Mutex::new(0))), "one");
+    let error = running.step().await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("the topic began again while it was published to"),
+        "{error}"
+    );
+    assert_eq!(stored(&database, shard).await, EVENTS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_begins_again_under_a_running_relay_is_noticed_and_stays_refused() {
     let broker = TestBroker::embedded();
     let (database, shard) = published_to(&broker).await;

@@ -59,8 +59,9 @@ fn a_topic_or_a_broker_that_is_not_there_is_one_line_that_says_what_to_do() {
     let cluster = MockCluster::new(1).unwrap();
     let output = topic(&cluster.bootstrap_servers(), &["check"]);
     assert_eq!(output.status.code(), Some(1));
-    let expected =
-        format!("error: the topic {TOPIC} does not exist; create it: `command-api topic create`\n");
+    let expected = format!(
+        "error: the topic {TOPIC} does not exist; create it: `command-api topic create --kafka-topic {TOPIC}`\n"
+    );
     assert_eq!(stderr(&output), expected);
     let output = topic("127.0.0.1:1", &["create"]);
     assert_eq!(output.status.code(), Some(1));

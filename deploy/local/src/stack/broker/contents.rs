@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     cloud_event::SEQUENCE,
-    event_store::log,
+    event_store::log::{self, PerShard},
     kafka_config::KafkaConfig,
     shard::{Position, Shard},
 };
@@ -25,6 +25,8 @@ struct LastEvent {
     shard: Shard,
     position: Position,
     event_id: String,
+    /// How many records the partition has.
+    records: i64,
 }
 
 /// Up to which position the topic has each shard.
@@ -48,6 +50,17 @@ pub(super) async fn published(
             "the topic {} has events of another database; use another --data-dir or --kafka-topic",
             kafka.topic
         );
+        // Nothing is removed from this topic, and records are at most repeated.
+        ensure!(
+            last.records >= last.position,
+            "the topic {} lacks events: shard {} has {} records, and event {} is the last of them; \
+             end the stack, remove the folder `kafka` in the data folder and start again: then the \
+             whole log is published anew",
+            kafka.topic,
+            last.shard,
+            last.records,
+            last.position
+        );
         published[last.shard.index()].1 = last.position;
     }
     Ok(published)
@@ -57,25 +70,26 @@ fn last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<Last
     // A group is never joined, but a consumer has to name one.
     let consumer: BaseConsumer = config.set("group.id", "linkledger-stack").create()?;
     let mut ends = TopicPartitionList::new();
+    let mut records = PerShard::<i64>::default();
     for shard in Shard::all() {
         let partition = i32::from(shard.number());
         let (low, high) = consumer.fetch_watermarks(topic, partition, ANSWER_TIMEOUT)?;
         if low < high {
             ends.add_partition_offset(topic, partition, Offset::Offset(high - 1))?;
         }
+        records[shard.index()] = high - low;
     }
     consumer.assign(&ends)?;
     let mut last_events = Vec::new();
     while last_events.len() < ends.count() {
         let message = consumer.poll(ANSWER_TIMEOUT);
-        last_events.push(last_event(
-            &message.context("the broker gives no records")??,
-        )?);
+        let message = message.context("the broker gives no records")??;
+        last_events.push(last_event(&message, &records)?);
     }
     Ok(last_events)
 }
 
-fn last_event(message: &BorrowedMessage<'_>) -> anyhow::Result<LastEvent> {
+fn last_event(message: &BorrowedMessage<'_>, records: &PerShard<i64>) -> anyhow::Result<LastEvent> {
     let header = |name| {
         let headers = message.headers()?;
         let header = headers.iter().find(|header| header.key == name)?;
@@ -86,6 +100,7 @@ fn last_event(message: &BorrowedMessage<'_>) -> anyhow::Result<LastEvent> {
             shard,
             position: header(SEQUENCE)?.parse().ok()?,
             event_id: header(ID)?.to_owned(),
+            records: records[shard.index()],
         })
     });
     event.with_context(|| {
