@@ -273,7 +273,8 @@ impl LeaseTable {
 }
 
 /// Moves every cursor back to at most `positions` and forgets which topic they referred to, for a
-/// broker that has just been started and is empty: the next relay takes the topic that it finds.
+/// broker whose topic is known to have no more than that: the next relay takes the topic that it
+/// finds.
 ///
 /// For the local stack, whose own broker ends with all relays that could publish to it. With
 /// any other broker this is the work of [`refill`](super::refill).

@@ -42,7 +42,7 @@ pub struct ShardStatus {
     pub lease_s: Option<f64>,
     /// The cluster that has the records.
     pub cluster_id: Option<String>,
-    /// Offset of a record at or before the position.
+    /// Where in the topic there is a record, if that is known.
     pub record_offset: Option<i64>,
     /// Why nothing is published, since when.
     pub refusal: Option<(String, OffsetDateTime)>,

@@ -3,6 +3,7 @@
 //! Gap-safe because positions come from a counter row that is held to commit: whoever sees a
 //! position sees all lower ones of the shard.
 
+mod links;
 pub mod stored;
 
 use sqlx::{PgConnection, PgPool, types::Json};
@@ -12,9 +13,11 @@ use uuid::Uuid;
 use crate::{
     envelope::{Metadata, NewEvent, RecordedEvent},
     event::Subject,
-    id::{AccountId, EventId, LinkId},
+    id::{AccountId, EventId},
     shard::{Position, SHARD_COUNT, Shard},
 };
+
+pub use self::links::{LinkExtent, LinkFate, link_beginnings, link_extent};
 
 /// One value per shard, by [`Shard::index`].
 pub type PerShard<T> = [T; SHARD_COUNT as usize];
@@ -215,107 +218,6 @@ pub async fn recorded_after(
     )
     .fetch_all(pool)
     .await
-}
-
-/// What has become of a link, as far as the type of its last event tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkFate {
-    /// For ever.
-    Deleted,
-    /// Until it is enabled again.
-    Disabled,
-    /// Not told: it may be disabled, and have been changed since.
-    Open,
-}
-
-impl LinkFate {
-    pub(super) fn of_last_event(event_type: &str) -> Self {
-        match event_type {
-            "LinkDeleted" => Self::Deleted,
-            "LinkDisabled" => Self::Disabled,
-            _ => Self::Open,
-        }
-    }
-}
-
-/// The beginning and the end of a link's stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkExtent {
-    /// Where it was created.
-    pub created_at: Position,
-    /// What has become of it.
-    pub fate: LinkFate,
-}
-
-/// Where in the log the link stands; `None` if this account has no such link.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn link_extent(
-    pool: &PgPool,
-    account_id: AccountId,
-    link_id: LinkId,
-) -> sqlx::Result<Option<LinkExtent>> {
-    let row = sqlx::query!(
-        r#"
-        SELECT first.position AS "created_at!", last.type AS "last_type!"
-        FROM event_store.events AS first
-        CROSS JOIN LATERAL (
-            SELECT type FROM event_store.events
-            WHERE shard = $1 AND stream_id = $2
-            ORDER BY version DESC
-            LIMIT 1
-        ) AS last
-        WHERE first.shard = $1 AND first.stream_id = $2 AND first.version = 1
-          AND first.account_id = $3
-          -- The account's own stream is not a link.
-          AND first.stream_id <> first.account_id
-        "#,
-        Shard::of(account_id).number(),
-        link_id.uuid(),
-        account_id.uuid()
-    )
-    .fetch_optional(pool)
-    .await?;
-    Ok(row.map(|row| LinkExtent {
-        created_at: row.created_at,
-        fate: LinkFate::of_last_event(&row.last_type),
-    }))
-}
-
-/// What the streams of these links begin with; links that there are not are left out.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn link_beginnings(
-    pool: &PgPool,
-    links: &[(Shard, LinkId)],
-) -> sqlx::Result<Vec<RecordedEvent>> {
-    let shards: Vec<i16> = links.iter().map(|(shard, _)| shard.number()).collect();
-    let link_ids: Vec<Uuid> = links.iter().map(|(_, link_id)| link_id.uuid()).collect();
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
-        -- Not a plain join: planned while there are no events, it would read all beginnings.
-        CROSS JOIN LATERAL (
-            SELECT * FROM event_store.events
-            WHERE shard = link.shard AND stream_id = link.link_id
-            ORDER BY version
-            LIMIT 1
-        ) AS e
-        "#,
-        &shards,
-        &link_ids
-    )
-    .fetch_all(pool)
-    .await?;
-    rows.into_iter().map(EventRow::into_event).collect()
 }
 
 /// The latest events of a stream, the last one first.

@@ -13,13 +13,13 @@ use linkledger_command_api::admin::topic::{self, WantedTopic};
 use linkledger_core::{
     apache_kafka::{ApacheKafka, ApacheKafkaOptions},
     kafka_config::{KafkaConfig, TopicName},
-    shard::{Position, SHARD_COUNT, Shard},
+    shard::SHARD_COUNT,
 };
 use linkledger_projector::consumer::GroupProtocol;
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
-use sqlx::PgPool;
 use tokio::{sync::Mutex, time::Instant};
 
+use self::contents::LastEvent;
 use super::{database::Database, services::RelaySettings};
 use crate::{
     data_folder::DataFolder,
@@ -125,7 +125,8 @@ impl Broker {
                     min_insync_replicas: None,
                     json: false,
                 };
-                let published = published(&wanted, &database.pool).await?;
+                let last_events = last_events(&wanted).await?;
+                let published = contents::published(last_events, kafka, &database.pool).await?;
                 database.rewind_relay(&published).await
             }
             // Its relay may have company: `command-api relay` is for that.
@@ -150,16 +151,16 @@ impl Broker {
     }
 }
 
-/// Makes the topic where it is missing, and says up to which position it has each shard.
-async fn published(wanted: &WantedTopic, pool: &PgPool) -> anyhow::Result<Vec<(Shard, Position)>> {
+/// Makes the topic where it is missing, and reads the last event of each partition.
+async fn last_events(wanted: &WantedTopic) -> anyhow::Result<Vec<LastEvent>> {
     let deadline = Instant::now() + LEADERS_TIMEOUT;
     loop {
         let attempt = async {
             topic::create(wanted).await?;
-            contents::published(&wanted.kafka, pool).await
+            contents::last_events(&wanted.kafka).await
         };
         match attempt.await {
-            Ok(published) => return Ok(published),
+            Ok(last_events) => return Ok(last_events),
             Err(error) if Instant::now() >= deadline => return Err(error),
             Err(_) => tokio::time::sleep(LEADERS_POLL_INTERVAL).await,
         }

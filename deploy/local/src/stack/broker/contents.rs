@@ -21,7 +21,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const ID: &str = "ce_id";
 
 /// The last event of a partition.
-struct LastEvent {
+pub(super) struct LastEvent {
     shard: Shard,
     position: Position,
     event_id: String,
@@ -29,20 +29,29 @@ struct LastEvent {
     records: i64,
 }
 
-/// Up to which position the topic has each shard.
+/// The last event of each partition that has one.
 ///
 /// # Errors
-/// When its events are not those of this database, or the broker does not answer.
+/// When the broker does not answer, or has something else there.
+pub(super) async fn last_events(kafka: &KafkaConfig) -> anyhow::Result<Vec<LastEvent>> {
+    let config: ClientConfig = kafka.client_settings()?.collect();
+    let topic = kafka.topic.to_string();
+    let read = tokio::task::spawn_blocking(move || read_last_events(config, &topic));
+    let last_events = read.await.context("reading the topic has panicked")?;
+    last_events.context("can't read the end of the topic")
+}
+
+/// Up to which position the topic with these last events has each shard.
+///
+/// # Errors
+/// When its events are not those of this database, or not all of them.
 pub(super) async fn published(
+    last_events: Vec<LastEvent>,
     kafka: &KafkaConfig,
     pool: &PgPool,
 ) -> anyhow::Result<Vec<(Shard, Position)>> {
-    let config: ClientConfig = kafka.client_settings()?.collect();
-    let topic = kafka.topic.to_string();
-    let read = tokio::task::spawn_blocking(move || last_events(config, &topic));
-    let last_events = read.await.context("reading the topic has panicked")?;
     let mut published: Vec<_> = Shard::all().map(|shard| (shard, 0)).collect();
-    for last in last_events.context("can't read the end of the topic")? {
+    for last in last_events {
         let stored = log::read_at(pool, last.shard, &[last.position]).await;
         let stored = stored.context("can't read the log")?;
         ensure!(
@@ -66,7 +75,7 @@ pub(super) async fn published(
     Ok(published)
 }
 
-fn last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<LastEvent>> {
+fn read_last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<LastEvent>> {
     // A group is never joined, but a consumer has to name one.
     let consumer: BaseConsumer = config.set("group.id", "linkledger-stack").create()?;
     let mut ends = TopicPartitionList::new();
