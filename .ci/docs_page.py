@@ -10,7 +10,7 @@ import tempfile
 import urllib.request
 import uuid
 
-from selenium import webdriver
+from chromium import browser, complaints, elsewhere, requested
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -18,11 +18,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 API_URL = os.environ["API_URL"]
 API_KEY = os.environ["API_KEY"]
 DEADLINE_S = 30
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1200,2400",
-]
 
 
 def operations():
@@ -30,15 +25,6 @@ def operations():
         paths = json.load(answer)["paths"]
     methods = ("get", "post", "patch", "delete")
     return {(method.upper(), path) for path, item in paths.items() for method in methods if method in item}
-
-
-def browser(profile):
-    options = webdriver.ChromeOptions()
-    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    # Named, so that Selenium looks for no other driver.
-    return webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
 
 
 class Page:
@@ -81,15 +67,6 @@ class Page:
         return self.wait(f"{block} .live-responses-table .response .response-col_status").text
 
 
-def requested(driver):
-    messages = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
-    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-
-
-def complaints(driver):
-    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-
-
 def check(is_true, complaint):
     if not is_true:
         sys.exit(f"/docs: {complaint}")
@@ -108,9 +85,8 @@ def main(screenshot):
         check(status.startswith("201"), f"creating a link with the pasted key was answered {status}")
         urls = requested(driver)
         check(f"{API_URL}/v1/links" in urls, "the link was not created through the API")
-        # The browser's own new tab was there before the page.
-        elsewhere = [url for url in urls if not url.startswith((f"{API_URL}/", "data:", "chrome://"))]
-        check(not elsewhere, f"asks others: {elsewhere}")
+        others = elsewhere(urls, API_URL)
+        check(not others, f"asks others: {others}")
         errors = complaints(driver)
         ours = sum(url.startswith(API_URL) for url in urls)
         check(not errors, f"the browser complains: {errors}")

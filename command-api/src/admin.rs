@@ -161,12 +161,3 @@ pub(crate) fn print_as(json: bool, value: &impl Serialize, text: &str) -> anyhow
         writeln!(stdout, "{text}").context("can't print the result")
     }
 }
-
-/// A name or a reason: one line of text that people can read.
-pub(crate) fn parse_text(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text.is_empty() || text.chars().count() > 200 || text.chars().any(char::is_control) {
-        return Err("give 1 to 200 characters on one line".to_owned());
-    }
-    Ok(text.to_owned())
-}

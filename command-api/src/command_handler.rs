@@ -12,7 +12,11 @@ use std::{
 use linkledger_core::{
     batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
     clock::{Clock, new_uuid},
-    event_store::{accounts, append, idempotency, is_lock_timeout, links, log, slugs},
+    envelope::NewEvent,
+    event_store::{
+        accounts, append, idempotency, is_lock_timeout, links, log, slugs,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     id::{AccountId, EventId, LinkId},
     link::Slug,
     metrics::{APPEND_COMMIT_SECONDS, APPEND_LOCK_HOLD_SECONDS},
@@ -28,8 +32,13 @@ use crate::{
 use decided::{Decided, Verdict};
 use failure::BatchFailure;
 
+/// Longest wait for the answer to COMMIT, in seconds: a batch that turns out not to be committed
+/// has to be repeated before its commands have waited too long.
+const COMMIT_TIME_MAX: Duration = Duration::from_secs(3);
 /// How long an unknown outcome is looked into before its callers are told so, in seconds.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longest time of one such attempt, in seconds: it may wait for the other transaction's locks.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(3);
 /// Delay between two such attempts.
 const RESOLVE_DELAY: Duration = Duration::from_millis(100);
 
@@ -116,21 +125,23 @@ impl CommandHandler {
             .acquire()
             .await
             .map_err(BatchFailure::before_commit)?;
-        let mut tx = connection
-            .begin()
-            .await
-            .map_err(BatchFailure::before_commit)?;
-        let decided = self
-            .decide(&mut tx, batch)
+        let deciding = async {
+            let mut tx = connection.begin().await?;
+            let decided = self.decide(&mut tx, batch).await?;
+            Ok((tx, decided))
+        };
+        let (tx, decided) = within(ANSWER_TIME_MAX, deciding)
             .await
             .map_err(BatchFailure::before_commit)?;
         if decided.first_event().is_none() {
             // Nothing depends on a commit: the refusals were right while the accounts were locked.
-            tx.rollback().await.map_err(BatchFailure::before_commit)?;
+            within(ANSWER_TIME_MAX, tx.rollback())
+                .await
+                .map_err(BatchFailure::before_commit)?;
             return Ok(decided.verdicts());
         }
         let commit_began_at = Instant::now();
-        let committed = tx.commit().await;
+        let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
         histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
         histogram!(APPEND_LOCK_HOLD_SECONDS).record(decided.locked_at.elapsed());
         if let Err(error) = committed {
@@ -179,11 +190,7 @@ impl CommandHandler {
             .map(|(command, stamp)| decisions.decide(command, stamp))
             .collect();
         let mut decided = decisions.finish();
-        let events: Vec<_> = decided
-            .accepted
-            .iter()
-            .flat_map(|it| it.events.iter().cloned())
-            .collect();
+        let events: Vec<&NewEvent> = decided.accepted.iter().flat_map(|it| &it.events).collect();
         if !events.is_empty() {
             let taken_over = reservation::taken_over(&wanted, &decided.accepted);
             slugs::settle_in_tx(tx, &taken_over, &decided.unused_slugs).await?;
@@ -197,7 +204,7 @@ impl CommandHandler {
     async fn is_committed(&self, decided: &Decided) -> Result<bool, BatchFailure> {
         let until = tokio::time::Instant::now() + RESOLVE_TIME_MAX;
         loop {
-            match self.look_for(decided).await {
+            match within(LOOK_TIME_MAX, self.look_for(decided)).await {
                 Ok(is_committed) => return Ok(is_committed),
                 Err(error) if is_lock_timeout(&error) || tokio::time::Instant::now() >= until => {
                     return Err(BatchFailure::OutcomeUnknown(error));

@@ -15,7 +15,9 @@ use std::{
 use linkledger_core::{
     batch::{Command, KeyedCreate, LinkChange, Rejection, SettledCreate, SettledLink},
     lifecycle::Tasks,
+    metrics::COMMANDS_EXPIRED_TOTAL,
 };
+use metrics::counter;
 use tokio::sync::mpsc;
 
 use crate::command_handler::CommandHandler;
@@ -93,6 +95,7 @@ pub struct CommandQueue {
 impl CommandQueue {
     /// Starts the writers. They end when the queue is dropped and what it holds is answered.
     pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
+        counter!(COMMANDS_EXPIRED_TOTAL).increment(0);
         let handler = Arc::new(handler);
         let senders = (0..writers.max(1)).map(|number| {
             let (sender, receiver) = mpsc::channel(QUEUE_LENGTH_MAX);

@@ -17,17 +17,35 @@ pub struct DatabaseConfig {
     pub database_url: Secret,
 }
 
+/// All settings of `serve`.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    #[command(flatten)]
+    pub config: Config,
+    #[command(flatten)]
+    pub listen: ListenConfig,
+}
+
 /// What the service does.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
     #[command(flatten)]
     pub database: DatabaseConfig,
+    /// Address of the same database for the relay, with a user of its own: the one moves cursors
+    /// and the other appends events, and neither can do both [default: the address above].
+    #[arg(long, env = "RELAY_DATABASE_URL", hide_env_values = true)]
+    pub relay_database_url: Option<Secret>,
+    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
+    /// for the disk: for tests. Each start warns of it.
+    #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
+    pub allow_unsafe_postgres: bool,
     #[command(flatten)]
     pub kafka: KafkaConfig,
     /// How records are compressed on their way to Kafka: lz4 or none.
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
-    /// Shortest time between two batches of the relay, in milliseconds.
+    /// For how long the relay collects between two batches under load, in milliseconds; while
+    /// little comes, 5 at most.
     #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(..=1_000))]
     pub relay_batch_interval_ms: u16,
@@ -58,19 +76,36 @@ pub struct Config {
     pub instance_id: Option<String>,
 }
 
+impl Config {
+    /// Where the relay's sessions are.
+    pub fn relay_database_url(&self) -> &str {
+        let url = self.relay_database_url.as_ref();
+        url.unwrap_or(&self.database.database_url).reveal()
+    }
+}
+
 /// Where the service listens, and how it logs.
 #[derive(Debug, Clone, Args)]
 pub struct ListenConfig {
     /// Address of the API's listener.
     #[arg(long, env = "COMMAND_API_LISTEN", default_value = "127.0.0.1:8082")]
     pub api_listen: SocketAddr,
+    #[command(flatten)]
+    pub internal: InternalListen,
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
+}
+
+/// Where the service answers those who watch it.
+#[derive(Debug, Clone, Args)]
+pub struct InternalListen {
     /// Address of the internal listener: /livez, /readyz, /metrics.
     #[arg(
-        long,
+        id = "internal_listen",
+        long = "internal-listen",
+        value_name = "INTERNAL_LISTEN",
         env = "COMMAND_INTERNAL_LISTEN",
         default_value = "127.0.0.1:9101"
     )]
-    pub internal_listen: SocketAddr,
-    #[command(flatten)]
-    pub telemetry: TelemetryConfig,
+    pub address: SocketAddr,
 }

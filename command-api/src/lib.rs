@@ -7,6 +7,9 @@ pub mod admin;
 pub mod command_handler;
 pub mod command_queue;
 pub mod config;
+pub mod doctor;
+pub mod epoch;
+pub mod log_end;
 pub mod openapi;
 pub mod relay;
 pub mod renderer;
@@ -20,6 +23,7 @@ use axum::Router;
 use linkledger_core::{
     batch::Terms,
     clock::Clock,
+    doctor::{same_database, server},
     event_store::{self, SessionKind, log},
     http::{authentication::Authenticator, cors},
     lifecycle::{self, Readiness, Tasks},
@@ -33,7 +37,8 @@ use tokio_util::sync::CancellationToken;
 use command_handler::CommandHandler;
 use command_queue::CommandQueue;
 use config::Config;
-use relay::{Relay, publisher::KafkaPublisher};
+use log_end::LogEpoch;
+use relay::{Relay, batch_interval::BatchInterval, publisher::KafkaPublisher};
 use routes::{AppState, Guards};
 use sealing::Sealer;
 
@@ -74,10 +79,10 @@ pub async fn start(
     let url = config.database.database_url.reveal();
     let writers = event_store::pool(url, SessionKind::Writer, u32::from(config.writers))?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
+    admit(&config).await?;
     migrations::check(&readers).await?;
-    let log_epoch = log::epoch(&readers)
-        .await
-        .context("can't read the log's epoch")?;
+    let log_epoch = log::epoch(&readers).await;
+    let log_epoch = LogEpoch::new(log_epoch.context("can't read the log's epoch")?);
 
     let appended = Arc::new(Notify::new());
     let handler = CommandHandler {
@@ -91,19 +96,23 @@ pub async fn start(
     };
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
-    let relay_pool = event_store::pool(url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
+    let relay_url = config.relay_database_url();
+    let relay_pool = event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config
         .instance_id
         .clone()
         .unwrap_or_else(default_instance_id);
-    let batch_interval = Duration::from_millis(config.relay_batch_interval_ms.into());
-    let relay =
-        Relay::new(relay_pool, publisher, owner, appended).with_batch_interval(batch_interval);
+    let batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
+    let relay = Relay::new(relay_pool, publisher, owner, appended)
+        .with_batch_interval(BatchInterval::up_to(batch_interval_max));
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
     let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
     let sealer = Sealer::new(sealer_pool, Arc::clone(&clock));
     tasks.spawn("sealer", sealer.run(tasks.shutdown()));
+
+    let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
+    tasks.spawn("end of the log", end);
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
     let state = AppState {
@@ -131,6 +140,19 @@ pub async fn start(
     })
 }
 
+/// Whether events are safe on these servers.
+async fn admit(config: &Config) -> anyhow::Result<()> {
+    let url = config.database.database_url.reveal();
+    let allows_unsafe = config.allow_unsafe_postgres;
+    server::admit(url, SessionKind::Writer, allows_unsafe).await?;
+    if config.relay_database_url.is_some() {
+        let relay_url = config.relay_database_url();
+        server::admit(relay_url, SessionKind::Reader, allows_unsafe).await?;
+        same_database::admit(url, relay_url).await?;
+    }
+    Ok(())
+}
+
 /// Runs the service until the shutdown; what was accepted by then is finished.
 ///
 /// # Errors
@@ -153,11 +175,10 @@ pub async fn serve(
         listeners.internal,
         internal,
     );
-    lifecycle::serve(&mut tasks, "api listener", listeners.api, service.router);
+    lifecycle::serve_behind_ingress(&mut tasks, "api listener", listeners.api, service.router);
     tasks.join().await
 }
 
 fn default_instance_id() -> String {
-    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    format!("{}:command-api", name.trim())
+    format!("{}:command-api", lifecycle::host_name())
 }

@@ -4,6 +4,7 @@
 //! a run of earlier records may be repeated on the topic, but none is ever missing.
 
 mod backlog;
+pub mod batch_interval;
 pub mod binding;
 mod connect;
 mod continuity;
@@ -28,14 +29,18 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log, fail_point, metrics::RELAY_HELD_UP_SECONDS,
+    cloud_event::PublishedEvent,
+    event_store::{log, time_limit::within},
+    fail_point,
+    metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
 };
-use metrics::gauge;
+use metrics::{counter, gauge};
 use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use backlog::Backlog;
+use batch_interval::BatchInterval;
 use cursor::LeaseTable;
 use held::{HeldShards, Renewal};
 use outage::Outage;
@@ -52,6 +57,9 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
 /// Most events of one shard in one batch.
 const SHARD_EVENTS_MAX: i64 = 1_000;
+/// Longest wait for the answers to a few statements, each of which a server that is there ends by
+/// itself.
+const STATEMENTS_TIME_MAX: Duration = Duration::from_secs(15);
 /// First delay after a failure.
 const FAILURE_DELAY_MIN: Duration = Duration::from_millis(100);
 /// Longest delay between two attempts: short enough to keep the leases meanwhile.
@@ -64,10 +72,12 @@ pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
     appended: Arc<Notify>,
-    batch_interval: Duration,
+    batch_interval: BatchInterval,
     shards: HeldShards,
     producer: Note,
     renewed_at: Option<Instant>,
+    /// A lease was taken that the producer, if there is one, knows nothing of.
+    is_any_unbound: bool,
     /// The last renewal found nothing that speaks against publishing.
     is_renewed: bool,
     backlog: Backlog,
@@ -84,8 +94,9 @@ impl<P: EventPublisher> Relay<P> {
             pool,
             publisher: Arc::new(publisher),
             appended,
-            batch_interval: Duration::ZERO,
+            batch_interval: BatchInterval::default(),
             renewed_at: None,
+            is_any_unbound: false,
             is_renewed: false,
             backlog: Backlog::default(),
             outage: Outage::default(),
@@ -93,11 +104,9 @@ impl<P: EventPublisher> Relay<P> {
         }
     }
 
-    /// The same with a shortest time between two batches. Under load a batch then collects what
-    /// several commits bring, which the broker and every consumer handle at a fraction of the
-    /// cost of many small ones.
+    /// The same, collecting for that long between two batches.
     #[must_use]
-    pub fn with_batch_interval(self, batch_interval: Duration) -> Self {
+    pub fn with_batch_interval(self, batch_interval: BatchInterval) -> Self {
         Self {
             batch_interval,
             ..self
@@ -111,7 +120,9 @@ impl<P: EventPublisher> Relay<P> {
     /// None: every failure is told and tried again.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
+        counter!(RELAY_FAILURES_TOTAL).increment(0);
         let mut delay = FAILURE_DELAY_MIN;
+        let mut published_at = Instant::now();
         while !shutdown.is_cancelled() {
             let begun = Instant::now();
             let step = tokio::select! {
@@ -128,8 +139,11 @@ impl<P: EventPublisher> Relay<P> {
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
                     } else {
+                        let interval = self.batch_interval.after(published, begun - published_at);
+                        published_at = begun;
+                        let next = begun + interval;
                         tokio::select! {
-                            () = tokio::time::sleep_until((begun + self.batch_interval).into()) => {}
+                            () = tokio::time::sleep_until(next.into()) => {}
                             () = shutdown.cancelled() => {}
                         }
                     }
@@ -152,7 +166,7 @@ impl<P: EventPublisher> Relay<P> {
 
     async fn hand_over(&mut self) -> anyhow::Result<()> {
         self.end_producer().await?;
-        self.shards.hand_over().await
+        answered("handing the leases over", self.shards.hand_over()).await
     }
 
     async fn wait(&self, time: Duration, shutdown: &CancellationToken) {
@@ -186,7 +200,7 @@ impl<P: EventPublisher> Relay<P> {
             fail_point::reached("relay.acknowledged");
         }
         if self.shards.stored_at.elapsed() >= STORE_INTERVAL {
-            self.shards.store().await?;
+            answered("storing the cursors", self.shards.store()).await?;
         }
         Ok(count)
     }
@@ -195,33 +209,58 @@ impl<P: EventPublisher> Relay<P> {
     async fn renew(&mut self) -> anyhow::Result<()> {
         self.is_renewed = false;
         let end = self.log_end().await?;
-        self.shards.leave_unless_of(&end, &self.pool).await?;
-        self.shards.renew().await?;
+        answered(
+            "giving leases up",
+            self.shards.leave_unless_of(&end, &self.pool),
+        )
+        .await?;
+        answered("renewing the leases", self.shards.renew()).await?;
         // A former life of this process may have left leases in its name; later on such a lease
         // is another process's that has the same name.
         let takes_own = self.renewed_at.is_none();
         if takes_own {
-            self.producer.settle_former().await?;
+            answered(
+                "settling the former producer",
+                self.producer.settle_former(),
+            )
+            .await?;
         }
-        let is_any_new = self.shards.acquire(takes_own).await?;
-        let refusal = continuity::judge(&self.pool).await?;
-        if is_any_new || refusal.is_some() {
+        self.is_any_unbound |=
+            answered("taking free leases", self.shards.acquire(takes_own)).await?;
+        let last = self.shards.last();
+        answered(
+            "comparing what was published with the log",
+            continuity::watch(&self.pool, &last, end.epoch),
+        )
+        .await?;
+        let refusal = answered("judging the topic", continuity::judge(&self.pool)).await?;
+        if self.is_any_unbound || refusal.is_some() {
             // Their cursors are compared with the topic before anything is sent.
             self.end_producer().await?;
+            self.is_any_unbound = false;
         }
-        self.standing.paused(pause::find(&self.pool).await?);
+        self.standing
+            .paused(answered("looking for a pause", pause::find(&self.pool)).await?);
         if let Some(refusal) = refusal {
             return Err(refusal.into());
         }
-        self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
+        self.backlog = self.measure().await?;
         self.renewed_at = Some(Instant::now());
         self.is_renewed = true;
         Ok(())
     }
 
+    async fn measure(&self) -> anyhow::Result<Backlog> {
+        answered(
+            "measuring the backlog",
+            backlog::measure(&self.pool, &self.shards.acknowledged()),
+        )
+        .await
+    }
+
     async fn log_end(&self) -> anyhow::Result<log::End> {
-        let end = log::end(&self.pool).await;
-        end.context("can't read where the log ends")
+        let end = async { Ok(log::end(&self.pool).await?) };
+        answered("can't read where the log ends", end).await
     }
 
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
@@ -235,8 +274,8 @@ impl<P: EventPublisher> Relay<P> {
         if from.is_empty() {
             return Ok(Vec::new());
         }
-        let events = log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await;
-        let events = events.context("can't read the log")?;
+        let events = async { Ok(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await?) };
+        let events = answered("can't read the log", events).await?;
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
@@ -254,11 +293,15 @@ impl<P: EventPublisher> Relay<P> {
             }
         };
         if let Some(lease) = self.shards.began_again(&published) {
-            self.shards.table.note_topic_lost(lease).await?;
+            answered(
+                "noting that the topic was lost",
+                self.shards.table.note_topic_lost(lease),
+            )
+            .await?;
             self.end_producer().await?;
             return Err(Refusal::BeganAgain { shard: lease.shard }.into());
         }
-        self.shards.acknowledge(&published);
+        self.shards.acknowledge(&published, events);
         match published.failure {
             None => Ok(()),
             Some(error) => Err(error.context("the broker did not take every record")),
@@ -275,13 +318,13 @@ impl<P: EventPublisher> Relay<P> {
                 answer = &mut answer => return Ok(Some(answer)),
                 () = tokio::time::sleep(RENEW_INTERVAL) => {}
             }
-            match self.shards.renew().await? {
+            match answered("renewing the leases", self.shards.renew()).await? {
                 Renewal::Kept => {}
                 Renewal::Paused => return Ok(None),
                 Renewal::Lost => anyhow::bail!("a lease was lost while the broker was waited for"),
             }
             self.renewed_at = Some(Instant::now());
-            self.backlog = backlog::measure(&self.pool, &self.shards.acknowledged()).await?;
+            self.backlog = self.measure().await?;
             if begun.elapsed() >= SILENCE_MAX {
                 let trouble = self.publisher.trouble();
                 let reason = trouble.as_deref();
@@ -290,4 +333,12 @@ impl<P: EventPublisher> Relay<P> {
             }
         }
     }
+}
+
+/// What the database says, if it does in time: every step of the relay may be dropped half-way.
+async fn answered<T>(
+    what: &'static str,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    within(STATEMENTS_TIME_MAX, work).await.context(what)
 }

@@ -26,7 +26,7 @@ use linkledger_core::{
     link::OwnHosts,
 };
 
-use crate::command_queue::CommandQueue;
+use crate::{command_queue::CommandQueue, log_end::LogEpoch};
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct AppState {
     /// Hosts that no link may point to.
     pub own_hosts: Arc<OwnHosts>,
     /// The epoch of the log, for consistency tokens.
-    pub log_epoch: i32,
+    pub log_epoch: LogEpoch,
     /// Start of every short address, without a slash at its end.
     pub short_base_url: Arc<str>,
 }

@@ -7,7 +7,10 @@ use std::{collections::HashSet, error::Error as _, sync::Arc, time::Duration};
 
 use linkledger_core::{
     clock::Clock,
-    event_store::segments::{self, SealError, SealedShard},
+    event_store::{
+        segments::{self, SealError, SealedShard},
+        time_limit::within,
+    },
     metrics::{LOG_SEALED_POSITION, LOG_SEALING_FAILURES_TOTAL},
     segment::Segment,
     shard::Shard,
@@ -19,8 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Events of one shard that are sealed together. Segments name their positions, so that another
 /// number would only concern those to come.
-const EVENTS_PER_SEGMENT: i64 = 10_000;
+pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 
+/// Longest time for a segment, which takes several statements.
+const SEALING_TIME_MAX: Duration = Duration::from_mins(1);
 /// Between two rounds when there was nothing to seal.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// After a segment it rests this many times as long as the segment took: to seal a long log takes
@@ -28,6 +33,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const REST_FACTOR: u32 = 4;
 /// It never rests for longer between two segments.
 const REST_MAX: Duration = Duration::from_secs(5);
+
+/// Why a segment could not be sealed, as the metric names it.
+const UNSOUND: &str = "unsound";
+const UNREACHABLE: &str = "unreachable";
 
 /// What seals.
 pub struct Sealer {
@@ -63,6 +72,9 @@ impl Sealer {
     /// # Errors
     /// Never: what fails is told, and tried again.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        for reason in [UNSOUND, UNREACHABLE] {
+            counter!(LOG_SEALING_FAILURES_TOTAL, "reason" => reason).increment(0);
+        }
         let rounds = async {
             loop {
                 if self.round().await == 0 {
@@ -78,7 +90,7 @@ impl Sealer {
 
     /// Seals one segment of each shard that has enough events for one; returns how many.
     pub async fn round(&mut self) -> usize {
-        let shards = match segments::sealed_shards(&self.pool).await {
+        let shards = match within(SEALING_TIME_MAX, segments::sealed_shards(&self.pool)).await {
             Ok(shards) => shards,
             Err(error) => {
                 self.tell(&error.into());
@@ -88,7 +100,7 @@ impl Sealer {
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
-            match self.seal_next(shard, state).await {
+            match within(SEALING_TIME_MAX, self.seal_next(shard, state)).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
                     sealed += 1;
@@ -134,8 +146,8 @@ impl Sealer {
 
     fn tell(&mut self, error: &SealError) {
         let reason = match error {
-            SealError::Unsound { .. } => "unsound",
-            SealError::Database(_) => "unreachable",
+            SealError::Unsound { .. } => UNSOUND,
+            SealError::Database(_) => UNREACHABLE,
             SealError::Epoch { .. } => {
                 tracing::info!(%error, "the next segment belongs to the log as it was restored");
                 return;

@@ -51,23 +51,20 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// `length` characters, each drawn evenly from `alphabet` (at most 256 characters).
-pub fn random_text(alphabet: &[u8], length: usize) -> String {
+/// `length` characters, each drawn evenly from `alphabet` (at most 256 characters, all ASCII).
+pub fn random_text<const N: usize>(alphabet: &[u8; N], length: usize) -> String {
     // Bytes at or above the largest multiple of the alphabet's size would favour its start.
-    let bound = 256 - 256 % alphabet.len();
-    let mut text = String::with_capacity(length);
+    let bound = 256 - 256 % N;
+    let mut text = Vec::with_capacity(length);
     while text.len() < length {
-        let drawn = random_bytes::<16>();
+        let drawn = random_bytes::<32>();
         let fair = drawn
             .iter()
             .map(|byte| usize::from(*byte))
             .filter(|byte| *byte < bound);
-        text.extend(
-            fair.take(length - text.len())
-                .map(|b| char::from(alphabet[b % alphabet.len()])),
-        );
+        text.extend(fair.take(length - text.len()).map(|b| alphabet[b % N]));
     }
-    text
+    String::from_utf8(text).expect("the alphabet is ASCII")
 }
 
 #[cfg(test)]

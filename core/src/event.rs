@@ -82,7 +82,8 @@ impl std::str::FromStr for Subject {
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let link = text.parse().map(Self::Link);
-        link.or_else(|_| text.parse().map(Self::Account))
+        let subject = link.or_else(|_| text.parse().map(Self::Account));
+        subject.map_err(|_| InvalidId("lnk_ or acc_"))
     }
 }
 

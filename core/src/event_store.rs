@@ -11,6 +11,7 @@ pub mod links;
 pub mod log;
 pub mod segments;
 pub mod slugs;
+pub mod time_limit;
 
 use sqlx::{
     ConnectOptions as _, Connection as _, PgPool,
@@ -26,6 +27,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A session that was idle for longer is tested before it is used.
 const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
+
+/// Longest time of a statement but for those of migrations, in seconds, as Postgres shows it.
+pub const STATEMENT_TIMEOUT: &str = "5s";
 
 /// How a pool's sessions behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +61,16 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
         .before_acquire(|session, usage| {
             Box::pin(async move {
                 if usage.idle_for > UNTESTED_FOR_MAX {
-                    session.ping().await?;
+                    time_limit::test(session).await?;
                 }
+                Ok(true)
+            })
+        })
+        // The pool waits without a limit for what a session still has to answer, and has one
+        // session less until then.
+        .after_release(|session, _| {
+            Box::pin(async move {
+                time_limit::settle(session).await?;
                 Ok(true)
             })
         })
@@ -95,13 +107,13 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         ("plan_cache_mode", "force_generic_plan"),
         // The costs that the settings above make up would have each statement compiled anew.
         ("jit", "off"),
-        ("statement_timeout", "5s"),
+        ("statement_timeout", STATEMENT_TIMEOUT),
+        ("default_transaction_isolation", "read committed"),
         ("tcp_keepalives_idle", "5"),
         ("tcp_keepalives_interval", "2"),
         ("tcp_keepalives_count", "3"),
     ]);
     let bounded_locks = [
-        ("default_transaction_isolation", "read committed"),
         ("idle_in_transaction_session_timeout", "1s"),
         ("lock_timeout", "1s"),
     ];

@@ -1,7 +1,7 @@
-//! Named places at which a test makes the process die as by `kill -9`.
+//! Named places at which a test makes the process die as by `kill -9`, or stand still.
 //!
 //! The variable `LINKLEDGER_FAIL_AT=relay.sent:17` kills it when it is at `relay.sent` for the
-//! 17th time. In builds without the feature `fail-points`, which are all but those of tests, a
+//! 17th time; `LINKLEDGER_STOP_AT` stops it there until it gets a SIGCONT. In builds without the feature `fail-points`, which are all but those of tests, a
 //! fail point is nothing.
 
 /// The process is at the place of that name.
@@ -17,6 +17,9 @@ pub fn reached(name: &str) {
     if armed::FAIL_AT.as_ref().is_some_and(|it| it.is_due(name)) {
         raise(Signal::SIGKILL).expect("a process may kill itself");
     }
+    if armed::STOP_AT.as_ref().is_some_and(|it| it.is_due(name)) {
+        raise(Signal::SIGSTOP).expect("a process may stop itself");
+    }
 }
 
 #[cfg(feature = "fail-points")]
@@ -26,10 +29,10 @@ mod armed {
         atomic::{AtomicU32, Ordering},
     };
 
-    pub(super) static FAIL_AT: LazyLock<Option<FailAt>> = LazyLock::new(|| {
-        let setting = std::env::var("LINKLEDGER_FAIL_AT").ok()?;
-        Some(FailAt::parse(&setting).expect("LINKLEDGER_FAIL_AT is NAME:TIMES"))
-    });
+    pub(super) static FAIL_AT: LazyLock<Option<FailAt>> =
+        LazyLock::new(|| FailAt::of("LINKLEDGER_FAIL_AT"));
+    pub(super) static STOP_AT: LazyLock<Option<FailAt>> =
+        LazyLock::new(|| FailAt::of("LINKLEDGER_STOP_AT"));
 
     pub(super) struct FailAt {
         name: String,
@@ -37,6 +40,12 @@ mod armed {
     }
 
     impl FailAt {
+        fn of(variable: &str) -> Option<Self> {
+            let setting = std::env::var(variable).ok()?;
+            let fail_at = Self::parse(&setting);
+            Some(fail_at.unwrap_or_else(|| panic!("{variable} is not NAME:TIMES")))
+        }
+
         pub(super) fn parse(setting: &str) -> Option<Self> {
             let (name, times) = setting.split_once(':')?;
             Some(Self {

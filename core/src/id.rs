@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 /// The text is not an id of the wanted kind, or not in its one spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a valid identifier of this kind")]
-pub struct InvalidId;
+#[error("an identifier is wanted: {0} and 26 characters of 0-9 and a-z")]
+pub struct InvalidId(pub(crate) &'static str);
 
 /// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -38,21 +38,21 @@ fn encode_suffix(uuid: Uuid) -> [u8; SUFFIX_LENGTH] {
     })
 }
 
-fn decode_suffix(suffix: &str) -> Result<Uuid, InvalidId> {
+fn decode_suffix(suffix: &str) -> Option<Uuid> {
     let bytes = suffix.as_bytes();
     // 26 characters carry 130 bits; a first character above '7' would not fit into 128.
     if bytes.len() != SUFFIX_LENGTH || bytes[0] > b'7' {
-        return Err(InvalidId);
+        return None;
     }
     let mut bits: u128 = 0;
     for byte in bytes {
         let digit = DIGITS[usize::from(*byte)];
         if digit == NO_DIGIT {
-            return Err(InvalidId);
+            return None;
         }
         bits = (bits << 5) | u128::from(digit);
     }
-    Ok(Uuid::from_u128(bits))
+    Some(Uuid::from_u128(bits))
 }
 
 macro_rules! typed_id {
@@ -92,8 +92,9 @@ macro_rules! typed_id {
             type Err = InvalidId;
 
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                let suffix = text.strip_prefix(Self::PREFIX).ok_or(InvalidId)?;
-                decode_suffix(suffix).map(Self)
+                let suffix = text.strip_prefix(Self::PREFIX);
+                let uuid = suffix.and_then(decode_suffix);
+                uuid.map(Self).ok_or(InvalidId(Self::PREFIX))
             }
         }
 
@@ -177,7 +178,7 @@ mod tests {
             "lnk_81h455vb4pex5vsknk084sn02q",
             "lnk_01h455vb4pex5vsknk084sn02\u{e9}",
         ] {
-            assert_eq!(text.parse::<LinkId>(), Err(InvalidId), "{text}");
+            assert_eq!(text.parse::<LinkId>(), Err(InvalidId("lnk_")), "{text}");
         }
     }
 

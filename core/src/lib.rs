@@ -18,6 +18,10 @@
 //!   ([`segment::Segment`]); *sealed* for ever.
 //! - **relay**: publishes the log to Kafka; **projection**: keeps a **read model** up to date;
 //!   **checkpoint**: the last position that a projection has applied; **lag**: head minus checkpoint.
+//! - **generation**: one whole set of a projection's read tables; one is served. **rebuild**: makes
+//!   another from the log; **swap**: one transaction after which that one is served.
+//! - **parked**: of an account with a poison event: what follows waits, in order, for an operator.
+//! - **operation**: a changing command of an operator: its audit row and its lease.
 //!
 //! # Layers
 //! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
@@ -63,11 +67,19 @@ pub mod openapi;
 pub mod single_flight;
 
 #[cfg(feature = "service")]
+pub mod doctor;
+#[cfg(feature = "service")]
+pub mod failure;
+#[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
 pub mod kafka_trouble;
 #[cfg(feature = "service")]
 pub mod lifecycle;
+#[cfg(feature = "service")]
+pub mod operator;
+#[cfg(feature = "service")]
+pub mod settings;
 #[cfg(feature = "service")]
 pub mod telemetry;
 

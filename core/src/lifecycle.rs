@@ -1,6 +1,7 @@
 //! Life of a process: supervised tasks, shutdown, readiness, and the sockets it listens on.
 
 mod connection;
+pub mod health;
 mod progress;
 mod serve;
 
@@ -29,7 +30,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use serve::{ConnectionLimits, serve, serve_within};
+pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 
 use crate::metrics::recorder::Recorder;
 
@@ -161,6 +162,12 @@ impl Readiness {
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+}
+
+/// What this machine is called; empty where that is not said.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// Lets the process open as many files, hence connections, as it may at all: the usual limit of

@@ -81,6 +81,7 @@ metrics! {
     RELAY_REFUSED = Gauge "relay_refused" ["reason"] "1 while nothing is published for that reason, until an operator has mended it; the log says how.";
     RELAY_PAUSED = Gauge "relay_paused" [] "1 while an operator wants nothing to be published.";
     RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
+    LOG_HEAD = Gauge "log_head" ["shard"] "The last position of the log.";
     LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "The last position of the last sealed segment.";
     LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" ["reason"] "Attempts to seal a segment of the log that have failed: the database is `unreachable`, or the log is `unsound`.";
 }
@@ -93,12 +94,20 @@ metrics! {
     PROJECTION_LAG_SECONDS = Gauge "projection_lag_seconds" ["projection", "shard"] "Age of the oldest event that is not applied; 0 when there is none, and for shards of other projectors.";
     PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Events that were applied.";
     PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "One transaction, from BEGIN to the end of COMMIT.";
+    PROJECTION_PAUSED = Gauge "projection_paused" ["projection", "shard"] "Whether an operator keeps the projection from moving; 0 for shards of other projectors.";
+    PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while the shard is not applied because its checkpoints are not of this log, until an operator has mended it; the log says how; 0 for shards of other projectors.";
+    RECORDS_FOREIGN_TOTAL = Counter "records_foreign_total" ["shard"] "Times that the topic had events that the log has not: it was restored.";
     GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Holes in the topic that were filled from the event store.";
     CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was so far behind, or stood still, that it was read from the event store.";
     DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that had been applied before.";
-    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Transactions given up because somebody else had moved the checkpoint.";
+    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that somebody else had moved a shard's checkpoint, not counting those that an operator's command moves.";
     PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them can't be applied, up to 1,000; 0 for shards of other projectors.";
     PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Events put aside, counted in each projection: by why they can't be applied, or as behind another one of their account.";
+    OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 when the last command of that name on the projection, of the last day, has failed or its process has died.";
+    REBUILD_REMAINING_EVENTS = Gauge "rebuild_remaining_events" ["projection"] "Events that the generation which is built still lacks; 0 when none is built.";
+    OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "For how long the oldest transaction on the database server has been holding a snapshot; 0 when there is none. Dead rows are kept as long: none is to be held over 1 s.";
+    VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Rows that the last verification of what is served has found wrong, after a repair if there was one; 0 if it was never verified.";
+    VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "When that verification was, in seconds since 1970; 0 if it never was.";
     RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that are not events of ours; the event store has what they hide.";
 }
 

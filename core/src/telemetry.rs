@@ -8,13 +8,16 @@
 //! a listener.
 
 mod otlp;
+mod span_fields;
 
 use std::{io::IsTerminal as _, time::Duration};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
+
+use self::span_fields::JsonSpanFields;
 
 /// How long the end of a process waits for the collector to take the last spans, in seconds.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
@@ -25,6 +28,10 @@ pub struct TelemetryConfig {
     /// How log lines are written.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
+    /// Which log lines are written: a level, or levels by module, such as
+    /// `info,linkledger_command_api::relay=debug` [default: info].
+    #[arg(long, env = "RUST_LOG", value_name = "LEVELS")]
+    pub log_filter: Option<String>,
     /// Collector that takes traces by OTLP over HTTP; without one, there are no traces.
     #[arg(
         long,
@@ -49,19 +56,16 @@ pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
 }
 
-/// Starts logging, and tracing if there is a collector; `RUST_LOG` overrides `default_filter`.
+/// Starts logging, and tracing if there is a collector; what the settings say overrides `default_filter`.
 ///
 /// # Errors
-/// When `RUST_LOG` or the collector's address can't be used, or logging was started before.
+/// When the filter or the collector's address can't be used, or logging was started before.
 pub fn init(
     service: &'static str,
     config: &TelemetryConfig,
     default_filter: &str,
 ) -> anyhow::Result<Telemetry> {
-    let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) => EnvFilter::try_new(filter)?,
-        Err(_) => EnvFilter::try_new(default_filter)?,
-    };
+    let filter = filter(config.log_filter.as_deref().unwrap_or(default_filter))?;
     let lines = fmt::layer::<Registry>()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
@@ -70,6 +74,7 @@ pub fn init(
             .json()
             .flatten_event(true)
             .with_span_list(false)
+            .fmt_fields(JsonSpanFields)
             .boxed(),
         LogFormat::Compact => lines.compact().with_target(false).boxed(),
     };
@@ -83,6 +88,19 @@ pub fn init(
     tracing::subscriber::set_global_default(subscriber)
         .map_err(|error| anyhow!("can't start logging: {error}"))?;
     Ok(Telemetry { traces })
+}
+
+/// Whether [`init`] would take that.
+///
+/// # Errors
+/// What it says.
+pub fn check(config: &TelemetryConfig) -> anyhow::Result<()> {
+    config.log_filter.as_deref().map(filter).transpose()?;
+    config.otlp_endpoint.as_deref().map_or(Ok(()), otlp::check)
+}
+
+fn filter(text: &str) -> anyhow::Result<EnvFilter> {
+    EnvFilter::try_new(text).context("--log-filter (RUST_LOG) can't be used")
 }
 
 impl Drop for Telemetry {

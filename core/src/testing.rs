@@ -8,6 +8,7 @@ mod broker;
 mod later_release;
 pub mod record;
 pub mod stream;
+pub mod wire;
 
 use std::{
     future::Future,
@@ -176,9 +177,22 @@ pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
 
 /// An account with that balance. The balance has no event: it is there from the start.
 pub async fn account(pool: &PgPool, balance: i64) -> AccountId {
-    let now = SystemClock.now();
-    let account_id = AccountId::from_uuid(new_uuid(now));
-    accounts::create(pool, account_id, "test", now)
+    create_account(pool, new_account_id(), balance).await
+}
+
+/// One of that shard.
+pub async fn account_of(pool: &PgPool, shard: Shard, balance: i64) -> AccountId {
+    let mut ids = std::iter::repeat_with(new_account_id);
+    let account_id = ids.find(|it| Shard::of(*it) == shard);
+    create_account(pool, account_id.expect("ids do not end"), balance).await
+}
+
+fn new_account_id() -> AccountId {
+    AccountId::from_uuid(new_uuid(SystemClock.now()))
+}
+
+async fn create_account(pool: &PgPool, account_id: AccountId, balance: i64) -> AccountId {
+    accounts::create(pool, account_id, "test", SystemClock.now())
         .await
         .expect("an account is created");
     sqlx::query("UPDATE event_store.accounts SET balance = $2 WHERE account_id = $1")

@@ -3,9 +3,10 @@
 #
 #   deploy/bench/delay.sh [SECONDS [CONNECTIONS [ACCOUNTS]]]
 #
-# First the maximum (creates.sh), then half of it, with pauses between the requests of each
-# connection; meanwhile deploy/bench/delay.py reads the topic.
-# Needs what creates.sh needs, and Python with venv (Debian: apt-get install python3-venv).
+# First the maximum, then half of it in an open loop; meanwhile deploy/bench/delay.py reads the topic.
+# Needs a stack started by `cargo run --release`, whose data folder is .linkledger or the folder in
+# DATA_DIR, and Python with venv (Debian: apt-get install python3-venv). BENCH names a
+# linkledger-bench that is built, else target/release/linkledger-bench.
 set -euo pipefail
 
 seconds=${1:-20} connections=${2:-64} accounts=${3:-100}
@@ -17,18 +18,18 @@ set -a
 . "${DATA_DIR:-.linkledger}/env"
 set +a
 
-API_KEYS=$("$here/keys.sh" "$accounts")
-export API_KEYS
+creates() {
+    "${BENCH:-$here/../../target/release/linkledger-bench}" load \
+        --connections "$connections" --accounts "$accounts" "$@"
+}
 
 echo '== maximum'
-line=$("$here/creates.sh" 10 "$connections" "$accounts" 1)
+line=$(creates --seconds 10)
 echo "$line"
 maximum=$(echo "$line" | grep -oP 'creates/s \K\d+')
 
 echo '== half of it'
-# A connection makes maximum / 2 / connections requests per second; the answer takes a part of it.
-export PAUSE_MS=$((2 * connections * 1000 / maximum * 4 / 5))
 "$tools/bin/python" "$here/delay.py" "$seconds" &
 reader=$!
-"$here/creates.sh" "$seconds" "$connections" "$accounts" 1
+creates --seconds "$seconds" --per-second $((maximum / 2))
 wait $reader

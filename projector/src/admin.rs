@@ -1,7 +1,14 @@
 //! The operator's commands on the read models. Each is a function that others can call, and a
 //! subcommand that prints what it returns: for people, or with `--json` for programs.
 
+mod columns;
+pub mod drop;
 pub mod parked;
+pub mod pause;
+pub mod rebuild;
+pub mod status;
+pub mod verify;
+pub mod why;
 
 use std::io::Write as _;
 
@@ -15,15 +22,36 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
+use crate::{pause::Wish, projections::Projection};
+
 /// Sessions of one command.
 const CONNECTIONS_MAX: u32 = 1;
 
 /// What an operator may ask for.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show how far each projection is in each shard, what hinders it, and what else waits for an
+    /// operator.
+    Status(status::ShowStatus),
+    /// Explain what the read tables show of a link or an account, from its events.
+    Why(why::ShowWhy),
+    /// Make a read model from the log again, beside the one that is served; compare both, and serve
+    /// the new one. Can be broken off at any moment: the same command goes on.
+    Rebuild(rebuild::Rebuild),
+    /// Serve the generation again that was served before, once it is up to date and compared.
+    Rollback(rebuild::Rollback),
+    /// Drop a generation that is not served, a minute after it was at the earliest.
+    Drop(drop::DropGeneration),
+    /// Compare the read tables with the log, in SQL that shares nothing with the projections: every
+    /// row, and whether credits add up. Exit code 1 if something is wrong.
+    Verify(verify::Verify),
     /// Accounts whose events wait because one of them can't be applied.
     #[command(subcommand)]
     Parked(parked::Command),
+    /// Keep projections from moving, until they are resumed; reads go on from what is there.
+    Pause(pause::Pause),
+    /// Let paused projections go on; they catch up.
+    Resume(pause::Pause),
 }
 
 /// What all commands have.
@@ -37,21 +65,54 @@ pub struct Options {
     pub json: bool,
 }
 
+/// Which projections a command is about.
+#[derive(Debug, Clone, Args)]
+pub struct Selection {
+    /// The projection.
+    #[arg(required_unless_present = "all")]
+    projection: Option<Projection>,
+    /// Every projection.
+    #[arg(long, conflicts_with = "projection")]
+    all: bool,
+}
+
+impl Selection {
+    /// Those that are meant.
+    pub fn projections(&self) -> Vec<Projection> {
+        let all = Projection::ALL.into_iter();
+        all.filter(|it| self.projection.is_none_or(|one| one == *it))
+            .collect()
+    }
+}
+
 /// Carries the command out and prints its result.
 ///
 /// # Errors
 /// When it was not carried out, with one line that says why.
 pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Status(command) => status::run(command).await,
+        Command::Why(command) => why::run(command).await,
+        Command::Rebuild(command) => rebuild::run_rebuild(command).await,
+        Command::Rollback(command) => rebuild::run_rollback(command).await,
+        Command::Drop(command) => drop::run(command).await,
+        Command::Verify(command) => verify::run(command).await,
         Command::Parked(command) => parked::run(command).await,
+        Command::Pause(command) => pause::run(command, Wish::Pause).await,
+        Command::Resume(command) => pause::run(command, Wish::Resume).await,
     }
 }
 
 impl Options {
     /// A pool on a database that is reachable and up to date.
     async fn pool(&self) -> anyhow::Result<PgPool> {
+        self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
+    }
+
+    /// The same, of other sessions.
+    async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database_url.reveal();
-        let pool = event_store::pool(url, SessionKind::Writer, CONNECTIONS_MAX)
+        let pool = event_store::pool(url, kind, connections_max)
             .context("the database address can't be read")?;
         // The error's own text has all that its sources would repeat.
         let checked = event_store::check_connection(url).await;

@@ -2,21 +2,20 @@
 //! accounts parked whose events can't be applied, checkpoints moved on, redirect caches told, all
 //! or nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod effect;
 
-use linkledger_core::{
-    metrics::{PARKED_EVENTS_TOTAL, PROJECTION_EVENTS_APPLIED_TOTAL},
-    shard::{Position, Shard},
-};
-use metrics::counter;
-use sqlx::PgPool;
+use std::collections::BTreeSet;
 
+use linkledger_core::shard::{Position, Shard};
+use sqlx::{PgConnection, PgPool};
+
+pub use self::effect::Effect;
 use crate::{
-    checkpoint::{self, Advance},
-    parking::{ParkedAccount, Parking, Plan, table},
+    checkpoint::{self, Advance, Lock, Role},
+    parking::{ParkedAccount, Plan, skipped::Skipped, table},
     poison::RunEvent,
-    progress::Progress,
-    projections::{DecodedEvent, PerProjection, Projection, Rows, redirects::FoldedSlugs},
+    progress::{Line, Progress},
+    projections::{Creation, DecodedEvent, Projection, Rows, redirects::FoldedSlugs},
 };
 
 /// Events of one shard that follow each other and the progress they start from.
@@ -28,6 +27,8 @@ pub struct Run {
     pub events: Vec<RunEvent>,
     /// Which of their accounts are parked already.
     pub parked: BTreeSet<ParkedAccount>,
+    /// Which of them are left out.
+    pub skipped: Skipped,
 }
 
 impl Run {
@@ -37,8 +38,11 @@ impl Run {
         last.recorded().position
     }
 
-    /// What a projection lacks of it: all, or the later part.
+    /// What a projection lacks of it: all, or the later part; nothing if it does not go along.
     pub fn news_for(&self, projection: Projection) -> &[RunEvent] {
+        if self.progress.line(projection) != Line::Joint {
+            return &[];
+        }
         let had = self.progress.checkpoint(projection).position;
         let start = self
             .events
@@ -56,6 +60,7 @@ impl Run {
             progress,
             events: later,
             parked: self.parked.clone(),
+            skipped: self.skipped.clone(),
         };
         (self, later)
     }
@@ -64,6 +69,23 @@ impl Run {
         let advances = self.progress.advances(self.end());
         advances.filter(|advance| projections.contains(&advance.projection))
     }
+}
+
+/// Whose rows are written, and under whose checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// In these read models.
+    pub projections: &'a [Projection],
+    /// What the generation is for that the runs' checkpoints speak of.
+    pub role: Role,
+}
+
+impl Target<'static> {
+    /// What is served, of all projections.
+    pub const LIVE: Self = Self {
+        projections: &Projection::ALL,
+        role: Role::Live,
+    };
 }
 
 /// How a transaction ended.
@@ -76,118 +98,129 @@ pub enum Outcome {
     /// Nothing was written: an account that was parked has been released meanwhile. The
     /// checkpoints are what they were.
     Released,
+    /// Nothing was written: an operator has paused one of the projections. The checkpoints are
+    /// where they were.
+    Paused,
 }
 
-/// What a transaction has done.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// How many events each projection has applied.
-    pub applied: PerProjection<u64>,
-    /// Accounts that were parked.
-    pub parked: Vec<Parking>,
-    /// How many events wait behind those that accounts are parked for.
-    pub behind: u64,
-}
-
-impl Effect {
-    fn of(plan: Plan<'_>) -> Self {
-        let mut applied = PerProjection::default();
-        for (projection, ..) in &plan.applied {
-            applied[projection.index()] += 1;
-        }
-        Self {
-            applied,
-            behind: (plan.waiting.len() - plan.parked.len()) as u64,
-            parked: plan.parked,
-        }
-    }
-
-    /// Tells metrics and log of it.
-    pub fn report(&self) {
-        for (projection, applied) in Projection::ALL.into_iter().zip(self.applied) {
-            counter!(PROJECTION_EVENTS_APPLIED_TOTAL, "projection" => projection.name())
-                .increment(applied);
-        }
-        if self.behind > 0 {
-            counter!(PARKED_EVENTS_TOTAL, "reason" => "behind").increment(self.behind);
-        }
-        for Parking { cause, .. } in &self.parked {
-            let reason = cause.poison.reason.name();
-            counter!(PARKED_EVENTS_TOTAL, "reason" => reason).increment(1);
-        }
-        self.log_parked();
-    }
-
-    /// One line for each account, whatever number of projections can't apply the event.
-    fn log_parked(&self) {
-        let mut by_account: BTreeMap<_, Vec<&Parking>> = BTreeMap::new();
-        for parking in &self.parked {
-            let account_id = parking.account.account_id;
-            by_account.entry(account_id).or_default().push(parking);
-        }
-        for (account_id, parkings) in by_account {
-            let Parking { account, cause } = parkings[0];
-            let projections: Vec<_> = parkings
-                .iter()
-                .map(|it| it.account.projection.name())
-                .collect();
-            tracing::error!(
-                %account_id,
-                shard = %account.shard,
-                position = cause.position,
-                event_type = cause.event_type,
-                reason = cause.poison.reason.name(),
-                projections = projections.join(","),
-                "an event can't be applied: the account is parked, its events wait until it is \
-                 released (`projector parked list`)"
-            );
-        }
-    }
-}
-
-/// Applies the runs, which are of different shards, to these projections.
+/// Applies the runs, which are of different shards, to that target.
 ///
 /// # Errors
 /// When the database does not answer, or refuses a row. After an error it is unknown whether
 /// the events were applied; the checkpoints know.
-pub async fn apply(
-    pool: &PgPool,
-    runs: &[Run],
-    projections: &[Projection],
-) -> sqlx::Result<Outcome> {
-    let advances: Vec<Advance> = runs
-        .iter()
-        .flat_map(|run| run.advances(projections))
-        .collect();
-    let plan = Plan::of(runs, projections);
+pub async fn apply(pool: &PgPool, runs: &[Run], target: Target<'_>) -> sqlx::Result<Outcome> {
+    let plan = Plan::of(runs, target.projections);
     let slugs = FoldedSlugs::read(pool, redirect_news(&plan)).await?;
     // Collected before the transaction begins: no lock is held while this process computes.
-    let mut rows = Rows::new(&slugs);
-    for (projection, generation, event) in &plan.applied {
-        rows.project(*projection, *generation, event);
+    let batch = Batch::of(runs, plan, &slugs, target);
+    let written = match batch.write(pool, Creation::Insert).await {
+        // A checkpoint that was set back by hand meets rows that are there; or the log has
+        // something twice, of which the later one counts.
+        Err(error) if is_duplicate(&error) => batch.write(pool, Creation::Put).await?,
+        written => written?,
+    };
+    Ok(match written {
+        Written::All => Outcome::Applied(Effect::of(batch.plan)),
+        Written::Lost(shards) => Outcome::Lost(shards),
+        Written::Released => Outcome::Released,
+        Written::Paused => Outcome::Paused,
+    })
+}
+
+/// Applies the runs in the caller's transaction. Unless all is [`Written`] it must be rolled back.
+///
+/// # Errors
+/// When the database does not answer, or refuses a row.
+pub async fn apply_in_tx(
+    pool: &PgPool,
+    tx: &mut PgConnection,
+    runs: &[Run],
+    target: Target<'_>,
+) -> sqlx::Result<Written> {
+    let plan = Plan::of(runs, target.projections);
+    let slugs = FoldedSlugs::read(pool, redirect_news(&plan)).await?;
+    let batch = Batch::of(runs, plan, &slugs, target);
+    batch.write_in_tx(tx, Creation::Put).await
+}
+
+/// What a transaction has come to before its end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All rows, and the checkpoints.
+    All,
+    /// Somebody else has moved these shards' checkpoints.
+    Lost(BTreeSet<Shard>),
+    /// An account that was parked has been released meanwhile.
+    Released,
+    /// An operator has paused one of the projections.
+    Paused,
+}
+
+/// All that some runs lead to.
+struct Batch<'a> {
+    target: Target<'a>,
+    advances: Vec<Advance>,
+    plan: Plan<'a>,
+    rows: Rows<'a>,
+}
+
+impl<'a> Batch<'a> {
+    fn of(runs: &'a [Run], plan: Plan<'a>, slugs: &'a FoldedSlugs, target: Target<'a>) -> Self {
+        let mut rows = Rows::new(slugs);
+        for (projection, generation, event) in &plan.applied {
+            rows.project(*projection, *generation, event);
+        }
+        let advances = runs.iter().flat_map(|run| run.advances(target.projections));
+        Self {
+            target,
+            advances: advances.collect(),
+            plan,
+            rows,
+        }
     }
-    let mut tx = pool.begin().await?;
-    let lost = checkpoint::lock_in_tx(&mut tx, &advances).await?;
-    if !lost.is_empty() {
-        tx.rollback().await?;
-        return Ok(Outcome::Lost(lost));
+
+    async fn write(&self, pool: &PgPool, creation: Creation) -> sqlx::Result<Written> {
+        let mut tx = pool.begin().await?;
+        let written = self.write_in_tx(&mut tx, creation).await?;
+        match written {
+            Written::All => tx.commit().await?,
+            Written::Lost(_) | Written::Released | Written::Paused => tx.rollback().await?,
+        }
+        Ok(written)
     }
-    rows.write_in_tx(&mut tx).await?;
-    if !table::park_in_tx(&mut tx, &plan).await? {
-        tx.rollback().await?;
-        return Ok(Outcome::Released);
+
+    async fn write_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<Written> {
+        let Target { role, .. } = self.target;
+        match checkpoint::lock_in_tx(tx, &self.advances, role).await? {
+            Lock::Held => {}
+            Lock::Lost(shards) => return Ok(Written::Lost(shards)),
+            Lock::Paused => return Ok(Written::Paused),
+        }
+        self.rows.write_in_tx(tx, creation).await?;
+        if !table::park_in_tx(tx, &self.plan).await? {
+            return Ok(Written::Released);
+        }
+        let moved = checkpoint::advance_in_tx(tx, &self.advances, role).await?;
+        if moved != self.advances.len() as u64 {
+            let shards = self.advances.iter().map(|advance| advance.shard);
+            return Ok(Written::Lost(shards.collect()));
+        }
+        match role {
+            Role::Live => self.rows.redirect_changes().append_in_tx(tx).await?,
+            // Nobody reads what they are of.
+            Role::Building | Role::Standby => {}
+        }
+        Ok(Written::All)
     }
-    let moved = checkpoint::advance_in_tx(&mut tx, &advances).await?;
-    if moved != advances.len() as u64 {
-        tx.rollback().await?;
-        return Ok(Outcome::Lost(
-            runs.iter().map(|run| run.progress.shard()).collect(),
-        ));
-    }
-    // Of live checkpoints only, as all that is locked above: nobody reads what others write.
-    rows.redirect_changes().append_in_tx(&mut tx).await?;
-    tx.commit().await?;
-    Ok(Outcome::Applied(Effect::of(plan)))
+}
+
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    let error = error.as_database_error();
+    error.is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
 fn redirect_news<'a>(plan: &Plan<'a>) -> impl Iterator<Item = &'a DecodedEvent> {

@@ -3,6 +3,8 @@
 //! It is the only truth about that; the row is locked before any row of a read model is written,
 //! and held to commit.
 
+pub mod generation;
+
 use std::collections::BTreeSet;
 
 use linkledger_core::shard::{Position, Shard};
@@ -10,7 +12,29 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::{parking::ParkedAccount, projections::Projection};
 
-/// Where one projection stands in one shard, in its live generation.
+/// What a generation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A rebuild writes it; nobody reads it.
+    Building,
+    /// The projector writes it; it is read.
+    Live,
+    /// It was live, and can be gone back to.
+    Standby,
+}
+
+impl Role {
+    /// The name in SQL.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Live => "live",
+            Self::Standby => "standby",
+        }
+    }
+}
+
+/// Where one projection stands in one shard, in one generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The generation of the read model that it speaks of.
@@ -30,12 +54,16 @@ pub struct LiveCheckpoint {
     pub shard: Shard,
     /// How far.
     pub checkpoint: Checkpoint,
+    /// Whether an operator keeps it from moving.
+    pub is_paused: bool,
     /// How many accounts are parked there, counted up to `PARKED_COUNTED_MAX`.
     pub parked_accounts: u32,
+    /// Whether an event that it has not come to is left out.
+    pub has_skipped: bool,
 }
 
 /// Most parked accounts that are counted in a shard.
-const PARKED_COUNTED_MAX: i64 = 1_000;
+pub const PARKED_COUNTED_MAX: i64 = 1_000;
 
 /// A checkpoint on its way forward.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +87,11 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
     // One snapshot: an account is parked only when the checkpoint moves.
     let rows = sqlx::query!(
         r#"
-        SELECT c.projection, c.generation, c.shard, c.epoch, c.position, (
+        SELECT c.projection, c.generation, c.shard, c.epoch, c.position,
+               c.paused_at IS NOT NULL AS "is_paused!", EXISTS (
+            SELECT FROM read_model.skipped_events AS s
+            WHERE s.projection = c.projection AND s.shard = c.shard AND s.position > c.position
+        ) AS "has_skipped!", (
             SELECT count(*) FROM (
                 SELECT FROM read_model.parked_accounts AS p
                 WHERE p.shard = c.shard AND p.projection = c.projection
@@ -87,73 +119,109 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
             projection,
             shard,
             checkpoint,
+            is_paused: row.is_paused,
+            has_skipped: row.has_skipped,
             parked_accounts: u32::try_from(row.parked_accounts).ok()?,
         })
     });
     Ok(known.collect())
 }
 
-/// Locks those of the checkpoints that are what is expected, and returns the shards of the others.
+/// What has come of an attempt to lock checkpoints.
+#[derive(Debug)]
+pub enum Lock {
+    /// All are what is expected, and stay so until the end of the transaction.
+    Held,
+    /// Those of these shards are not.
+    Lost(BTreeSet<Shard>),
+    /// An operator keeps one of them from moving.
+    Paused,
+}
+
+/// Locks the checkpoints, if they are what is expected and move.
 ///
 /// # Errors
 /// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     advances: &[Advance],
-) -> sqlx::Result<BTreeSet<Shard>> {
+    role: Role,
+) -> sqlx::Result<Lock> {
     let columns = Columns::of(advances);
     let rows = sqlx::query!(
-        "
-        SELECT c.projection, c.shard
+        r#"
+        SELECT c.projection, c.shard,
+               (c.role = 'live' AND c.paused_at IS NOT NULL) AS "is_paused!"
         FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::integer[], $5::bigint[])
             AS expected (projection, generation, shard, epoch, position)
         JOIN read_model.checkpoints AS c USING (projection, generation, shard, epoch, position)
-        WHERE c.role = 'live'
+        WHERE c.role = $6
         ORDER BY c.projection, c.generation, c.shard
         FOR UPDATE OF c
-        ",
+        "#,
         &columns.projections as &[&str],
         &columns.generations,
         &columns.shards,
         &columns.epochs,
-        &columns.from
+        &columns.from,
+        role.name()
     )
     .fetch_all(tx)
     .await?;
-    let is_held = |advance: &Advance| {
+    let is_found = |advance: &&Advance| {
         rows.iter().any(|row| {
             row.projection == advance.projection.name() && row.shard == advance.shard.number()
         })
     };
-    let others = advances.iter().filter(|advance| !is_held(advance));
-    Ok(others.map(|advance| advance.shard).collect())
+    let lost = advances.iter().filter(|advance| !is_found(advance));
+    let lost: BTreeSet<Shard> = lost.map(|advance| advance.shard).collect();
+    Ok(if !lost.is_empty() {
+        Lock::Lost(lost)
+    } else if rows.iter().any(|row| row.is_paused) {
+        Lock::Paused
+    } else {
+        Lock::Held
+    })
 }
 
-/// Locks the checkpoint under which rows of the account are written; `false` if it is not live.
+/// Locks the checkpoint under which rows of the account are written, if it has that role.
 ///
 /// # Errors
 /// When the database does not answer, or the lock is not had in time (SQLSTATE 55P03).
-pub async fn lock_live_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
-    let row = sqlx::query!(
-        "
-        SELECT position FROM read_model.checkpoints
-        WHERE projection = $1 AND generation = $2 AND shard = $3 AND role = 'live'
+pub async fn lock_of_in_tx(
+    tx: &mut PgConnection,
+    account: ParkedAccount,
+    role: Role,
+) -> sqlx::Result<Lock> {
+    let is_paused = sqlx::query_scalar!(
+        r#"
+        SELECT paused_at IS NOT NULL AS "is_paused!" FROM read_model.checkpoints
+        WHERE projection = $1 AND generation = $2 AND shard = $3 AND role = $4
         FOR UPDATE
-        ",
+        "#,
         account.projection.name(),
         account.generation,
-        account.shard.number()
+        account.shard.number(),
+        role.name()
     )
     .fetch_optional(tx)
     .await?;
-    Ok(row.is_some())
+    Ok(match is_paused {
+        Some(false) => Lock::Held,
+        Some(true) => Lock::Paused,
+        None => Lock::Lost([account.shard].into()),
+    })
 }
 
 /// Moves the checkpoints forward, and returns how many were still what is expected.
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn advance_in_tx(tx: &mut PgConnection, advances: &[Advance]) -> sqlx::Result<u64> {
+pub async fn advance_in_tx(
+    tx: &mut PgConnection,
+    advances: &[Advance],
+    role: Role,
+) -> sqlx::Result<u64> {
     let columns = Columns::of(advances);
     let result = sqlx::query!(
         "
@@ -164,14 +232,15 @@ pub async fn advance_in_tx(tx: &mut PgConnection, advances: &[Advance]) -> sqlx:
             AS advance (projection, generation, shard, epoch, position, target)
         WHERE c.projection = advance.projection AND c.generation = advance.generation
           AND c.shard = advance.shard AND c.epoch = advance.epoch
-          AND c.position = advance.position AND c.role = 'live'
+          AND c.position = advance.position AND c.role = $7
         ",
         &columns.projections as &[&str],
         &columns.generations,
         &columns.shards,
         &columns.epochs,
         &columns.from,
-        &columns.to
+        &columns.to,
+        role.name()
     )
     .execute(tx)
     .await?;

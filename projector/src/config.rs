@@ -7,12 +7,25 @@ use linkledger_core::{config::Secret, kafka_config::KafkaConfig, telemetry::Tele
 
 use crate::consumer::GroupProtocol;
 
+/// All settings of `run`.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    #[command(flatten)]
+    pub config: Config,
+    #[command(flatten)]
+    pub listen: ListenConfig,
+}
+
 /// What the service does.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
+    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
+    /// for the disk: for tests. Each start warns of it.
+    #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
+    pub allow_unsafe_postgres: bool,
     #[command(flatten)]
     pub kafka: KafkaConfig,
     /// Consumer group whose members share the partitions of the topic.
@@ -21,22 +34,46 @@ pub struct Config {
     /// How the members of the group come to share them.
     #[arg(long, env = "GROUP_PROTOCOL", value_enum, default_value = "classic")]
     pub group_protocol: GroupProtocol,
+    /// Longest time for which a broker holds back the answer to a fetch that finds nothing, in
+    /// milliseconds. Brokers that don't wake a waiting fetch, as the local stack's own, add it to
+    /// the delay of an event.
+    #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub fetch_wait_max_ms: u16,
     /// Most connections to the database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// Name by which browsers may reach the operators' console, besides IP addresses and localhost.
+    #[arg(
+        long = "console-host",
+        env = "PROJECTOR_CONSOLE_HOSTS",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub console_hosts: Vec<String>,
 }
 
 /// Where the service listens, and how it logs.
 #[derive(Debug, Clone, Args)]
 pub struct ListenConfig {
-    /// Address of the internal listener: /livez, /readyz, /metrics.
+    #[command(flatten)]
+    pub internal: InternalListen,
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
+}
+
+/// Where the service answers those who watch it.
+#[derive(Debug, Clone, Args)]
+pub struct InternalListen {
+    /// Address of the internal listener: the operators' console, which asks nobody who he is, and
+    /// /livez, /readyz, /metrics.
     #[arg(
-        long,
+        id = "internal_listen",
+        long = "internal-listen",
+        value_name = "INTERNAL_LISTEN",
         env = "PROJECTOR_INTERNAL_LISTEN",
         default_value = "127.0.0.1:9102"
     )]
-    pub internal_listen: SocketAddr,
-    #[command(flatten)]
-    pub telemetry: TelemetryConfig,
+    pub address: SocketAddr,
 }

@@ -11,11 +11,8 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::PerShard,
-    kafka_config::{KafkaConfig, TopicName},
-    kafka_trouble::About,
-    shard::Shard,
+    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::TopicName,
+    kafka_trouble::About, shard::Shard,
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
@@ -26,6 +23,7 @@ use tokio::time::Instant;
 
 pub use self::group::Decision;
 use self::{group::GroupContext, record::Unreadable};
+use crate::config::Config;
 
 /// How often the offsets are committed, at most.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -77,25 +75,21 @@ impl Consumer {
     ///
     /// # Errors
     /// When the settings can't be used.
-    pub fn join(
-        kafka: &KafkaConfig,
-        group_id: &str,
-        protocol: GroupProtocol,
-    ) -> anyhow::Result<Self> {
+    pub fn join(settings: &Config) -> anyhow::Result<Self> {
+        let kafka = &settings.kafka;
         let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
-            .set("group.id", group_id)
+            .set("group.id", &settings.group_id)
             // A new group, or one whose offsets have expired, must not skip what is there.
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
-            // A broker that doesn't wake a waiting fetch adds this to every delivery.
-            .set("fetch.wait.max.ms", "10")
+            .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
             // What is applied next is fetched next. Fetching ahead would only make many small
             // fetches of what one transaction takes at once.
             .set("queued.min.messages", "1")
-            .set("fetch.queue.backoff.ms", "5");
-        match protocol {
+            .set("fetch.queue.backoff.ms", "2");
+        match settings.group_protocol {
             GroupProtocol::Classic => config
                 .set("partition.assignment.strategy", "cooperative-sticky")
                 .set("session.timeout.ms", "6000")

@@ -4,8 +4,10 @@
 //! Knows nothing of Kafka. What it remembers of a shard is a guess that each transaction checks.
 
 mod admission;
+mod checkpoints;
 mod heads;
 mod parked;
+pub(crate) mod refusal;
 mod tenure;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,28 +15,35 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{self, PerShard},
-    metrics::{CHECKPOINTS_LOST_TOTAL, PROJECTION_APPLY_SECONDS},
+    event_store::{log::PerShard, time_limit::within},
+    metrics::PROJECTION_APPLY_SECONDS,
     shard::{Position, Shard},
 };
-use metrics::{counter, histogram};
+use metrics::histogram;
 use sqlx::PgPool;
 use tokio::time::Instant;
 
 pub use self::heads::HEADS_INTERVAL;
-use self::tenure::Tenure;
+use self::{checkpoints::CHECKPOINTS_INTERVAL, tenure::Tenure};
 use crate::{
-    apply::{self, Effect, Outcome, Run},
-    checkpoint, poison,
+    apply::{self, Effect, Outcome, Run, Target},
+    heartbeat::Tenancy,
+    poison::{self, RunEvent},
     progress::Progress,
-    projections::Projection,
     retry,
 };
 
-/// How often the checkpoints are compared with what is remembered of them.
-const CHECKPOINTS_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time of a cycle, in minutes: several statements, of which each is short. Only a database
+/// that is gone without a word takes longer.
+const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Most events of one transaction, so that it stays far below a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
+
+/// Least events that are shared out to two transactions.
+const SHARED_EVENTS_MIN: usize = 2_000;
+
+/// What has come of a transaction; none is needed for nothing.
+type TransactionEnd = sqlx::Result<Option<Outcome>>;
 
 /// Applies events to the read models.
 pub struct Engine {
@@ -42,7 +51,7 @@ pub struct Engine {
     tenures: BTreeMap<Shard, Tenure>,
     heads_read_at: Option<Instant>,
     ages_read_at: Option<Instant>,
-    checkpoints_read_at: Instant,
+    checkpoints_due_at: Instant,
 }
 
 impl Engine {
@@ -53,7 +62,7 @@ impl Engine {
             tenures: BTreeMap::new(),
             heads_read_at: None,
             ages_read_at: None,
-            checkpoints_read_at: Instant::now(),
+            checkpoints_due_at: Instant::now() + CHECKPOINTS_INTERVAL,
         }
     }
 
@@ -87,14 +96,21 @@ impl Engine {
     pub fn is_behind(&self) -> bool {
         self.tenures.values().any(|tenure| {
             let progress = tenure.progress.as_ref();
-            progress.is_none_or(Progress::is_owed) || tenure.is_release_due()
+            let is_behind = progress.is_some_and(|it| it.is_owed() || it.behind().is_some());
+            is_behind || tenure.is_unknown() || tenure.is_release_due()
         })
     }
 
-    /// Applies what is next in line, in one transaction.
+    /// The shards that this process looks after.
+    pub fn tenancies(&self) -> Vec<Tenancy> {
+        let tenures = self.tenures.iter();
+        tenures.map(|(shard, it)| it.tenancy(*shard)).collect()
+    }
+
+    /// Applies what is next in line, in one transaction, or in two at once if it is much.
     ///
     /// # Errors
-    /// When the database does not answer, or the log and the read models don't belong together.
+    /// When the database does not answer, or has not what it must have.
     /// The delivered events need not come again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
@@ -104,9 +120,9 @@ impl Engine {
             seen[shard.index()] = seen[shard.index()].max(position);
             by_shard.entry(shard).or_default().push(published);
         }
-        let result = self.try_cycle(by_shard).await;
+        let result = within(CYCLE_TIME_MAX, Box::pin(self.try_cycle(by_shard))).await;
         if result.is_err() {
-            // Also when the outcome of a COMMIT is unknown: the checkpoints know.
+            // Also when the outcome of a COMMIT is unknown, or nobody answers: the checkpoints know.
             for (shard, tenure) in &mut self.tenures {
                 tenure.forget(seen[shard.index()]);
             }
@@ -121,22 +137,34 @@ impl Engine {
         self.watch_checkpoints().await?;
         self.load_checkpoints().await?;
         self.watch_heads().await?;
-        let mut admitted = self.admit_delivered(delivered)?;
+        let mut admitted = self.admit_delivered(delivered).await?;
+        self.drop_what_the_log_lacks(&mut admitted).await?;
         self.admit_owed(&mut admitted).await?;
         let read = self.read_payloads(admitted).await?;
-        let parked = self.parked_among(&read).await?;
-        let mut runs = Vec::with_capacity(read.len());
-        for (shard, events) in read {
-            let progress = self.progress(shard).expect("events are admitted by it");
-            runs.push(Run {
-                progress: progress.clone(),
-                events,
-                parked: parked.clone(),
-            });
-        }
+        let runs = self.runs(read, |shard| self.tenures[&shard].progress.clone());
+        let runs = runs.await?;
+        self.apply(runs).await?;
+        let runs = self.runs_behind().await?;
         self.apply(runs).await?;
         self.release_next().await;
         Ok(())
+    }
+
+    /// Runs of these events, from the progress of their shards.
+    async fn runs(
+        &self,
+        events: BTreeMap<Shard, Vec<RunEvent>>,
+        progress_of: impl Fn(Shard) -> Option<Progress>,
+    ) -> anyhow::Result<Vec<Run>> {
+        let parked = self.parked_among(&events).await?;
+        let skipped = self.skipped_among(&events).await?;
+        let runs = events.into_iter().map(|(shard, events)| Run {
+            progress: progress_of(shard).expect("events are read on its account"),
+            events,
+            parked: parked.clone(),
+            skipped: skipped.clone(),
+        });
+        Ok(runs.collect())
     }
 
     /// `None` if the shard is not, or no longer, ours.
@@ -144,105 +172,70 @@ impl Engine {
         self.tenures.get_mut(&shard)?.progress.as_mut()
     }
 
-    /// Looks whether the checkpoints are what is remembered. A crash of Postgres takes the last
-    /// moments of commits back that have not waited for the disk, and a session that is opened
-    /// anew does not tell of it.
-    async fn watch_checkpoints(&mut self) -> anyhow::Result<()> {
-        if self.checkpoints_read_at.elapsed() < CHECKPOINTS_INTERVAL {
-            return Ok(());
-        }
-        let shards: Vec<Shard> = self.tenures.keys().copied().collect();
-        let rows = checkpoint::load_live(&self.pool, &shards)
-            .await
-            .context("can't read the checkpoints")?;
-        self.checkpoints_read_at = Instant::now();
-        for (shard, tenure) in &mut self.tenures {
-            tenure.note_parked(*shard, &rows);
-        }
-        for row in rows {
-            let (shard, projection, stored) = (row.shard, row.projection, row.checkpoint);
-            let Some(tenure) = self.tenures.get_mut(&shard) else {
-                continue;
-            };
-            let Some(progress) = &tenure.progress else {
-                continue;
-            };
-            let remembered = progress.checkpoint(projection);
-            if remembered == stored {
-                continue;
-            }
-            tracing::warn!(%shard, %projection, "the checkpoint is not what it was");
-            // A crash moves it back; forward it is moved by whoever has the shard now.
-            if tenure.is_contestable && remembered.position < stored.position {
-                self.tenures.remove(&shard);
-            } else {
-                tenure.forget(0);
-            }
-        }
-        Ok(())
+    /// Applies the runs: those of many events in two transactions at once, each of shards of its
+    /// own, so that two sessions of the database work while there is much to catch up.
+    async fn apply(&mut self, runs: Vec<Run>) -> anyhow::Result<()> {
+        let (one, other) = in_two(runs);
+        let (of_one, of_other) = tokio::join!(self.attempt(&one), self.attempt(&other));
+        let settled = self.settle(one, of_one).await;
+        settled.and(self.settle(other, of_other).await)
     }
 
-    /// Reads the checkpoints of shards that this process has none in memory of.
-    async fn load_checkpoints(&mut self) -> anyhow::Result<()> {
-        let unknown =
-            |(shard, tenure): (&Shard, &Tenure)| tenure.progress.is_none().then_some(*shard);
-        let shards: Vec<Shard> = self.tenures.iter().filter_map(unknown).collect();
-        if shards.is_empty() {
-            return Ok(());
+    async fn attempt(&self, runs: &[Run]) -> TransactionEnd {
+        if runs.is_empty() {
+            return Ok(None);
         }
-        let epoch = log::epoch(&self.pool)
-            .await
-            .context("can't read the log's epoch")?;
-        let rows = checkpoint::load_live(&self.pool, &shards)
-            .await
-            .context("can't read the checkpoints")?;
-        for (shard, tenure) in &mut self.tenures {
-            if tenure.progress.is_none() {
-                tenure.begin(*shard, epoch, &rows)?;
-            }
+        let started_at = Instant::now();
+        let outcome = apply::apply(&self.pool, runs, Target::LIVE).await?;
+        if matches!(outcome, Outcome::Applied(_)) {
+            histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
         }
-        Ok(())
+        Ok(Some(outcome))
     }
 
-    /// Applies the runs; those that somebody else has applied meanwhile are given up.
-    async fn apply(&mut self, mut runs: Vec<Run>) -> anyhow::Result<()> {
-        while !runs.is_empty() {
-            let started_at = Instant::now();
-            match apply::apply(&self.pool, &runs, &Projection::ALL).await {
-                Ok(Outcome::Applied(effect)) => {
-                    histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
+    /// Draws the consequences; tries again without the shards whose checkpoints are not what is
+    /// remembered.
+    async fn settle(
+        &mut self,
+        mut runs: Vec<Run>,
+        mut attempt: TransactionEnd,
+    ) -> anyhow::Result<()> {
+        loop {
+            match attempt {
+                Ok(None) => return Ok(()),
+                Ok(Some(Outcome::Applied(effect))) => {
                     effect.report();
                     self.note_applied(&runs, &effect);
                     return Ok(());
                 }
-                Ok(Outcome::Lost(shards)) => {
+                Ok(Some(Outcome::Lost(shards))) => {
                     let (lost, held): (Vec<Run>, Vec<Run>) = runs
                         .into_iter()
                         .partition(|it| shards.contains(&it.progress.shard()));
-                    self.give_up(&lost);
+                    self.put_off(&lost);
                     runs = held;
+                    attempt = self.attempt(&runs).await;
                 }
-                Ok(Outcome::Released) => {
-                    tracing::debug!("a parked account was released meanwhile");
+                Ok(Some(outcome @ (Outcome::Released | Outcome::Paused))) => {
+                    tracing::debug!(?outcome, "an operator was faster: reading it again");
                     self.forget(&runs);
                     return Ok(());
                 }
                 Err(error) if retry::is_refusal(&error) => {
                     tracing::debug!(error = %error, "one of the events is poison");
-                    poison::isolate(&self.pool, &runs).await?;
+                    poison::isolate(&self.pool, &runs, Target::LIVE).await?;
                     self.forget(&runs);
                     return Ok(());
                 }
                 Err(error) => return Err(error).context("can't apply events"),
             }
         }
-        Ok(())
     }
 
     fn note_applied(&mut self, runs: &[Run], effect: &Effect) {
         for run in runs {
             if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
-                tenure.advance(run.end());
+                tenure.advance(&run.progress, run.end());
             }
         }
         for parking in &effect.parked {
@@ -261,17 +254,30 @@ impl Engine {
         }
     }
 
-    fn give_up(&mut self, lost: &[Run]) {
+    /// Their checkpoints are not what is remembered: what they are says whether the shards are
+    /// ours still.
+    fn put_off(&mut self, lost: &[Run]) {
         for run in lost {
-            let shard = run.progress.shard();
-            counter!(CHECKPOINTS_LOST_TOTAL, "shard" => shard.to_string()).increment(1);
-            tracing::warn!(%shard, "somebody else has moved a checkpoint: reading it again");
-            match self.tenures.get_mut(&shard) {
-                Some(tenure) if !tenure.is_contestable => tenure.forget(run.end()),
-                _ => {
-                    self.tenures.remove(&shard);
-                }
+            if let Some(progress) = self.progress(run.progress.shard()) {
+                progress.owe(run.end());
             }
         }
+        self.checkpoints_due_at = Instant::now();
     }
+}
+
+/// Two parts of about as many events, if there are enough of them.
+fn in_two(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
+    let events: usize = runs.iter().map(|run| run.events.len()).sum();
+    if events < SHARED_EVENTS_MIN {
+        return (runs, Vec::new());
+    }
+    let mut in_one = 0;
+    runs.into_iter().partition(|run| {
+        let belongs = in_one < events / 2;
+        if belongs {
+            in_one += run.events.len();
+        }
+        belongs
+    })
 }

@@ -2,13 +2,15 @@
 //!
 //! The account is parked in the projection that can't apply the event; its events wait from there
 //! on, by their places in the log, while the checkpoint moves on. Once the event can be applied,
-//! the account is released: what has waited is applied in order.
+//! the account is released: what has waited is applied in order. An operator may decide that the
+//! event is left out for good: it is as if the log did not have it, for this projection.
 //!
 //! Rows of a shard change only under the lock of its checkpoint, and an account is parked only in
 //! a transaction that moves it: whoever knows the checkpoint knows whether anybody can be parked.
 
 pub mod listing;
 pub mod release;
+pub mod skipped;
 pub mod table;
 
 use std::collections::BTreeSet;
@@ -85,6 +87,9 @@ impl<'a> Plan<'a> {
         let mut newly_parked = BTreeSet::new();
         for event in run.news_for(projection) {
             let recorded = event.recorded();
+            if run.skipped.contains(projection, recorded) {
+                continue;
+            }
             let account = ParkedAccount {
                 projection,
                 generation,

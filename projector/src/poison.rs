@@ -10,8 +10,8 @@ use linkledger_core::{
 use sqlx::PgPool;
 
 use crate::{
-    apply::{Outcome, Run, apply},
-    projections::{DecodedEvent, Projection},
+    apply::{Outcome, Run, Target, apply},
+    projections::DecodedEvent,
     retry,
 };
 
@@ -146,28 +146,32 @@ pub async fn is_in_log(
 ///
 /// # Errors
 /// When the database does not answer, or refuses to park.
-pub async fn isolate(pool: &PgPool, runs: &[Run]) -> anyhow::Result<()> {
-    for projection in Projection::ALL {
+pub async fn isolate(pool: &PgPool, runs: &[Run], target: Target<'_>) -> anyhow::Result<()> {
+    for projection in target.projections {
+        let target = Target {
+            projections: &[*projection],
+            ..target
+        };
         for run in runs {
-            isolate_in(pool, projection, run.clone()).await?;
+            isolate_in(pool, run.clone(), target).await?;
         }
     }
     Ok(())
 }
 
 /// Each turn applies a run, makes it shorter, or finds one more of its events to be poison.
-async fn isolate_in(pool: &PgPool, projection: Projection, run: Run) -> anyhow::Result<()> {
+async fn isolate_in(pool: &PgPool, run: Run, target: Target<'_>) -> anyhow::Result<()> {
     let mut parked = run.parked.clone();
     let mut pending = vec![run];
     while let Some(mut run) = pending.pop() {
         run.parked.clone_from(&parked);
-        match apply(pool, std::slice::from_ref(&run), &[projection]).await {
+        match apply(pool, std::slice::from_ref(&run), target).await {
             Ok(Outcome::Applied(effect)) => {
                 effect.report();
                 parked.extend(effect.parked.iter().map(|parking| parking.account));
             }
-            // Somebody else has the shard, or has released an account of it.
-            Ok(Outcome::Lost(_) | Outcome::Released) => return Ok(()),
+            // Somebody else has the shard, has released an account of it, or has paused it.
+            Ok(Outcome::Lost(_) | Outcome::Released | Outcome::Paused) => return Ok(()),
             Err(error) if !retry::is_refusal(&error) => return Err(error.into()),
             Err(error) if run.events.len() == 1 => match run.events.pop() {
                 Some(RunEvent::Decoded(event)) => {

@@ -8,6 +8,7 @@ pub mod redirects;
 
 use std::fmt;
 
+use clap::ValueEnum;
 use linkledger_core::{envelope::RecordedEvent, event::Event};
 use sqlx::PgConnection;
 
@@ -19,7 +20,7 @@ use self::{
 use crate::redirect_changes::RedirectChanges;
 
 /// A kept read model; it has its own checkpoint in each shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Projection {
     /// Balance of an account and the entries of its ledger.
     Credits,
@@ -71,6 +72,16 @@ pub struct DecodedEvent {
     pub event: Event,
 }
 
+/// How the row of something new is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Creation {
+    /// There is none by that key, because rows and checkpoint move together: takes half of the
+    /// time.
+    Insert,
+    /// There may be one, which is written over.
+    Put,
+}
+
 /// The rows that a batch of events leads to, in all read models.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -104,10 +115,10 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// When the database does not answer, or refuses a row.
-    pub async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
-        self.credits.write_in_tx(tx).await?;
-        self.links.write_in_tx(tx).await?;
-        self.redirects.write_in_tx(tx).await
+    pub async fn write_in_tx(&self, tx: &mut PgConnection, creation: Creation) -> sqlx::Result<()> {
+        self.credits.write_in_tx(tx, creation).await?;
+        self.links.write_in_tx(tx, creation).await?;
+        self.redirects.write_in_tx(tx, creation).await
     }
 
     /// What redirect caches must hear of.
@@ -125,6 +136,8 @@ mod tests {
         for (index, projection) in Projection::ALL.into_iter().enumerate() {
             assert_eq!(projection.index(), index);
             assert_eq!(Projection::named(projection.name()), Some(projection));
+            let typed = Projection::from_str(projection.name(), false);
+            assert_eq!(typed, Ok(projection));
         }
         assert_eq!(Projection::named("clicks"), None);
     }

@@ -9,6 +9,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context as _;
+use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
 use sqlx::{PgConnection, PgPool};
 use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -135,7 +136,8 @@ pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::R
             _ = due.tick() => {}
             () = shutdown.cancelled() => return Ok(()),
         }
-        match prune(&pool).await.context("can't prune redirect changes") {
+        let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
+        match pruned.context("can't prune redirect changes") {
             Ok(removed) if removed >= PRUNED_MAX.into() => due.reset_immediately(),
             Ok(_) => {}
             Err(error) if retry::passes_by_itself(&error) => {

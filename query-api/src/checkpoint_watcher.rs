@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{self, PerShard},
+    event_store::{
+        log::{self, PerShard},
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     lifecycle::Tasks,
 };
 use sqlx::PgPool;
@@ -119,7 +122,7 @@ impl CheckpointWatcher {
     }
 
     async fn look_at_checkpoints(&self, pool: &PgPool) {
-        let pause = match read_model::checkpoints(pool).await {
+        let pause = match within(ANSWER_TIME_MAX, read_model::checkpoints(pool)).await {
             Ok(checkpoints) => {
                 self.published.send_replace(checkpoints);
                 POLL_INTERVAL
@@ -134,7 +137,7 @@ impl CheckpointWatcher {
     }
 
     async fn look_at_epoch(&self, pool: &PgPool) {
-        match log::epoch(pool).await {
+        match within(ANSWER_TIME_MAX, log::epoch(pool)).await {
             Ok(epoch) => {
                 if self.log_epoch.swap(epoch, Ordering::Relaxed) != epoch {
                     tracing::info!(epoch, "the log has another epoch");

@@ -11,12 +11,25 @@ use linkledger_core::{
 
 use crate::Listeners;
 
+/// All settings of `serve`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Settings {
+    #[command(flatten)]
+    pub config: Config,
+    #[command(flatten)]
+    pub listen: ListenConfig,
+}
+
 /// What query-api has to be told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
     /// Address of the Postgres database that holds the read tables and the event store.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
+    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
+    /// for the disk: for tests. Each start warns of it.
+    #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
+    pub allow_unsafe_postgres: bool,
     /// Where clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
     pub base_url: BaseUrl,
@@ -56,11 +69,24 @@ pub struct ListenConfig {
     /// Address to serve short links on.
     #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8084")]
     pub short_listen: SocketAddr,
-    /// Address for probes and metrics; keep it inside.
-    #[arg(long, env = "QUERY_INTERNAL_LISTEN", default_value = "127.0.0.1:9103")]
-    pub internal_listen: SocketAddr,
+    #[command(flatten)]
+    pub internal: InternalListen,
     #[command(flatten)]
     pub telemetry: TelemetryConfig,
+}
+
+/// Where the service answers those who watch it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct InternalListen {
+    /// Address for probes and metrics; keep it inside.
+    #[arg(
+        id = "internal_listen",
+        long = "internal-listen",
+        value_name = "INTERNAL_LISTEN",
+        env = "QUERY_INTERNAL_LISTEN",
+        default_value = "127.0.0.1:9103"
+    )]
+    pub address: SocketAddr,
 }
 
 impl ListenConfig {
@@ -72,7 +98,7 @@ impl ListenConfig {
         Ok(Listeners {
             api: listen(self.api_listen).await?,
             short_host: listen(self.short_listen).await?,
-            internal: listen(self.internal_listen).await?,
+            internal: listen(self.internal.address).await?,
         })
     }
 }

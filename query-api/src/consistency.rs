@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 
 use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
-    read_model::{Place, Seen, unavailable},
+    read_model::{Place, Seen},
 };
 
 /// Longest time that a request waits for the read tables.
@@ -91,17 +91,17 @@ impl<'a> Wait<'a> {
     /// account is parked there is nothing to wait for: an operator has to release it.
     ///
     /// # Errors
-    /// `read_model_behind` when it does not in time, or `storage_unavailable`.
+    /// `read_model_behind` when it does not in time, or that of `read`.
     pub(crate) async fn read_containing<T, F>(
         &self,
         place: Place,
         read: impl Fn() -> F,
     ) -> Result<Seen<T>, Problem>
     where
-        F: Future<Output = sqlx::Result<Seen<T>>>,
+        F: Future<Output = Result<Seen<T>, Problem>>,
     {
         loop {
-            let seen = read().await.map_err(|error| unavailable(&error))?;
+            let seen = read().await?;
             if place == Place::BEGINNING {
                 return Ok(seen);
             }

@@ -7,6 +7,7 @@ mod checkpoint_watcher;
 pub mod config;
 mod consistency;
 mod docs;
+pub mod doctor;
 pub mod openapi;
 mod paging;
 mod parameters;
@@ -16,6 +17,7 @@ mod redirect;
 mod redirect_cache;
 mod redirect_changes;
 mod routes;
+mod shared_reads;
 mod short_host;
 
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use axum::Router;
 use linkledger_core::{
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
+    doctor::server,
     event_store::{self, SessionKind},
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, observe::Service,
@@ -43,15 +46,20 @@ use crate::{
     redirect_cache::RedirectCache,
     redirect_changes::Follower,
     routes::Api,
+    shared_reads::SharedReads,
 };
-pub use config::{Config, ListenConfig};
+pub use config::{Config, InternalListen, ListenConfig};
+pub use short_host::ShortHost;
+
+/// Sessions of what follows changes for the redirect cache.
+const FOLLOWER_CONNECTIONS: u32 = 1;
 
 /// The running service, but for the sockets.
 pub struct QueryApi {
     /// What the API's address serves.
     pub api: Router,
     /// What the short host serves.
-    pub short_host: Router,
+    pub short_host: ShortHost,
     /// Whether requests may be sent to the two.
     pub readiness: Readiness,
 }
@@ -81,9 +89,21 @@ pub async fn start(
     let database_url = config.database_url.reveal();
     let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
         .context("can't use the database's address")?;
+    server::admit(
+        database_url,
+        SessionKind::Reader,
+        config.allow_unsafe_postgres,
+    )
+    .await?;
     migrations::check(&pool)
         .await
         .context("can't use the database")?;
+    server::admit(
+        database_url,
+        SessionKind::Reader,
+        config.allow_unsafe_postgres,
+    )
+    .await?;
     let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
 
     let base_url: Arc<str> = config.base_url.as_str().into();
@@ -106,9 +126,11 @@ pub async fn start(
         redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
         status: config.redirect_status,
     };
-    let short_host = short_host::router(follow, settings(Service::ShortHost));
+    let short_host = ShortHost::new(follow, settings(Service::ShortHost));
     let answers = settings(Service::QueryApi);
     let api = Api {
+        links: SharedReads::start(&pool, tasks),
+        link_pages: SharedReads::start(&pool, tasks),
         pool,
         watcher,
         cursor_keys,
@@ -132,7 +154,7 @@ fn start_redirect_cache(config: &Config, tasks: &mut Tasks) -> anyhow::Result<Ar
     let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
     if config.redirect_cache_mib > 0 {
         let database_url = config.database_url.reveal();
-        let pool = event_store::pool(database_url, SessionKind::Reader, 1)?;
+        let pool = event_store::pool(database_url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
         let follower = Follower::new(Arc::clone(&cache), pool);
         tasks.spawn("redirect changes", follower.run(tasks.shutdown()));
     }
@@ -154,8 +176,8 @@ pub async fn serve(
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
     let internal = lifecycle::internal_router(service.readiness, shutdown, recorder);
-    lifecycle::serve(&mut tasks, "api", listeners.api, service.api);
-    lifecycle::serve(
+    lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
+    lifecycle::serve_behind_ingress(
         &mut tasks,
         "short host",
         listeners.short_host,

@@ -1,10 +1,9 @@
 //! Pages of a list: `limit` and `cursor`, and the form of the answer (contract §6).
 
 use axum::{
-    Json,
     http::{
         HeaderValue,
-        header::{CACHE_CONTROL, LINK},
+        header::{CACHE_CONTROL, CONTENT_TYPE, LINK},
     },
     response::{IntoResponse, Response},
 };
@@ -154,7 +153,12 @@ impl List<'_> {
             next_cursor,
             has_more,
         };
-        let mut response = ([(CACHE_CONTROL, NOT_SHARED)], Json(page)).into_response();
+        let page = serde_json::to_vec(&page).expect("texts and numbers");
+        let headers = [
+            (CACHE_CONTROL, NOT_SHARED),
+            (CONTENT_TYPE, "application/json"),
+        ];
+        let mut response = (headers, page).into_response();
         if let Some(next_page) = next_page {
             response.headers_mut().insert(LINK, next_page);
         }

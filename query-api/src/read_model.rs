@@ -9,7 +9,10 @@ pub(crate) mod links;
 pub(crate) mod redirects;
 
 use linkledger_core::{
-    event_store::log::PerShard,
+    event_store::{
+        log::PerShard,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     problem::Problem,
     shard::{Position, Shard},
 };
@@ -101,7 +104,19 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     Ok(checkpoints)
 }
 
-/// The problem of a statement that failed; logs it, because the caller learns no more than that.
+/// What a statement shows, if it does in time. Why it did not is logged, because the caller learns
+/// no more than that.
+///
+/// # Errors
+/// `storage_unavailable`.
+pub(crate) async fn available<T>(
+    reading: impl Future<Output = sqlx::Result<T>>,
+) -> Result<T, Problem> {
+    let read = within(ANSWER_TIME_MAX, reading).await;
+    read.map_err(|error| unavailable(&error))
+}
+
+/// What the caller learns of an error, which is logged.
 pub(crate) fn unavailable(error: &sqlx::Error) -> Problem {
     tracing::error!(
         error = error as &dyn std::error::Error,

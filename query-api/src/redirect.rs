@@ -3,31 +3,31 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
+    body::Body,
     http::{
         HeaderValue,
         header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION},
     },
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use linkledger_core::{
-    event_store::{log::LinkFate, slugs},
+    event_store::{log::LinkFate, slugs, time_limit::within},
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
     single_flight::{Flights, Turn},
 };
-use metrics::counter;
+use metrics::{Counter, counter};
 use sqlx::PgPool;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
     checkpoint_watcher::{CheckpointWatcher, Projection},
     config::RedirectStatus,
     consistency::{Wait, read_model_behind},
     read_model::{
-        Place,
+        Place, available,
         redirects::{self, Redirect, Target},
-        unavailable,
     },
     redirect_cache::{LookUp, RedirectCache, Ticket},
 };
@@ -35,19 +35,42 @@ use crate::{
 /// Longest time that a look into the read table may take: others wait for the same.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// Headers of a redirect, those included that are the same for all answers.
+const HEADERS: usize = 5;
+
 /// Finds out where slugs lead to.
 pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
     flights: Flights<String, Load>,
+    look_ups: LookUps,
+}
+
+/// What the cache has said so far.
+struct LookUps {
+    hits: Counter,
+    misses: Counter,
+    bypassed: Counter,
+}
+
+impl LookUps {
+    fn new() -> Self {
+        let counter =
+            |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result);
+        Self {
+            hits: counter("hit"),
+            misses: counter("miss"),
+            bypassed: counter("bypassed"),
+        }
+    }
 }
 
 /// What a load has found, for all who waited for it.
 #[derive(Debug, Clone)]
 struct Load {
     ticket: Ticket,
-    found: Result<Option<Arc<Redirect>>, Problem>,
+    found: Result<Option<Redirect>, Problem>,
 }
 
 impl Redirects {
@@ -61,12 +84,13 @@ impl Redirects {
             watcher,
             cache,
             flights: Flights::default(),
+            look_ups: LookUps::new(),
         }
     }
 
     /// What becomes of a visitor of this slug; `None` when nobody has it. Every look-up of a
     /// redirect is here.
-    async fn target_of(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
+    async fn redirect_of(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
         let folded = slug.folded();
         let found = match self.look_up(&folded) {
             LookUp::Hit(redirect) => Some(redirect),
@@ -77,10 +101,10 @@ impl Redirects {
                 found
             }
         };
-        if let Some(redirect) = found {
-            return Ok(Some(redirect.target.clone()));
+        if found.is_some() {
+            return Ok(found);
         }
-        let found = self.target_of_missing(slug).await?;
+        let found = self.missing(slug).await?;
         if found.is_some() {
             self.cache.forget_slug(&folded);
         }
@@ -88,7 +112,7 @@ impl Redirects {
     }
 
     /// The redirect, if the read table has it; of requests for one slug, one asks.
-    async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Arc<Redirect>>, Problem> {
+    async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
         // Ends with the first load that is not given up by its client.
         loop {
@@ -116,39 +140,38 @@ impl Redirects {
         let ticket = self.cache.ticket();
         let found = self.find(slug).await;
         if let Ok(Some(redirect)) = &found {
-            let redirect = Arc::clone(redirect);
-            self.cache.store(ticket, folded.to_owned(), redirect);
+            self.cache.store(ticket, folded, redirect.clone());
         }
         Load { ticket, found }
     }
 
-    async fn find(&self, slug: &Slug) -> Result<Option<Arc<Redirect>>, Problem> {
-        let found = timeout(LOAD_TIME_MAX, redirects::find(&self.pool, slug)).await;
-        let found = found.unwrap_or_else(|_| Err(sqlx::Error::PoolTimedOut));
-        Ok(found.map_err(|error| unavailable(&error))?.map(Arc::new))
+    async fn find(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+        available(within(LOAD_TIME_MAX, redirects::find(&self.pool, slug))).await
     }
 
     fn look_up(&self, folded: &str) -> LookUp {
         let look_up = self.cache.look_up(folded, Instant::now());
-        let result = match &look_up {
-            LookUp::Hit(_) => "hit",
-            LookUp::Miss => "miss",
-            LookUp::Bypassed => "bypassed",
+        let count = match &look_up {
+            LookUp::Hit(_) => &self.look_ups.hits,
+            LookUp::Miss => &self.look_ups.misses,
+            LookUp::Bypassed => &self.look_ups.bypassed,
         };
-        counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result).increment(1);
+        count.increment(1);
         look_up
     }
 
     /// A miss is judged by the event store: what exists there is never answered with 404.
-    async fn target_of_missing(&self, slug: &Slug) -> Result<Option<Target>, Problem> {
-        let holder = slugs::find_holder(&self.pool, slug)
-            .await
-            .map_err(|error| unavailable(&error))?;
-        let Some(holder) = holder else {
+    async fn missing(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+        let Some(holder) = available(slugs::find_holder(&self.pool, slug)).await? else {
             return Ok(None);
         };
         match holder.extent.fate {
-            LinkFate::Deleted | LinkFate::Disabled => return Ok(Some(Target::Gone)),
+            LinkFate::Deleted | LinkFate::Disabled => {
+                return Ok(Some(Redirect {
+                    account_id: holder.account_id,
+                    target: Target::Gone,
+                }));
+            }
             LinkFate::Open => {}
         }
         let created_at = Place {
@@ -157,12 +180,15 @@ impl Redirects {
         };
         let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                redirects::find_of_owner(&self.pool, slug, holder.account_id)
+                available(redirects::find_of_owner(
+                    &self.pool,
+                    slug,
+                    holder.account_id,
+                ))
             })
             .await?;
         // Still missing although the checkpoint is past it: it exists all the same.
-        let redirect = seen.value.ok_or_else(read_model_behind)?;
-        Ok(Some(redirect.target))
+        seen.value.map(Some).ok_or_else(read_model_behind)
     }
 }
 
@@ -177,24 +203,24 @@ pub(crate) struct FollowLink {
 pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
     // A name that has been reserved since is still that of its link.
     let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
-    let target = follow.redirects.target_of(&slug).await?;
-    let destination = match target.ok_or_else(no_such_short_link)? {
+    let redirect = follow.redirects.redirect_of(&slug).await?;
+    let destination = match redirect.ok_or_else(no_such_short_link)?.target {
         Target::Destination(destination) => destination,
         Target::Gone => return Err(short_link_gone()),
     };
-    let location = HeaderValue::try_from(destination).map_err(|_| {
+    let location = HeaderValue::try_from(String::from(destination)).map_err(|_| {
         tracing::error!("a stored destination is no header value");
         Problem::internal()
     })?;
-    let headers = [
-        (LOCATION, location),
-        (CACHE_CONTROL, HeaderValue::from_static("private, no-store")),
-        (
-            CONTENT_TYPE,
-            HeaderValue::from_static("text/plain; charset=utf-8"),
-        ),
-    ];
-    Ok((follow.status.code(), headers, "Redirecting.\n").into_response())
+    let mut response = Response::new(Body::from("Redirecting.\n"));
+    *response.status_mut() = follow.status.code();
+    let headers = response.headers_mut();
+    headers.reserve(HEADERS);
+    headers.insert(LOCATION, location);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, content_type);
+    Ok(response)
 }
 
 /// The same for a malformed and an unknown slug.

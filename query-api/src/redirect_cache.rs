@@ -3,26 +3,24 @@
 //! No I/O: `redirect_changes` tells it what to forget, `redirect` fills it. An entry stays until
 //! it is pushed out or forgotten. Nobody remembers here that there is nothing.
 
+mod weight;
+
 use std::{
     collections::HashSet,
     sync::{
-        Arc, PoisonError, RwLock,
+        PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use quick_cache::{Weighter, sync::Cache};
 use tokio::time::Instant;
 
+use self::weight::{Entries, bounded};
 use crate::read_model::redirects::{Change, Redirect};
 
 /// How long ago all changes may have been heard of at most: otherwise the cache is not asked.
 pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(500);
-/// Bytes that an entry takes beside its texts; measured for the library's own share.
-const ENTRY_OVERHEAD_BYTES: u64 = 160;
-/// A usual entry, in bytes.
-const ENTRY_BYTES_EXPECTED: u64 = 256;
 
 /// Which entries have to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +32,7 @@ pub(crate) enum Forget {
 /// What the cache says to a request.
 #[derive(Debug)]
 pub(crate) enum LookUp {
-    Hit(Arc<Redirect>),
+    Hit(Redirect),
     /// Load it, and remember it.
     Miss,
     /// It has not heard of changes for too long. Load it, and don't remember it.
@@ -47,7 +45,7 @@ pub(crate) struct Ticket(u64);
 
 /// Redirects by folded slug.
 pub(crate) struct RedirectCache {
-    entries: Cache<String, Arc<Redirect>, Bytes>,
+    entries: Entries,
     /// How often something was forgotten. A load that began before that may have read what is
     /// outdated: it is not remembered after it. Held for reading while an entry is stored, so that
     /// it can't slip in between.
@@ -57,24 +55,11 @@ pub(crate) struct RedirectCache {
     heard_at: AtomicU64,
 }
 
-#[derive(Clone)]
-struct Bytes;
-
-impl Weighter<String, Arc<Redirect>> for Bytes {
-    fn weight(&self, slug: &String, redirect: &Arc<Redirect>) -> u64 {
-        let texts = slug.len() + redirect.target.length_bytes();
-        ENTRY_OVERHEAD_BYTES + u64::try_from(texts).expect("texts in memory")
-    }
-}
-
 impl RedirectCache {
     /// An empty cache of at most so many MiB. It is bypassed until it hears of changes.
     pub(crate) fn new(mib_max: u32) -> Self {
-        let bytes_max = u64::from(mib_max) << 20;
-        let entries_expected = usize::try_from(bytes_max / ENTRY_BYTES_EXPECTED);
-        let entries_expected = entries_expected.expect("no more than fit into memory");
         Self {
-            entries: Cache::with_weighter(entries_expected, bytes_max, Bytes),
+            entries: bounded(mib_max),
             forgotten_count: RwLock::new(0),
             begun_at: Instant::now(),
             heard_at: AtomicU64::new(0),
@@ -106,15 +91,15 @@ impl RedirectCache {
 
     /// Remembers what was loaded, before it is answered with. If something was forgotten since the
     /// load began, nothing is known of the slug instead.
-    pub(crate) fn store(&self, ticket: Ticket, slug_folded: String, redirect: Arc<Redirect>) {
+    pub(crate) fn store(&self, ticket: Ticket, slug_folded: &str, redirect: Redirect) {
         let forgotten_count = self
             .forgotten_count
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         if Ticket(*forgotten_count) == ticket {
-            self.entries.insert(slug_folded, redirect);
+            self.entries.insert(slug_folded.into(), redirect);
         } else {
-            self.entries.remove(&slug_folded);
+            self.entries.remove(slug_folded);
         }
     }
 
@@ -144,7 +129,7 @@ impl RedirectCache {
         for change in changes {
             match change {
                 Change::Slug(slug) => {
-                    self.entries.remove(slug);
+                    self.entries.remove(slug.as_str());
                 }
                 Change::Account(account_id) => {
                     accounts.insert(*account_id);

@@ -21,7 +21,14 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use crate::{checkpoint_watcher::CheckpointWatcher, docs, paging::List, problem_page};
+use crate::{
+    checkpoint_watcher::CheckpointWatcher,
+    docs,
+    paging::List,
+    problem_page,
+    read_model::links::{LinkKey, LinkRange},
+    shared_reads::SharedReads,
+};
 
 /// `Cache-Control` of what belongs to one account and may change at any time.
 pub(crate) const NOT_SHARED: &str = "private, no-cache";
@@ -29,6 +36,8 @@ pub(crate) const NOT_SHARED: &str = "private, no-cache";
 /// What the handlers share.
 pub(crate) struct Api {
     pub(crate) pool: PgPool,
+    pub(crate) links: SharedReads<LinkKey>,
+    pub(crate) link_pages: SharedReads<LinkRange>,
     pub(crate) watcher: Arc<CheckpointWatcher>,
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,

@@ -3,16 +3,16 @@
 mod accept;
 mod page;
 
+use std::sync::Arc;
+
 use axum::{
-    Router,
-    extract::State,
-    http::{Method, StatusCode, Uri, header::ALLOW},
-    middleware,
+    extract::Request,
+    http::{Method, StatusCode, header::ALLOW, request::Parts},
     response::{IntoResponse, Response},
-    routing::any,
 };
 use linkledger_core::{
-    http::answer::{AnswerSettings, with_problem_details},
+    http::answer::{AnswerSettings, Answers, no_such_route},
+    lifecycle::Serve,
     problem::{Code, Problem},
 };
 
@@ -20,34 +20,55 @@ use crate::redirect::{FollowLink, follow_link};
 
 const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// The one route, with everything around it.
-pub(crate) fn router(follow: FollowLink, settings: AnswerSettings) -> Router {
-    // Every path comes here: those that no route takes are answered from the API's route table.
-    let routes = Router::new()
-        .route("/", any(answer))
-        .route("/{*path}", any(answer))
-        .with_state(follow);
-    with_problem_details(routes, settings).layer(middleware::from_fn(page::with_pages))
+/// The one route, with everything around it. No router: one costs more than a redirect.
+#[derive(Clone)]
+pub struct ShortHost {
+    follow: FollowLink,
+    answers: Arc<Answers>,
 }
 
-async fn answer(
-    State(follow): State<FollowLink>,
-    method: Method,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    // The path as it was sent: no slug contains a percent sign.
-    let slug = uri.path().strip_prefix('/').unwrap_or_default();
-    if slug.is_empty() || slug.contains('/') {
-        let detail = "Check the path; a short link has exactly one part.";
-        return Err(Problem::new(Code::RouteNotFound, detail));
+impl Serve for ShortHost {
+    async fn answer(&self, request: Request) -> Response {
+        let (head, _) = request.into_parts();
+        let handle = async |head: &Parts, _| self.handle(head).await;
+        let mut response = self.answers.answer(&head, handle).await;
+        page::put_page(&mut response, &head.headers);
+        response
     }
-    match method {
-        Method::GET | Method::HEAD => follow_link(&follow, slug).await,
-        Method::OPTIONS => Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response()),
-        _ => {
-            let detail = format!("Use one of: {ALLOWED_METHODS}.");
-            let problem = Problem::new(Code::MethodNotAllowed, detail);
-            Err(problem.with_header("allow", ALLOWED_METHODS))
+}
+
+impl ShortHost {
+    pub(crate) fn new(follow: FollowLink, settings: AnswerSettings) -> Self {
+        Self {
+            follow,
+            answers: Arc::new(Answers::new(settings)),
+        }
+    }
+
+    async fn handle(&self, head: &Parts) -> Response {
+        let (method, path) = (&head.method, head.uri.path());
+        // The path as it was sent: no slug contains a percent sign.
+        match path.strip_prefix('/') {
+            Some(slug) => self.answer_of(method, slug).await.into_response(),
+            None => no_such_route(method, path),
+        }
+    }
+
+    async fn answer_of(&self, method: &Method, slug: &str) -> Result<Response, Problem> {
+        if slug.is_empty() || slug.contains('/') {
+            let detail = "Check the path; a short link has exactly one part.";
+            return Err(Problem::new(Code::RouteNotFound, detail));
+        }
+        match *method {
+            Method::GET | Method::HEAD => follow_link(&self.follow, slug).await,
+            Method::OPTIONS => {
+                Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response())
+            }
+            _ => {
+                let detail = format!("Use one of: {ALLOWED_METHODS}.");
+                let problem = Problem::new(Code::MethodNotAllowed, detail);
+                Err(problem.with_header("allow", ALLOWED_METHODS))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use linkledger_core::{
     event::Event,
     event_store::accounts,
     id::AccountId,
+    operator::parse_text,
 };
 use serde::Serialize;
 use sqlx::PgPool;
@@ -16,7 +17,7 @@ use sqlx::PgPool;
 use super::{
     Options,
     operator::{self, Decision},
-    parse_text, print,
+    print,
 };
 
 /// What may be done with accounts.

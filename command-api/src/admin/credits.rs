@@ -10,6 +10,7 @@ use linkledger_core::{
     event_store::idempotency,
     id::AccountId,
     json::JsonObject,
+    operator::parse_text,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -18,7 +19,7 @@ use sqlx::PgPool;
 use super::{
     Options,
     operator::{self, Decision},
-    parse_text, print,
+    print,
 };
 
 /// What may be done with credits.

@@ -9,13 +9,14 @@ use linkledger_core::{
     clock::{Clock, new_uuid},
     event_store::api_keys::{self, ListedKey, NewKey},
     id::{AccountId, KeyId},
+    operator::parse_text,
     timestamp,
 };
 use serde::Serialize;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
-use super::{Options, parse_text, print};
+use super::{Options, print};
 
 /// What may be done with API keys.
 #[derive(Debug, Subcommand)]

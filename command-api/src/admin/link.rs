@@ -8,6 +8,7 @@ use linkledger_core::{
     event_store::links,
     id::{AccountId, LinkId},
     link::{ChangeLinkError, ExistingLink, LinkEvent, Slug},
+    operator::parse_text,
 };
 use serde::Serialize;
 use sqlx::PgPool;
@@ -15,7 +16,7 @@ use sqlx::PgPool;
 use super::{
     Options,
     operator::{self, Decision},
-    parse_text, print,
+    print,
 };
 
 /// What may be done with links.

@@ -1,6 +1,7 @@
 //! `log`: what has happened, for operators; all of it, for those who want it without Kafka; and
 //! whether all of it is as it was written.
 
+mod epoch;
 mod export;
 mod progress;
 mod shards;
@@ -30,6 +31,9 @@ enum Command {
     /// Either to a folder, one file for each shard, where a later run goes on after the last line;
     /// or one shard to standard output.
     Export(export::Export),
+    /// Show the epoch of the log, or raise it after a restore.
+    #[command(subcommand)]
+    Epoch(epoch::Command),
     /// Check the whole log: positions, versions, payloads, pairs of link and charge, balances against
     /// accounts, slugs, and sealed segments; exit with 1 if something is wrong.
     ///
@@ -40,6 +44,7 @@ enum Command {
 pub(super) async fn run(log: Log) -> anyhow::Result<()> {
     match (log.command, log.show) {
         (Some(Command::Export(export)), _) => export::run(export).await,
+        (Some(Command::Epoch(command)), _) => epoch::run(command).await,
         (Some(Command::Verify(verify)), _) => verify::run(verify).await,
         (None, Some(show)) => show::run(show).await,
         (None, None) => bail!("name an account or a link"),

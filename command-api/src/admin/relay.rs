@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     kafka_config::KafkaConfig,
+    operator::parse_text,
     shard::{Position, Shard},
     timestamp,
 };
 use serde::Serialize;
 
-use super::{Options, operator::OPERATOR, parse_text, print};
+use super::{Options, operator::OPERATOR, print};
 use crate::relay::{
     pause,
     refill::{self, Refill},

@@ -5,7 +5,11 @@ use anyhow::Context as _;
 use linkledger_core::shard::{Position, Shard};
 use sqlx::PgPool;
 
-use super::{refusal::Refusal, topic::Cluster};
+use super::{
+    cursor::Lease,
+    refusal::Refusal,
+    topic::{Cluster, tail::Span},
+};
 
 /// What the cursor of a shard refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +93,16 @@ pub fn judge(bindings: &[Binding], cluster: &Cluster) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// The records that were published after the cursors of these leases were stored.
+pub fn behind(bindings: &[Binding], leases: &[Lease], cluster: &Cluster) -> Vec<Span> {
+    let is_ours = |it: &&Binding| leases.iter().any(|lease| lease.shard == it.shard);
+    let span = |it: &Binding| {
+        let partitions = &cluster.topic.as_ref()?.watermarks;
+        Span::after(it.shard, it.offset, *partitions.get(it.shard.index())?)
+    };
+    bindings.iter().filter(is_ours).filter_map(span).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 //! can lose its last events; their positions are then given out again, to other events.
 
 use anyhow::Context as _;
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    event_store::log::{self, Place},
+    shard::{Position, Shard},
+};
 use sqlx::PgPool;
 
-use super::refusal::Refusal;
+use super::{refusal::Refusal, topic::tail::Record};
 
 /// A cursor beside the end of the log, both of one moment.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +16,7 @@ struct Published {
     shard: Shard,
     position: Position,
     epoch: i32,
-    /// An epoch in which the log was seen to end before what was published.
+    /// The latest epoch of which the log was seen to lack what was published.
     lost_epoch: Option<i32>,
     head: Position,
     log_epoch: i32,
@@ -34,7 +37,7 @@ pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<Refusal>> {
     .fetch_all(pool)
     .await
     .context("can't compare the cursors with the log")?;
-    let mut published = rows.into_iter().filter_map(|row| {
+    let published = rows.into_iter().filter_map(|row| {
         Some(Published {
             shard: Shard::new(row.shard.into())?,
             position: row.position,
@@ -44,7 +47,10 @@ pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<Refusal>> {
             log_epoch: row.log_epoch,
         })
     });
-    let refusal = published.find_map(refuse);
+    let refusals: Vec<Refusal> = published.filter_map(refuse).collect();
+    // Another epoch comes first: what is filled again before would have to be once more.
+    let is_lost = |it: &&Refusal| matches!(it, Refusal::EventsLost { .. });
+    let refusal = refusals.iter().find(is_lost).or(refusals.first()).cloned();
     if let Some(Refusal::EventsLost { shard, epoch }) = refusal {
         note_lost(pool, &[shard], epoch).await?;
     }
@@ -59,8 +65,9 @@ fn refuse(published: Published) -> Option<Refusal> {
         ..
     } = published;
     let is_beyond = epoch == log_epoch && published.position > published.head;
-    if is_beyond || published.lost_epoch == Some(log_epoch) {
-        let epoch = log_epoch;
+    let beyond = is_beyond.then_some(log_epoch);
+    let lost = published.lost_epoch.filter(|lost| *lost >= log_epoch);
+    if let Some(epoch) = lost.max(beyond) {
         return Some(Refusal::EventsLost { shard, epoch });
     }
     (epoch != log_epoch).then_some(Refusal::OtherEpoch {
@@ -68,6 +75,60 @@ fn refuse(published: Published) -> Option<Refusal> {
         epoch,
         log_epoch,
     })
+}
+
+/// Notes it if the log has not what this process has published last in that epoch: it may have been
+/// restored, and have grown beyond since.
+///
+/// # Errors
+/// When the database does not answer.
+pub(super) async fn watch(pool: &PgPool, last: &[Place], epoch: i32) -> anyhow::Result<()> {
+    let absent = log::first_absent(pool, last).await;
+    match absent.context("can't compare what was published with the log")? {
+        Some(place) => note_lost(pool, &[place.shard], epoch).await,
+        None => Ok(()),
+    }
+}
+
+/// Why nothing may be published, if these records are on the topic: the log has not, or no more,
+/// what was published in its epoch, or in a later one.
+///
+/// What is of an earlier epoch does no harm: consumers drop it.
+///
+/// # Errors
+/// When the database does not answer.
+pub(super) async fn judge_records(
+    pool: &PgPool,
+    records: &[Record],
+) -> anyhow::Result<Option<Refusal>> {
+    let log_epoch = log::epoch(pool).await;
+    let log_epoch = log_epoch.context("can't read the log's epoch")?;
+    let later = records.iter().filter(|it| it.log_epoch > log_epoch);
+    let places: Vec<_> = records
+        .iter()
+        .filter(|it| it.log_epoch == log_epoch)
+        .map(|it| it.place)
+        .collect();
+    let absent = match later.max_by_key(|it| it.log_epoch).copied() {
+        Some(later) => Some(later),
+        None => log::first_absent(pool, &places)
+            .await
+            .context("can't compare the topic with the log")?
+            .map(|place| Record { place, log_epoch }),
+    };
+    let Some(Record { place, log_epoch }) = absent else {
+        return Ok(None);
+    };
+    tracing::error!(
+        shard = %place.shard,
+        event.position = place.position,
+        event.id = %place.event_id,
+        log_epoch,
+        "the topic has an event that the log has not"
+    );
+    note_lost(pool, &[place.shard], log_epoch).await?;
+    let (shard, epoch) = (place.shard, log_epoch);
+    Ok(Some(Refusal::EventsLost { shard, epoch }))
 }
 
 /// Notes that the log has lost published events of these shards in that epoch.
@@ -84,8 +145,8 @@ pub(super) async fn note_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> an
         UPDATE event_store.relay_cursors AS c
         SET lost_epoch = $2
         FROM (SELECT shard FROM event_store.relay_cursors
-              WHERE shard = ANY($1) AND lost_epoch IS DISTINCT FROM $2
-                AND EXISTS (SELECT FROM event_store.log_meta WHERE epoch = $2)
+              WHERE shard = ANY($1) AND coalesce(lost_epoch, 0) < $2
+                AND EXISTS (SELECT FROM event_store.log_meta WHERE epoch <= $2)
               ORDER BY shard FOR NO KEY UPDATE) AS lost
         WHERE c.shard = lost.shard
         ",
@@ -129,6 +190,10 @@ mod tests {
             // Seen before the log grew again; a refill in the same epoch mends nothing.
             ((7, 1), Some(1), (9, 1), Some("events_lost")),
             ((0, 1), Some(1), (9, 1), Some("events_lost")),
+            // The topic has records of a later epoch.
+            ((7, 1), Some(3), (9, 1), Some("events_lost")),
+            ((7, 1), Some(3), (9, 2), Some("events_lost")),
+            ((7, 1), Some(3), (9, 4), Some("other_epoch")),
             // The epoch was raised: positions do not compare.
             ((7, 1), None, (6, 2), Some("other_epoch")),
             ((7, 1), Some(1), (9, 2), Some("other_epoch")),

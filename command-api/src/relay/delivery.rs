@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, fail_point, kafka_config::TopicName,
+    cloud_event::{HEADERS_MAX, PublishedEvent},
+    event_store::log::PerShard,
+    fail_point,
+    kafka_config::TopicName,
     kafka_trouble::KafkaTrouble,
 };
 use rdkafka::{
@@ -143,19 +146,17 @@ impl Connection {
     }
 
     fn record<'a>(&'a self, event: &'a PublishedEvent, key: &'a str) -> FutureRecord<'a, str, str> {
-        let mut headers = OwnedHeaders::new();
-        for (name, value) in event.headers() {
-            headers = headers.insert(Header {
-                key: name,
-                value: Some(&value),
-            });
-        }
+        let mut headers = Some(OwnedHeaders::new_with_capacity(HEADERS_MAX));
+        event.each_header(|key, value| {
+            let value = Some(value);
+            headers = headers.take().map(|it| it.insert(Header { key, value }));
+        });
         FutureRecord::to(self.topic.as_str())
             .partition(i32::from(event.event.shard.number()))
             .key(key)
             .payload(event.event.payload.as_str())
             .timestamp(timestamp_ms(event))
-            .headers(headers)
+            .headers(headers.expect("it is put back each time"))
     }
 }
 

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use linkledger_core::{
-    event_store::log::{self, PerShard, ReadFrom},
+    cloud_event::PublishedEvent,
+    event_store::log::{self, PerShard, Place, ReadFrom},
     fail_point,
     metrics::RELAY_POSITION,
     shard::{Position, Shard},
@@ -33,6 +34,8 @@ struct Held {
     epoch: i32,
     acknowledged: Reached,
     stored: Position,
+    /// The last event that this process has published.
+    last: Option<Place>,
 }
 
 impl Held {
@@ -79,8 +82,25 @@ impl HeldShards {
             .collect()
     }
 
-    /// Notes what the broker has taken.
-    pub(super) fn acknowledge(&mut self, published: &Published) {
+    /// The last event of each shard that this process has published.
+    pub(super) fn last(&self) -> Vec<Place> {
+        self.held
+            .iter()
+            .flatten()
+            .filter_map(|it| it.last)
+            .collect()
+    }
+
+    /// Notes what the broker has taken of these events.
+    pub(super) fn acknowledge(&mut self, published: &Published, events: &[PublishedEvent]) {
+        for event in events.iter().map(|it| &it.event) {
+            let acknowledged = published.acknowledged[event.shard.index()];
+            if let Some(held) = &mut self.held[event.shard.index()]
+                && acknowledged == Some(event.position)
+            {
+                held.last = Some(Place::of(event));
+            }
+        }
         for shard in Shard::all() {
             if let (Some(held), Some(position)) = (
                 &mut self.held[shard.index()],
@@ -91,8 +111,7 @@ impl HeldShards {
                     position,
                     offset: highest.or(held.acknowledged.offset),
                 };
-                let label = shard.to_string();
-                gauge!(RELAY_POSITION, "shard" => label).set(backlog::count(position));
+                show(shard, position);
             }
         }
     }
@@ -175,6 +194,7 @@ impl HeldShards {
         let acquired = self.table.acquire(&missing, takes_own).await?;
         let is_any = !acquired.is_empty();
         for (lease, cursor) in acquired {
+            show(lease.shard, cursor.position);
             self.held[lease.shard.index()] = Some(Held {
                 lease,
                 epoch: cursor.epoch,
@@ -183,6 +203,7 @@ impl HeldShards {
                     offset: cursor.offset,
                 },
                 stored: cursor.position,
+                last: None,
             });
         }
         Ok(is_any)
@@ -234,4 +255,8 @@ impl HeldShards {
     pub(super) fn leases(&self) -> Vec<Lease> {
         self.held.iter().flatten().map(|held| held.lease).collect()
     }
+}
+
+fn show(shard: Shard, acknowledged: Position) {
+    gauge!(RELAY_POSITION, "shard" => shard.to_string()).set(backlog::count(acknowledged));
 }

@@ -20,11 +20,14 @@ use tokio::{
 use super::{
     delivery::{self, Connection},
     refusal::Refusal,
-    topic::{self, BATCH_BYTES_MAX, Cluster, Settings},
+    topic::{
+        self, BATCH_BYTES_MAX, Cluster, Settings,
+        tail::{self, Record, Span},
+    },
 };
 
 /// What our user must be allowed.
-const RIGHTS: &str = "Write, Describe and DescribeConfigs on the topic";
+const RIGHTS: &str = "Read, Write, Describe and DescribeConfigs on the topic";
 
 /// What the broker has acknowledged.
 #[derive(Debug, Default)]
@@ -83,6 +86,11 @@ pub trait EventPublisher: Send + Sync {
     /// Makes ready to publish. Returns what was found of the cluster, unless all was ready before.
     async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
         Ok(None)
+    }
+
+    /// Reads records that are there already.
+    async fn read_back(&self, _spans: &[Span]) -> anyhow::Result<Vec<Record>> {
+        Ok(Vec::new())
     }
 
     /// Ends what is left of earlier calls: when it returns nothing more is sent. Tells whether all
@@ -235,6 +243,11 @@ impl EventPublisher for KafkaPublisher {
         let cluster = self.describe(&mut connections.is_denied_told).await?;
         connections.current = Some(self.make(None).await?);
         Ok(Some(cluster))
+    }
+
+    async fn read_back(&self, spans: &[Span]) -> anyhow::Result<Vec<Record>> {
+        let read = tail::read(&self.kafka, spans).await;
+        read.map_err(|error| self.trouble.explain(error))
     }
 
     async fn close(&self) -> bool {

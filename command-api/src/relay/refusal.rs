@@ -86,12 +86,22 @@ pub enum Refusal {
         /// Where it was noticed.
         shard: Shard,
     },
+    /// Whether the log still has what was published after the cursor can't be known.
+    #[error(
+        "the topic {topic} has records behind the cursors, as after a crash or a restore, and the \
+         relay's user may not read them: grant it Read on the topic (docs/operations.md, \"Kafka \
+         with TLS and SASL\")"
+    )]
+    Unreadable {
+        /// Its name.
+        topic: String,
+    },
     /// The log ended before what has been published.
     #[error(
         "the log of shard {shard} has lost events of epoch {epoch} that were published: a restore, \
          or a failover to a standby that lagged; their sequences go to other events, which \
-         consumers drop. Stop the services and raise the epoch (docs/operations.md, \"The log was \
-         restored\")"
+         consumers drop. Give the log another epoch: `command-api log epoch raise --reason …` \
+         (docs/operations.md, \"The log was restored\")"
     )]
     EventsLost {
         /// Of which shard.
@@ -125,6 +135,7 @@ impl Refusal {
             Self::OtherCluster { .. } => "other_cluster",
             Self::RecordsGone { .. } => "records_gone",
             Self::BeganAgain { .. } => "began_again",
+            Self::Unreadable { .. } => "topic_unreadable",
             Self::EventsLost { .. } => "events_lost",
             Self::OtherEpoch { .. } => "other_epoch",
         }

@@ -1,8 +1,12 @@
 //! The topic, as Kafka describes it and as `command-api topic create` makes it.
 
 pub mod judgement;
+pub mod tail;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, anyhow, bail};
 use linkledger_core::{kafka_config::KafkaConfig, kafka_trouble::KafkaTrouble, shard::SHARD_COUNT};
@@ -10,7 +14,7 @@ use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
-    error::{KafkaError, RDKafkaErrorCode},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
     metadata::{Metadata, MetadataBroker},
     producer::{FutureProducer, Producer as _},
 };
@@ -28,6 +32,8 @@ pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 const RIGHTS: &str = "Describe and DescribeConfigs on the topic, and Create for a new one";
 /// How long the cluster may take for each answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Before a partition without a leader is asked again.
+const UNLED_DELAY: Duration = Duration::from_millis(200);
 /// How long the cluster may take to create a topic on all its brokers.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -190,8 +196,7 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
     let mut watermarks = Vec::new();
     if replicas.len() == usize::from(SHARD_COUNT) {
         for partition in 0..i32::from(SHARD_COUNT) {
-            let (low, high) = inner
-                .fetch_watermarks(name, partition, ANSWER_TIMEOUT)
+            let (low, high) = once_led(|| inner.fetch_watermarks(name, partition, ANSWER_TIMEOUT))
                 .with_context(|| format!("can't learn how far partition {partition} is"))?;
             watermarks.push(Watermarks { low, high });
         }
@@ -203,6 +208,26 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
         watermarks,
     });
     Ok(cluster)
+}
+
+/// Asks again for a while when a partition changes its leader, or has just been made.
+fn once_led<T>(ask: impl Fn() -> KafkaResult<T>) -> KafkaResult<T> {
+    let until = Instant::now() + ANSWER_TIMEOUT;
+    loop {
+        let answer = ask();
+        let code = answer
+            .as_ref()
+            .err()
+            .and_then(KafkaError::rdkafka_error_code);
+        let is_unled = matches!(
+            code,
+            Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)
+        );
+        if !is_unled || Instant::now() >= until {
+            return answer;
+        }
+        std::thread::sleep(UNLED_DELAY);
+    }
 }
 
 fn replicas(metadata: &Metadata, name: &str) -> anyhow::Result<Option<Vec<usize>>> {

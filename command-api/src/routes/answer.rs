@@ -20,8 +20,8 @@ use crate::command_queue::Reply;
 pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
     Metadata {
         actor: Some(caller.key_id.to_string()),
-        request_id: Some(context.request_id.clone()),
-        traceparent: Some(context.traceparent.clone()),
+        request_id: Some(context.request_id().to_owned()),
+        traceparent: Some(context.traceparent().to_owned()),
         ..Metadata::default()
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn to_change(reply: Reply) -> Result<Arc<SettledLink>, Problem> {
 /// Headers of an answer that rests on the event at `position`.
 pub(super) fn headers(state: &AppState, account_id: AccountId, position: Position) -> HeaderMap {
     let token = ConsistencyToken {
-        epoch: state.log_epoch,
+        epoch: state.log_epoch.get(),
         account_id,
         position,
     };

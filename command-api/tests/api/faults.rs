@@ -64,6 +64,63 @@ async fn an_outcome_that_can_not_be_found_out_is_called_so() {
     assert_eq!(app.balance(account_id).await, 9);
 }
 
+/// As often as there are writers: none of them is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_before_the_commit_is_unavailable_and_costs_no_session() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (account_id, key) = app.account(10).await;
+    for times in 1..=2 {
+        proxy.break_next(Fault::SilenceFrom("BEGIN"));
+        let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+        assert_eq!(proxy.broken(), times);
+        assert_eq!(
+            (answer.status.as_u16(), answer.problem().as_str()),
+            (503, "storage_unavailable")
+        );
+    }
+    let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(app.count("LinkCreated").await, 1);
+    assert_eq!(app.balance(account_id).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_at_the_commit_is_asked_again_and_the_create_happens_once() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (account_id, key) = app.account(10).await;
+    for (fault, slug) in [
+        (Fault::SilenceFrom("COMMIT"), "repeated"),
+        (Fault::SilenceAfterCommit, "found"),
+    ] {
+        let idempotency_key = fresh_key();
+        proxy.break_next(fault);
+        let mut answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
+        if answer.status == 503 {
+            // It was found not to be committed, but too late for another attempt.
+            answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
+        }
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    assert_eq!(proxy.broken(), 2);
+    assert_eq!(app.count("LinkCreated").await, 2);
+    assert_eq!(app.balance(account_id).await, 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_can_not_be_looked_up_since_the_server_is_silent_is_not_waited_for() {
+    let (app, proxy) = behind_a_proxy().await;
+    let (_, key) = app.account(10).await;
+    proxy.break_next(Fault::SilenceFrom("event_store.api_keys"));
+    let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    assert_eq!(proxy.broken(), 1);
+    assert_eq!(
+        (answer.status.as_u16(), answer.problem().as_str()),
+        (503, "storage_unavailable")
+    );
+    let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_commit_is_lost_either_way_happens_once() {
     let (app, proxy) = behind_a_proxy().await;

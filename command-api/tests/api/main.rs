@@ -12,6 +12,7 @@ mod idempotency;
 #[cfg(not(feature = "tls"))]
 mod kafka_without_tls;
 mod later_release;
+mod log_epoch;
 mod log_export;
 mod log_verify;
 mod operator;
@@ -24,6 +25,7 @@ mod relay;
 mod relay_pause;
 mod relay_refill;
 mod relay_topic;
+mod rights;
 mod sealing;
 mod support;
 mod topic;

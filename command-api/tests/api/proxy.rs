@@ -11,15 +11,43 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// When a connection on which COMMIT is sent is broken.
+/// What happens to a connection, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The server never sees the COMMIT.
+    /// The connection is closed; the server never sees the COMMIT.
     BeforeCommit,
-    /// The server has carried it out; its answer is lost.
+    /// The connection is closed after the server has carried it out; its answer is lost.
     AfterCommit,
     /// The same, and the server can't be reached until the proxy is [`Proxy::mend`]ed.
     AfterCommitForLong,
+    /// From a statement with these words on nothing passes any more, and nothing is closed: the
+    /// server's host is gone.
+    SilenceFrom(&'static str),
+    /// The same after the server has carried out the COMMIT.
+    SilenceAfterCommit,
+}
+
+impl Fault {
+    /// Whether these bytes of a client are what it waits for.
+    fn begins_with(self, bytes: &[u8]) -> bool {
+        let words = match self {
+            Self::BeforeCommit
+            | Self::AfterCommit
+            | Self::AfterCommitForLong
+            | Self::SilenceAfterCommit => "COMMIT",
+            Self::SilenceFrom(words) => words,
+        };
+        bytes
+            .windows(words.len())
+            .any(|window| window == words.as_bytes())
+    }
+}
+
+/// What becomes of a connection.
+enum Fate {
+    Lives,
+    IsClosed,
+    FallsSilent,
 }
 
 /// Forwards bytes until told to misbehave.
@@ -57,7 +85,7 @@ impl Proxy {
         proxy
     }
 
-    /// Breaks the next connection on which COMMIT is sent.
+    /// Breaks the next connection that the fault fits.
     pub(crate) fn break_next(&self, fault: Fault) {
         *self.fault.lock().unwrap() = Some(fault);
     }
@@ -81,10 +109,16 @@ impl Proxy {
                         return;
                     }
                     let bytes = &from_client[..length];
-                    if !self.pass(bytes, &mut server, &mut from_server).await {
-                        self.broken.fetch_add(1, Ordering::SeqCst);
-                        return;
+                    let fate = self.pass(bytes, &mut server, &mut from_server).await;
+                    if matches!(fate, Fate::Lives) {
+                        continue;
                     }
+                    self.broken.fetch_add(1, Ordering::SeqCst);
+                    if matches!(fate, Fate::FallsSilent) {
+                        // Open for as long as the client holds on.
+                        while client.read(&mut from_client).await.is_ok_and(|length| length > 0) {}
+                    }
+                    return;
                 }
                 Ok(length) = server.read(&mut from_server) => {
                     if length == 0 || client.write_all(&from_server[..length]).await.is_err() {
@@ -96,25 +130,29 @@ impl Proxy {
         }
     }
 
-    /// Whether the connection may live on.
-    async fn pass(&self, bytes: &[u8], server: &mut TcpStream, answer: &mut [u8]) -> bool {
-        let is_commit = bytes.windows(6).any(|window| window == b"COMMIT");
-        let fault = if is_commit {
-            self.fault.lock().unwrap().take()
-        } else {
-            None
+    /// Passes the bytes on, unless it is time to misbehave.
+    async fn pass(&self, bytes: &[u8], server: &mut TcpStream, answer: &mut [u8]) -> Fate {
+        let fault = self
+            .fault
+            .lock()
+            .unwrap()
+            .take_if(|it| it.begins_with(bytes));
+        let fate = match fault {
+            None => Fate::Lives,
+            Some(Fault::BeforeCommit) => return Fate::IsClosed,
+            Some(Fault::SilenceFrom(_)) => return Fate::FallsSilent,
+            Some(Fault::AfterCommit) => Fate::IsClosed,
+            Some(Fault::AfterCommitForLong) => {
+                self.is_away.store(true, Ordering::SeqCst);
+                Fate::IsClosed
+            }
+            Some(Fault::SilenceAfterCommit) => Fate::FallsSilent,
         };
-        if fault == Some(Fault::BeforeCommit) {
-            return false;
-        }
         server.write_all(bytes).await.unwrap();
-        if let Some(fault) = fault {
-            let is_for_long = fault == Fault::AfterCommitForLong;
-            self.is_away.store(is_for_long, Ordering::SeqCst);
+        if fault.is_some() {
             // The answer means that it is committed; nobody gets to see it.
             assert!(server.read(answer).await.unwrap() > 0);
-            return false;
         }
-        true
+        fate
     }
 }

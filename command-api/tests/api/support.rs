@@ -99,6 +99,8 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> Config {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },
+        relay_database_url: None,
+        allow_unsafe_postgres: true,
         kafka,
         kafka_compression: "lz4".to_owned(),
         relay_batch_interval_ms: 5,

@@ -42,7 +42,7 @@ pub(super) async fn end(data_dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Whether the process was started on this folder; where that can't be told, it is left alone.
-fn is_broker_of(pid: Pid, data_dir: &Path) -> bool {
+pub(super) fn is_broker_of(pid: Pid, data_dir: &Path) -> bool {
     let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let settings = data_dir.join("server.properties");
     command_line.split(|byte| *byte == 0).any(|argument| {

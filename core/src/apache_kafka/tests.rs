@@ -194,6 +194,12 @@ async fn broker_left_over_is_ended_by_the_next_start() -> anyhow::Result<()> {
         .args(["-c", "sleep 60; true", "start"])
         .arg(&data_dir)
         .spawn()?;
+    // A process has its identifier a moment before the kernel tells its arguments.
+    let pid = Pid::from_raw(left_over.id().try_into()?);
+    eventually("its arguments can be read", || async {
+        left_over::is_broker_of(pid, &data_dir).then_some(())
+    })
+    .await;
     left_over::note(&data_dir, left_over.id())?;
     let waited = std::thread::spawn(move || left_over.wait());
     let _kafka = ApacheKafka::start(options(dir.path())).await?;

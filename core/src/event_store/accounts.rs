@@ -121,6 +121,44 @@ fn status(status: &str, redirects_stopped: bool) -> AccountStatus {
     }
 }
 
+/// An account as its row has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// What an operator has called it.
+    pub name: String,
+    /// What it has.
+    pub credits: Credits,
+    /// Whether it is in service.
+    pub status: AccountStatus,
+    /// When it was created.
+    pub created_at: OffsetDateTime,
+}
+
+/// The account of that id, to look at.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<Account>> {
+    let row = sqlx::query!(
+        "
+        SELECT name, balance, version, status, redirects_stopped, created_at
+        FROM event_store.accounts WHERE account_id = $1
+        ",
+        account_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.map(|row| Account {
+        name: row.name,
+        credits: Credits {
+            balance: row.balance,
+            version: row.version,
+        },
+        status: status(&row.status, row.redirects_stopped),
+        created_at: row.created_at,
+    }))
+}
+
 /// Stores whether the account is in service; for those who check callers.
 ///
 /// # Errors

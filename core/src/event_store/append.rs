@@ -1,6 +1,9 @@
 //! The append: the one way by which events get into the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, HashMap},
+};
 
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -24,9 +27,10 @@ use crate::{
 /// or a balance below zero.
 pub async fn append_in_tx(
     tx: &mut PgConnection,
-    events: &[NewEvent],
+    events: &[impl Borrow<NewEvent>],
     accounts: &HashMap<AccountId, Credits>,
 ) -> sqlx::Result<Vec<Position>> {
+    let events: Vec<&NewEvent> = events.iter().map(Borrow::borrow).collect();
     let shards: Vec<Shard> = events
         .iter()
         .map(|event| Shard::of(event.account_id))
@@ -40,7 +44,7 @@ pub async fn append_in_tx(
             Ok(*head)
         })
         .collect::<sqlx::Result<Vec<Position>>>()?;
-    let rows = EventColumns::of(events, &shards, &positions);
+    let rows = EventColumns::of(&events, &shards, &positions);
     let inserted = insert(tx, &rows, &heads, accounts).await?;
     if inserted != events.len() as u64 {
         return Err(sqlx::Error::Protocol(format!(
@@ -79,7 +83,7 @@ async fn lock_heads(
 /// One round trip for all that the append writes.
 async fn insert(
     tx: &mut PgConnection,
-    rows: &EventColumns,
+    rows: &EventColumns<'_>,
     heads: &BTreeMap<Shard, Position>,
     accounts: &HashMap<AccountId, Credits>,
 ) -> sqlx::Result<u64> {
@@ -124,13 +128,13 @@ async fn insert(
         &rows.versions,
         &rows.account_ids,
         &rows.event_ids,
-        &rows.types,
+        &rows.types as &[&str],
         &rows.schema_versions,
         &rows.payloads,
         &rows.metadata,
         &rows.recorded_at,
-        &rows.idempotency_keys as &[Option<String>],
-        &rows.fingerprints as &[Option<Vec<u8>>]
+        &rows.idempotency_keys as &[Option<&str>],
+        &rows.fingerprints as &[Option<&[u8]>]
     )
     .execute(tx)
     .await?;
@@ -138,24 +142,24 @@ async fn insert(
 }
 
 /// The events column by column, as `unnest` takes them.
-struct EventColumns {
+struct EventColumns<'a> {
     shards: Vec<i16>,
     positions: Vec<i64>,
     stream_ids: Vec<Uuid>,
     versions: Vec<i64>,
     account_ids: Vec<Uuid>,
     event_ids: Vec<Uuid>,
-    types: Vec<String>,
+    types: Vec<&'static str>,
     schema_versions: Vec<i16>,
     payloads: Vec<String>,
     metadata: Vec<String>,
     recorded_at: Vec<OffsetDateTime>,
-    idempotency_keys: Vec<Option<String>>,
-    fingerprints: Vec<Option<Vec<u8>>>,
+    idempotency_keys: Vec<Option<&'a str>>,
+    fingerprints: Vec<Option<&'a [u8]>>,
 }
 
-impl EventColumns {
-    fn of(events: &[NewEvent], shards: &[Shard], positions: &[Position]) -> Self {
+impl<'a> EventColumns<'a> {
+    fn of(events: &[&'a NewEvent], shards: &[Shard], positions: &[Position]) -> Self {
         let marks = || events.iter().map(|event| event.idempotency.as_ref());
         Self {
             shards: shards.iter().map(|shard| shard.number()).collect(),
@@ -167,10 +171,7 @@ impl EventColumns {
             versions: events.iter().map(|e| e.version).collect(),
             account_ids: events.iter().map(|e| e.account_id.uuid()).collect(),
             event_ids: events.iter().map(|e| e.event_id.uuid()).collect(),
-            types: events
-                .iter()
-                .map(|e| e.event.event_type().to_owned())
-                .collect(),
+            types: events.iter().map(|e| e.event.event_type()).collect(),
             schema_versions: events.iter().map(|e| e.event.schema_version()).collect(),
             payloads: events.iter().map(|e| e.event.to_payload()).collect(),
             metadata: events
@@ -179,10 +180,10 @@ impl EventColumns {
                 .collect(),
             recorded_at: events.iter().map(|e| e.recorded_at).collect(),
             idempotency_keys: marks()
-                .map(|mark| mark.map(|mark| mark.key.clone()))
+                .map(|mark| mark.map(|mark| mark.key.as_str()))
                 .collect(),
             fingerprints: marks()
-                .map(|mark| mark.map(|mark| mark.fingerprint.to_vec()))
+                .map(|mark| mark.map(|mark| mark.fingerprint.as_slice()))
                 .collect(),
         }
     }

@@ -92,7 +92,9 @@ pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<A
     let owner = sqlx::query_scalar!(
         "
         SELECT account_id FROM event_store.events
-        WHERE shard = ANY($1) AND stream_id = $2 AND version = 1 AND type = 'LinkCreated'
+        WHERE shard = ANY($1) AND stream_id = $2 AND version = 1
+          -- The account's own stream is not a link.
+          AND stream_id <> account_id
         ",
         &shards,
         link_id.uuid()

@@ -4,20 +4,25 @@
 //! position sees all lower ones of the shard.
 
 mod links;
+mod newest;
+mod presence;
 pub mod stored;
 
-use sqlx::{PgConnection, PgPool, types::Json};
+use sqlx::{PgConnection, PgExecutor, PgPool, types::Json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
     envelope::{Metadata, NewEvent, RecordedEvent},
-    event::Subject,
     id::{AccountId, EventId},
     shard::{Position, SHARD_COUNT, Shard},
 };
 
-pub use self::links::{LinkExtent, LinkFate, link_beginnings, link_extent};
+pub use self::{
+    links::{LinkExtent, LinkFate, link_beginnings, link_extent},
+    newest::{NewestOf, Span, StreamPart, read_before, read_stream_backwards},
+    presence::{Place, first_absent},
+};
 
 /// One value per shard, by [`Shard::index`].
 pub type PerShard<T> = [T; SHARD_COUNT as usize];
@@ -36,9 +41,9 @@ pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn heads(pool: &PgPool) -> sqlx::Result<PerShard<Position>> {
+pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Position>> {
     let rows = sqlx::query!("SELECT shard, head FROM event_store.log_shards")
-        .fetch_all(pool)
+        .fetch_all(executor)
         .await?;
     let mut heads = PerShard::default();
     for row in rows {
@@ -218,36 +223,6 @@ pub async fn recorded_after(
     )
     .fetch_all(pool)
     .await
-}
-
-/// The latest events of a stream, the last one first.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn read_stream_backwards(
-    pool: &PgPool,
-    shard: Shard,
-    subject: Subject,
-    limit: i64,
-) -> sqlx::Result<Vec<RecordedEvent>> {
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT shard, position, stream_id, version, account_id, event_id, type AS "event_type",
-               schema_version, payload::text AS "payload!",
-               metadata AS "metadata!: Json<Metadata>", recorded_at
-        FROM event_store.events
-        WHERE shard = $1 AND stream_id = $2
-        ORDER BY version DESC
-        LIMIT $3
-        "#,
-        shard.number(),
-        subject.stream_id(),
-        limit
-    )
-    .fetch_all(pool)
-    .await?;
-    rows.into_iter().map(EventRow::into_event).collect()
 }
 
 /// Whether that event is in the log, in place `version` of its stream.

@@ -1,23 +1,23 @@
 //! The outermost layer: gives each request its id, and each problem its form.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Router,
     body::Body,
-    extract::{Request, State},
+    extract::Request,
     http::{
-        HeaderName, HeaderValue, Method, StatusCode,
-        header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE},
+        HeaderName, HeaderValue, Method, StatusCode, Uri,
+        header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE},
     },
-    middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use tower_http::catch_panic::CatchPanicLayer;
+use futures::FutureExt as _;
+use tower::Service as _;
 
 use super::{
-    observe::{Service, observe},
-    request::{RequestContext, check_framing},
+    observe::{Observer, Service},
+    request::{Head, RequestContext, check_framing},
     route_table,
 };
 use crate::problem::{Code, Problem};
@@ -34,7 +34,7 @@ pub struct AnswerSettings {
 }
 
 impl IntoResponse for Problem {
-    /// Leaves the rendering to [`with_problem_details`], which knows the request.
+    /// Leaves the rendering to [`Answers`], which know the request.
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.code.status()).expect("a status of the catalogue");
         let mut response = status.into_response();
@@ -43,48 +43,99 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Wraps a service's routes: every request gets an id, every 4xx and 5xx the form of a problem,
-/// panics and the framework's own rejections included.
+/// Wraps a service's routes in [`Answers`].
 pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router {
-    let panic = |_: Box<dyn std::any::Any + Send>| {
-        tracing::error!("a handler has panicked");
-        Problem::internal().into_response()
-    };
-    let service = settings.service;
+    let no_such_route = async |method: Method, uri: Uri| no_such_route(&method, uri.path());
     let routes = routes
         .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_route)
-        .layer(CatchPanicLayer::custom(panic))
-        .layer(middleware::from_fn_with_state(settings, answer))
-        .layer(middleware::from_fn_with_state(service, observe));
-    // The framework puts its own `Allow` on from outside of a router's layers: only around another
-    // router can it be taken off.
-    Router::new()
-        .fallback_service(routes)
-        .layer(middleware::map_response(without_foreign_allow))
+        .method_not_allowed_fallback(no_such_route);
+    let answers = Arc::new(Answers::new(settings));
+    // One service around all routes: each layer of a router would be a copy, a box and a future of
+    // its own for every request.
+    Router::new().fallback(async move |request: Request| {
+        let handle = async |mut request: Request, context| {
+            request.extensions_mut().insert(context);
+            let Ok(response) = routes.clone().call(request).await;
+            response
+        };
+        answers.answer(request, handle).await
+    })
 }
 
-/// `Allow` comes from the route table, which knows both services; of problems, only
-/// `method_not_allowed` has it.
-async fn without_foreign_allow(mut response: Response) -> Response {
-    let code = response.extensions().get::<Code>();
-    if code.is_some_and(|code| *code != Code::MethodNotAllowed) {
-        response.headers_mut().remove(ALLOW);
+/// Every request gets an id, every 4xx and 5xx the form of a problem, panics and the framework's
+/// own rejections included.
+pub struct Answers {
+    settings: AnswerSettings,
+    observer: Observer,
+}
+
+impl Answers {
+    /// Those of one service.
+    pub fn new(settings: AnswerSettings) -> Self {
+        Self {
+            observer: Observer::new(settings.service),
+            settings,
+        }
     }
-    response
+
+    /// What `handle` makes of the request, which may be lent to it, in the form that the contract
+    /// gives it.
+    pub async fn answer<R, F>(
+        &self,
+        request: R,
+        handle: impl FnOnce(R, RequestContext) -> F,
+    ) -> Response
+    where
+        R: Head,
+        F: Future<Output = Response>,
+    {
+        let form = |request, context| self.form(request, context, handle);
+        self.observer.observe(request, form).await
+    }
+
+    async fn form<R, F>(
+        &self,
+        request: R,
+        context: RequestContext,
+        handle: impl FnOnce(R, RequestContext) -> F,
+    ) -> Response
+    where
+        R: Head,
+        F: Future<Output = Response>,
+    {
+        let mut response = match check_framing(request.headers(), request.uri()) {
+            Ok(()) => {
+                let handled = AssertUnwindSafe(async { handle(request, context).await });
+                handled.catch_unwind().await.unwrap_or_else(|_| {
+                    tracing::error!("a handler has panicked");
+                    Problem::internal().into_response()
+                })
+            }
+            Err(problem) => problem.into_response(),
+        };
+        let problem = response.extensions_mut().remove::<Problem>();
+        let is_error = response.status().is_client_error() || response.status().is_server_error();
+        if let Some(problem) = problem.or_else(|| is_error.then(|| foreign(&response))) {
+            render(
+                &mut response,
+                &problem,
+                &self.settings.base_url,
+                context.request_id(),
+            );
+        }
+        let request_id = HeaderValue::from_str(context.request_id()).expect("letters and digits");
+        response.headers_mut().insert(X_REQUEST_ID, request_id);
+        response
+    }
 }
 
 /// OPTIONS, and whatever no route has taken.
-async fn no_such_route(request: Request) -> Response {
-    match route_table::allowed_methods(request.uri().path()) {
-        Some(allow) if request.method() == Method::OPTIONS => {
+pub fn no_such_route(method: &Method, path: &str) -> Response {
+    match route_table::allowed_methods(path) {
+        Some(allow) if method == Method::OPTIONS => {
             (StatusCode::NO_CONTENT, [(ALLOW, allow)]).into_response()
         }
-        Some(allow)
-            if !allow
-                .split(", ")
-                .any(|method| method == request.method().as_str()) =>
-        {
+        Some(allow) if !allow.split(", ").any(|allowed| allowed == method.as_str()) => {
             Problem::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
                 .with_header("allow", allow)
                 .into_response()
@@ -96,28 +147,6 @@ async fn no_such_route(request: Request) -> Response {
         )
         .into_response(),
     }
-}
-
-async fn answer(State(settings): State<AnswerSettings>, request: Request, next: Next) -> Response {
-    let context = request.extensions().get::<RequestContext>().cloned();
-    let context = context.expect("`observe` stands before");
-    let mut response = match check_framing(request.headers(), request.uri()) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
-    let problem = response.extensions_mut().remove::<Problem>();
-    let is_error = response.status().is_client_error() || response.status().is_server_error();
-    if let Some(problem) = problem.or_else(|| is_error.then(|| foreign(&response))) {
-        render(
-            &mut response,
-            &problem,
-            &settings.base_url,
-            &context.request_id,
-        );
-    }
-    let request_id = HeaderValue::from_str(&context.request_id).expect("letters and digits");
-    response.headers_mut().insert(X_REQUEST_ID, request_id);
-    response
 }
 
 /// An error that no code of ours has made.
@@ -139,7 +168,9 @@ fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id
         HeaderValue::from_static("application/problem+json"),
     );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.remove(axum::http::header::CONTENT_LENGTH);
+    headers.remove(CONTENT_LENGTH);
+    // The framework puts its own on; ours comes from the route table, which knows both services.
+    headers.remove(ALLOW);
     for (name, value) in &problem.headers {
         let value = HeaderValue::from_str(value).expect("a problem's headers are ASCII");
         headers.insert(HeaderName::from_static(name), value);

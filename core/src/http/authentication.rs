@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::http::HeaderMap;
-use metrics::counter;
+use metrics::{Counter, counter};
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
 use tokio::{
@@ -24,7 +24,10 @@ use super::{
 use crate::{
     api_key::{ApiKey, Scope},
     clock::Clock,
-    event_store::api_keys::{self, StoredKey},
+    event_store::{
+        api_keys::{self, StoredKey},
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     id::{AccountId, KeyId},
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
@@ -116,11 +119,15 @@ pub struct Authenticator {
     /// One look-up of a key at a time, by its hash.
     look_ups: Flights<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
+    hits: Counter,
+    misses: Counter,
 }
 
 impl Authenticator {
     /// An authenticator over the event store.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
+        let counter =
+            |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
         Self {
             usage: Arc::new(KeyUsage::new(pool.clone())),
             pool,
@@ -129,6 +136,8 @@ impl Authenticator {
             unknown: Cache::new(REMEMBERED_MAX),
             strangers: Strangers::default(),
             look_ups: Flights::default(),
+            hits: counter("hit"),
+            misses: counter("miss"),
         }
     }
 
@@ -174,7 +183,7 @@ impl Authenticator {
     async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
         let memory = self.remember(&hash);
-        count(&memory);
+        self.count(&memory);
         match memory {
             Memory::Known(key) => return Ok(Some(key)),
             Memory::Unknown => return Ok(None),
@@ -208,6 +217,14 @@ impl Authenticator {
         })
     }
 
+    fn count(&self, memory: &Memory) {
+        let count = match memory {
+            Memory::Known(_) | Memory::Unknown => &self.hits,
+            Memory::Stale | Memory::Nothing => &self.misses,
+        };
+        count.increment(1);
+    }
+
     fn remember(&self, hash: &[u8; 32]) -> Memory {
         match self.known.get(hash) {
             Some(key) if key.loaded_at.elapsed() < KNOWN_FOR => return Memory::Known(key),
@@ -223,7 +240,8 @@ impl Authenticator {
     async fn look_up(&self, key: &ApiKey, hash: [u8; 32]) -> sqlx::Result<Option<Arc<CachedKey>>> {
         // Taken before the look-up: the answer is at least as old as that.
         let loaded_at = Instant::now();
-        let Some(key) = api_keys::find(&self.pool, key).await? else {
+        let finding = api_keys::find(&self.pool, key);
+        let Some(key) = within(ANSWER_TIME_MAX, finding).await? else {
             self.known.remove(&hash);
             self.unknown.insert(hash, loaded_at);
             return Ok(None);
@@ -236,14 +254,6 @@ impl Authenticator {
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
     }
-}
-
-fn count(memory: &Memory) {
-    let result = match memory {
-        Memory::Known(_) | Memory::Unknown => "hit",
-        Memory::Stale | Memory::Nothing => "miss",
-    };
-    counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result).increment(1);
 }
 
 /// Look-ups of keys that the process does not know: few at once, so that made-up keys, however

@@ -12,7 +12,13 @@ use time::OffsetDateTime;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::{event_store::api_keys, id::KeyId};
+use crate::{
+    event_store::{
+        api_keys,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
+    id::KeyId,
+};
 
 /// Time between two batches: how far behind the column may be, and how much a crash forgets.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
@@ -61,7 +67,8 @@ impl KeyUsage {
         if uses.is_empty() {
             return;
         }
-        if let Err(error) = api_keys::record_uses(&self.pool, &uses).await {
+        let writing = api_keys::record_uses(&self.pool, &uses);
+        if let Err(error) = within(ANSWER_TIME_MAX, writing).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "can't write when keys were used; trying again later");
             let mut pending = self.pending();

@@ -1,19 +1,23 @@
 //! What is seen of a request from outside: its span, its duration, its problem, its access line.
 
-use std::time::Instant;
+use std::{
+    sync::{PoisonError, RwLock},
+    time::{Duration, Instant},
+};
 
 use axum::{
-    extract::{MatchedPath, Request, State},
     http::{Method, StatusCode},
-    middleware::Next,
     response::Response,
 };
-use metrics::{counter, histogram};
+use metrics::{Histogram, counter, histogram};
 use opentelemetry::trace::Status;
 use tracing::{Instrument as _, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::{request::RequestContext, trace_context};
+use super::{
+    request::{Head, RequestContext},
+    route_table, trace_context,
+};
 use crate::{
     metrics::{HTTP_PROBLEMS_TOTAL, HTTP_REQUEST_DURATION_SECONDS},
     problem::Code,
@@ -40,65 +44,124 @@ impl Service {
     }
 
     /// The template of the route: one of few, whatever the path is.
-    fn route(self, request: &Request) -> String {
+    fn route(self, path: &str) -> &'static str {
         match self {
-            Self::ShortHost => "/{slug}".to_owned(),
-            Self::CommandApi | Self::QueryApi => {
-                let matched = request.extensions().get::<MatchedPath>();
-                matched.map_or("unmatched", MatchedPath::as_str).to_owned()
-            }
+            Self::ShortHost => "/{slug}",
+            Self::CommandApi | Self::QueryApi => route_table::template(path).unwrap_or("unmatched"),
         }
     }
 }
 
-/// Gives the request its [`RequestContext`] and its span, and tells afterwards what became of it.
-/// Path and query are not told: they may hold what must not be logged.
-pub(super) async fn observe(
-    State(service): State<Service>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let begun_at = Instant::now();
-    let mut context = RequestContext::of(request.headers());
-    let (method, route) = (known(request.method()), service.route(&request));
-    let span = tracing::info_span!(
-        "request",
-        otel.name = format!("{method} {route}"),
-        otel.kind = "server",
-        service = service.name(),
-        http.request_id = context.request_id,
-        http.request.method = method,
-        http.route = route,
-        trace_id = field::Empty,
-    );
-    trace_context::join(&span, &mut context);
-    span.record("trace_id", context.trace_id());
-    request.extensions_mut().insert(context);
-    let response = next.run(request).instrument(span.clone()).await;
+/// The labels of a duration, but for the service: few of each, so that all of them can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Labels {
+    status: StatusCode,
+    route: &'static str,
+    method: &'static str,
+}
 
-    let duration = begun_at.elapsed();
-    let code = response.extensions().get::<Code>().map(|it| it.as_str());
-    if let Some(code) = code {
-        counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code).increment(1);
+/// Tells of the requests of one service.
+pub(super) struct Observer {
+    service: Service,
+    /// By name and labels a histogram is found again at a price that a redirect would notice. They
+    /// are few, so that looking through them is cheaper than a hash.
+    durations: RwLock<Vec<(Labels, Histogram)>>,
+}
+
+impl Observer {
+    pub(super) fn new(service: Service) -> Self {
+        begin_counters(service);
+        Self {
+            service,
+            durations: RwLock::default(),
+        }
     }
-    histogram!(
-        HTTP_REQUEST_DURATION_SECONDS,
-        "service" => service.name(),
-        "route" => route,
-        "method" => method,
-        "status" => response.status().as_str().to_owned(),
-    )
-    .record(duration);
-    span.set_attribute(
-        "http.response.status_code",
-        i64::from(response.status().as_u16()),
-    );
-    if response.status().is_server_error() {
-        span.set_status(Status::error(code.unwrap_or_default()));
+
+    /// Gives the request its [`RequestContext`] and its span, and tells afterwards what became of
+    /// it. Path and query are not told: they may hold what must not be logged.
+    pub(super) async fn observe<R, F>(
+        &self,
+        request: R,
+        handle: impl FnOnce(R, RequestContext) -> F,
+    ) -> Response
+    where
+        R: Head,
+        F: Future<Output = Response>,
+    {
+        let begun_at = Instant::now();
+        let service = self.service;
+        let mut context = RequestContext::of(request.headers());
+        let (method, route) = (known(request.method()), service.route(request.uri().path()));
+        let span = tracing::info_span!(
+            "request",
+            otel.name = %format_args!("{method} {route}"),
+            otel.kind = "server",
+            service = service.name(),
+            http.request_id = context.request_id(),
+            http.request.method = method,
+            http.route = route,
+            trace_id = field::Empty,
+        );
+        if !span.is_disabled() {
+            trace_context::join(&span, &mut context);
+            span.record("trace_id", context.trace_id());
+        }
+        let response = handle(request, context).instrument(span.clone()).await;
+
+        let duration = begun_at.elapsed();
+        let status = response.status();
+        let code = response.extensions().get::<Code>().map(|it| it.as_str());
+        if let Some(code) = code {
+            counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code).increment(1);
+        }
+        let labels = Labels {
+            status,
+            route,
+            method,
+        };
+        self.record(labels, duration);
+        if !span.is_disabled() {
+            span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
+            if status.is_server_error() {
+                span.set_status(Status::error(code.unwrap_or_default()));
+            }
+        }
+        let duration_ms = duration.as_secs_f64() * 1_000.0;
+        access_line(&span, service, status, code, duration_ms);
+        response
     }
-    let duration_ms = duration.as_secs_f64() * 1_000.0;
-    access_line(&span, service, response.status(), code, duration_ms);
-    response
+
+    fn record(&self, labels: Labels, duration: Duration) {
+        let durations = self.durations.read();
+        let durations = durations.unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, histogram)) = durations.iter().find(|(known, _)| *known == labels) {
+            histogram.record(duration);
+            return;
+        }
+        drop(durations);
+        let histogram = histogram!(
+            HTTP_REQUEST_DURATION_SECONDS,
+            "service" => self.service.name(),
+            "route" => labels.route,
+            "method" => labels.method,
+            "status" => labels.status.as_str().to_owned(),
+        );
+        histogram.record(duration);
+        let durations = self.durations.write();
+        let mut durations = durations.unwrap_or_else(PoisonError::into_inner);
+        if durations.iter().all(|(known, _)| *known != labels) {
+            durations.push((labels, histogram));
+        }
+    }
+}
+
+/// Answers that are our fault are counted from 0: their first one is an increase.
+fn begin_counters(service: Service) {
+    let failures = Code::ALL.iter().filter(|code| code.status() >= 500);
+    for code in failures {
+        counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code.as_str())
+            .increment(0);
+    }
 }
 
 /// One line per request; of the short host, which has far more of them, at a finer level.

@@ -2,24 +2,24 @@
 
 mod accept;
 mod body;
+mod context;
 mod query;
 
-use std::ops::Range;
-
 use axum::http::{
-    HeaderMap, HeaderName, Uri,
+    HeaderMap, HeaderName, Method, Request, Uri,
     header::{AUTHORIZATION, HOST},
+    request::Parts,
     uri::Authority,
 };
 
 use crate::{
-    clock::random_text,
     id::LinkId,
     problem::{Code, Problem},
 };
 
 pub use accept::{Preference, check_accept};
 pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
+pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
 
 /// Longest path with its query, in bytes.
@@ -28,45 +28,38 @@ const URI_LENGTH_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 64;
 /// Longest names and values of all headers together, in bytes.
 const HEADERS_LENGTH_MAX: usize = 16 * 1024;
-/// The header under which a trace comes in (W3C Trace Context).
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Where the trace id stands in a `traceparent`.
-const TRACE_ID: Range<usize> = 3..35;
-const HEX: &[u8] = b"0123456789abcdef";
 
-/// Identity of one request, made by us whatever the caller sends.
-#[derive(Debug, Clone)]
-pub struct RequestContext {
-    /// Sent back as `X-Request-Id`.
-    pub request_id: String,
-    /// The caller's trace context if it is well-formed, else one of our own.
-    pub traceparent: String,
-    /// Whether it is the caller's.
-    pub(super) continues_trace: bool,
+/// What comes before the body of a request, whether the request is given away or lent.
+pub trait Head {
+    /// What is asked to be done.
+    fn method(&self) -> &Method;
+    /// Of what.
+    fn uri(&self) -> &Uri;
+    /// And how.
+    fn headers(&self) -> &HeaderMap;
 }
 
-impl RequestContext {
-    /// The identity of a request with these headers.
-    pub fn of(headers: &HeaderMap) -> Self {
-        let random = random_text(HEX, 48);
-        let (trace_id, rest) = random.split_at(32);
-        let (span_id, _) = rest.split_at(16);
-        let given = single(headers, &TRACEPARENT).filter(|value| is_traceparent(value));
-        Self {
-            request_id: format!(
-                "req_{}",
-                random_text(b"0123456789abcdefghjkmnpqrstvwxyz", 20)
-            ),
-            continues_trace: given.is_some(),
-            traceparent: given.map_or_else(|| format!("00-{trace_id}-{span_id}-01"), str::to_owned),
-        }
+impl<B> Head for Request<B> {
+    fn method(&self) -> &Method {
+        self.method()
+    }
+    fn uri(&self) -> &Uri {
+        self.uri()
+    }
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
     }
 }
 
-impl RequestContext {
-    /// The trace that the request belongs to, for logs.
-    pub fn trace_id(&self) -> &str {
-        &self.traceparent[TRACE_ID]
+impl Head for &Parts {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+    fn uri(&self) -> &Uri {
+        &self.uri
+    }
+    fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 }
 
@@ -78,19 +71,6 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> 
         None
     } else {
         value.to_str().ok()
-    }
-}
-
-/// Version 00 only, lower case, no zero ids.
-fn is_traceparent(value: &str) -> bool {
-    let is_hex =
-        |part: &str, length| part.len() == length && part.bytes().all(|byte| HEX.contains(&byte));
-    let is_id = |part: &str, length| is_hex(part, length) && part.bytes().any(|byte| byte != b'0');
-    match value.split('-').collect::<Vec<_>>()[..] {
-        ["00", trace_id, span_id, flags] => {
-            is_id(trace_id, 32) && is_id(span_id, 16) && is_hex(flags, 2)
-        }
-        _ => false,
     }
 }
 
@@ -121,8 +101,16 @@ pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
 
 /// A host, perhaps a port, and nobody's name before it (RFC 9112, 3.2).
 fn names_host(headers: &HeaderMap) -> bool {
-    let authority = single(headers, &HOST).and_then(|host| host.parse::<Authority>().ok());
-    authority.is_some_and(|it| !it.host().is_empty() && !it.as_str().contains('@'))
+    let Some(host) = single(headers, &HOST) else {
+        return false;
+    };
+    // Nearly every one, and it need not be taken apart for that.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    if !host.is_empty() && host.bytes().all(is_plain) {
+        return true;
+    }
+    let authority = host.parse::<Authority>();
+    authority.is_ok_and(|it| !it.host().is_empty() && !it.as_str().contains('@'))
 }
 
 fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -152,40 +140,17 @@ pub fn link_id(uri: &Uri) -> Option<LinkId> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::http) mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
 
-    pub(super) fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
+    pub(in crate::http) fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
         let value = |text: &str| HeaderValue::from_str(text).unwrap();
         entries
             .iter()
             .map(|(name, text)| (name.clone(), value(text)))
             .collect()
-    }
-
-    #[test]
-    fn a_well_formed_trace_is_continued_and_any_other_replaced() {
-        let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let context = RequestContext::of(&headers(&[(TRACEPARENT, given)]));
-        assert_eq!(context.traceparent, given);
-        for bad in [
-            "",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
-            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
-        ] {
-            let context = RequestContext::of(&headers(&[(TRACEPARENT, bad)]));
-            assert_ne!(context.traceparent, bad);
-            assert!(
-                is_traceparent(&context.traceparent),
-                "{}",
-                context.traceparent
-            );
-        }
     }
 
     #[test]

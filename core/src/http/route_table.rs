@@ -49,9 +49,19 @@ pub const TABLE: &[(&str, &[Method])] = &[
 
 /// The value of `Allow` for the path of a request; `None` when there is nothing at that path.
 pub fn allowed_methods(path: &str) -> Option<String> {
-    let (_, methods) = TABLE.iter().find(|(pattern, _)| matches(pattern, path))?;
+    let (_, methods) = entry(path)?;
     let names = methods.iter().map(Method::as_str).chain(["OPTIONS"]);
     Some(names.collect::<Vec<_>>().join(", "))
+}
+
+/// Which of the paths above that of a request is.
+pub fn template(path: &str) -> Option<&'static str> {
+    let (template, _) = entry(path)?;
+    Some(template)
+}
+
+fn entry(path: &str) -> Option<&'static (&'static str, &'static [Method])> {
+    TABLE.iter().find(|(pattern, _)| matches(pattern, path))
 }
 
 /// Paths are exact: no trailing slash, no empty part, no folding of case.

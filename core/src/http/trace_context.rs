@@ -22,7 +22,11 @@ pub(super) fn join(span: &Span, context: &mut RequestContext) {
     let own = span.context().span().span_context().clone();
     if own.is_valid() {
         let (trace_id, span_id, flags) = (own.trace_id(), own.span_id(), own.trace_flags());
-        context.traceparent = format!("00-{trace_id}-{span_id}-{flags:02x}");
+        context.continue_from(
+            &trace_id.to_string(),
+            &span_id.to_string(),
+            &format!("{flags:02x}"),
+        );
     }
 }
 
@@ -30,7 +34,7 @@ fn caller(context: &RequestContext) -> Option<SpanContext> {
     if !context.continues_trace {
         return None;
     }
-    let mut parts = context.traceparent.split('-').skip(1);
+    let mut parts = context.traceparent().split('-').skip(1);
     let trace_id = TraceId::from_hex(parts.next()?).ok()?;
     let span_id = SpanId::from_hex(parts.next()?).ok()?;
     let flags = TraceFlags::new(u8::from_str_radix(parts.next()?, 16).ok()?);

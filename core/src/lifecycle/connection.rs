@@ -6,11 +6,17 @@ use std::{
     convert::Infallible,
     future::{Future as _, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
-use axum::{Router, body::Body};
+use axum::{
+    body::Body,
+    http::{HeaderValue, header::CONNECTION},
+};
 use hyper::{
     Request, Response,
     body::{Body as _, Incoming},
@@ -24,9 +30,8 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tower::Service as _;
 
-use super::{ConnectionLimits, progress::Progress};
+use super::{ConnectionLimits, Serve, progress::Progress};
 use watched::{WatchedAnswer, WatchedBody, WatchedStream};
 
 /// Most bytes of a request's head, and about as much input is held: to a longer head, or one of more
@@ -46,12 +51,13 @@ impl SharedProgress {
 }
 
 /// Serves the connection until one side ends it, a limit is passed, or the shutdown has come and
-/// its last request is answered.
+/// its last request is answered. Until `idle_drained` a request may still come.
 pub(super) async fn run(
     stream: TcpStream,
-    router: Router,
+    site: impl Serve,
     limits: ConnectionLimits,
     shutdown: CancellationToken,
+    idle_drained: CancellationToken,
 ) {
     // Small answers must not wait for more to send.
     if let Err(error) = stream.set_nodelay(true) {
@@ -63,7 +69,11 @@ pub(super) async fn run(
     let begin = Instant::now();
     let progress = SharedProgress(Arc::new(Mutex::new(Progress::new(limits, begin))));
     let io = TokioIo::new(WatchedStream::new(stream, progress.clone()));
-    let service = service_fn(|request| answer(router.clone(), progress.clone(), request));
+    let is_last = AtomicBool::new(false);
+    let service = service_fn(|request| {
+        let answer = answer(site.clone(), progress.clone(), request);
+        async { answer.await.map(|response| closing(response, &is_last)) }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .max_header_size(HEAD_LENGTH_MAX)
@@ -73,7 +83,7 @@ pub(super) async fn run(
             .serve_connection(io, service)
     );
     let mut timer = pin!(sleep_until(begin + limits.idle_time_max));
-    let mut is_draining = false;
+    let mut is_closing = false;
     loop {
         tokio::select! {
             // First the connection: what it has done decides on the deadline.
@@ -91,8 +101,11 @@ pub(super) async fn run(
                 tracing::debug!(?progress, "closed a connection that was too slow");
                 return;
             }
-            () = shutdown.cancelled(), if !is_draining => {
-                is_draining = true;
+            () = shutdown.cancelled(), if !is_last.load(Ordering::Relaxed) => {
+                is_last.store(true, Ordering::Relaxed);
+            }
+            () = idle_drained.cancelled(), if !is_closing => {
+                is_closing = true;
                 // Ends at once where no request is under way.
                 connection.as_mut().graceful_shutdown();
             }
@@ -100,8 +113,17 @@ pub(super) async fn run(
     }
 }
 
+/// During the shutdown, tells the client not to send another request, which ends the connection.
+fn closing<B>(mut response: Response<B>, is_last: &AtomicBool) -> Response<B> {
+    if is_last.load(Ordering::Relaxed) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
 async fn answer(
-    mut router: Router,
+    site: impl Serve,
     progress: SharedProgress,
     request: Request<Incoming>,
 ) -> Result<Response<WatchedAnswer>, Infallible> {
@@ -114,7 +136,7 @@ async fn answer(
             Body::empty()
         }
     });
-    let response = router.call(request).await?;
+    let response = site.answer(request).await;
     Ok(response.map(|body| WatchedAnswer::new(body, progress)))
 }
 

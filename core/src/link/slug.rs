@@ -13,7 +13,7 @@ pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$";
 /// Length of a slug that we choose; 31^8 are about 8.5e11 of them.
 const GENERATED_LENGTH: usize = 8;
 /// Without `0`, `1`, `i`, `l`, `o`, which people take for each other.
-const GENERATED_ALPHABET: &[u8] = b"23456789abcdefghjkmnpqrstuvwxyz";
+const GENERATED_ALPHABET: &[u8; 31] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
 /// Names that a service on the same host uses or may come to use; folded. A name that is added
 /// stays with the link that has it already.

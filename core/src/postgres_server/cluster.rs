@@ -18,7 +18,7 @@ use super::server_log::initdb_reason;
 use crate::clock::random_text;
 
 const PASSWORD_LENGTH: usize = 32;
-const ALPHANUMERIC: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SUPERUSER: &str = "linkledger";
 /// A server that is stopped (SIGSTOP) accepts a connection and then says nothing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

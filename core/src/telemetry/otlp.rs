@@ -42,12 +42,18 @@ impl HttpClient for Client {
     }
 }
 
-/// Makes the spans of `service`, and sends them to the collector.
-pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
+/// Whether a collector can be at that address.
+pub(super) fn check(endpoint: &str) -> anyhow::Result<()> {
     ensure!(
         endpoint.starts_with("http://"),
         "can't send traces to {endpoint}: the address must begin with http://"
     );
+    Ok(())
+}
+
+/// Makes the spans of `service`, and sends them to the collector.
+pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
+    check(endpoint)?;
     let client = Client {
         client: HyperClient::with_default_connector(EXPORT_TIME_MAX, None),
         runtime: Handle::current(),

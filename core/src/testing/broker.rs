@@ -1,7 +1,10 @@
 //! A broker for a test: one inside the process, or the Apache Kafka that the tests of a binary
 //! share, each with a topic of its own.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 use rdkafka::{
     ClientConfig,
@@ -108,6 +111,16 @@ impl TestBroker {
             topic: self.topic.clone(),
             ..KafkaConfig::plaintext(self.bootstrap_servers())
         }
+    }
+
+    /// How long it may take until another member of a group has the partitions of one that stands
+    /// still: six seconds until it is expelled, and a rebalance, for which the embedded broker
+    /// waits five seconds more.
+    pub fn takes_over_within(&self) -> Duration {
+        Duration::from_secs(match self.kind {
+            Kind::Embedded(_) => 15,
+            Kind::Apache(_) => 10,
+        })
     }
 
     /// The settings of a client of it.

@@ -3,16 +3,17 @@
 
 use std::{
     collections::HashMap,
+    sync::mpsc::{self, TryRecvError},
     time::{Duration, Instant},
 };
 
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
-    error::KafkaError,
     message::{BorrowedMessage, Headers as _},
 };
 use sqlx::PgPool;
+use tokio::task::JoinHandle;
 
 use crate::{
     cloud_event::PublishedEvent,
@@ -22,8 +23,10 @@ use crate::{
     shard::{Position, SHARD_COUNT, Shard},
 };
 
-/// How long reading the topic may take, in minutes.
+/// How long reading what is left may take, in minutes.
 const READ_TIME_MAX: Duration = Duration::from_mins(2);
+/// How long a partition's end is asked for.
+const WATERMARKS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// All records of the topic.
 pub struct Stream {
@@ -34,11 +37,18 @@ pub struct Stream {
 impl Stream {
     /// Reads the topic from its beginning to its end.
     pub async fn read(kafka: &KafkaConfig) -> Self {
+        Self::follow(kafka).to_the_end().await
+    }
+
+    /// Reads the topic from its beginning on, while it is written: for tests that write more than
+    /// the embedded broker keeps.
+    pub fn follow(kafka: &KafkaConfig) -> Following {
         let kafka = kafka.clone();
-        let read = move || read_to_the_end(&kafka);
-        let records = tokio::task::spawn_blocking(read).await;
-        Self {
-            records: records.expect("the topic is read"),
+        let (all_is_written, written) = mpsc::channel();
+        let read = move || read_while(&consumer(&kafka), kafka.topic.as_str(), &written);
+        Following {
+            all_is_written,
+            reading: tokio::task::spawn_blocking(read),
         }
     }
 
@@ -49,7 +59,7 @@ impl Stream {
     pub fn applied(&self) -> (PerShard<Vec<RecordedEvent>>, usize) {
         let mut repeated = 0;
         let applied = self.records.each_ref().map(|records| {
-            let applied = follow(records).unwrap_or_else(|hole| panic!("{hole:?}"));
+            let applied = apply_in_order(records).unwrap_or_else(|hole| panic!("{hole:?}"));
             repeated += records.len() - applied.len();
             applied.iter().map(|it| it.event.clone()).collect()
         });
@@ -59,8 +69,12 @@ impl Stream {
     /// Asserts that the consumer has exactly the log, in order; returns how many records were
     /// repeated.
     pub async fn assert_is_the_log(kafka: &KafkaConfig, pool: &PgPool) -> usize {
-        let stream = Self::read(kafka).await;
-        let (applied, repeated) = stream.applied();
+        Self::read(kafka).await.assert_equals_log(pool).await
+    }
+
+    /// The same of what was read.
+    pub async fn assert_equals_log(&self, pool: &PgPool) -> usize {
+        let (applied, repeated) = self.applied();
         let log = read_log(pool).await;
         for shard in Shard::all() {
             let (applied, log) = (&applied[shard.index()], &log[shard.index()]);
@@ -73,6 +87,28 @@ impl Stream {
     }
 }
 
+/// A topic that is read while it is written, until this is dropped.
+pub struct Following {
+    all_is_written: mpsc::Sender<()>,
+    reading: JoinHandle<PerShard<Vec<PublishedEvent>>>,
+}
+
+impl Following {
+    /// All records, once nothing more is published.
+    pub async fn to_the_end(self) -> Stream {
+        let Self {
+            all_is_written,
+            reading,
+        } = self;
+        // Whoever does not hear it has failed, which is seen next.
+        all_is_written.send(()).ok();
+        let records = reading.await.expect("the topic is read");
+        // Until then: who drops it wants nothing any more.
+        drop(all_is_written);
+        Stream { records }
+    }
+}
+
 /// A record for whose predecessor the consumer would wait in vain.
 #[derive(Debug, PartialEq, Eq)]
 struct Hole {
@@ -82,7 +118,7 @@ struct Hole {
 }
 
 /// The records of one partition that are applied.
-fn follow(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Hole> {
+fn apply_in_order(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Hole> {
     let (mut epoch, mut highest) = (0, 0);
     let mut applied = Vec::new();
     for record in records {
@@ -106,13 +142,14 @@ fn follow(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Hole> {
     Ok(applied)
 }
 
-fn read_to_the_end(kafka: &KafkaConfig) -> PerShard<Vec<PublishedEvent>> {
+fn consumer(kafka: &KafkaConfig) -> BaseConsumer {
     let settings = kafka.client_settings().expect("settings of a test");
     let consumer: BaseConsumer = settings
         .collect::<ClientConfig>()
         .set("group.id", "linkledger-test")
         .set("enable.auto.commit", "false")
-        .set("enable.partition.eof", "true")
+        // What the broker has dropped before it was read is a hole, not the end.
+        .set("auto.offset.reset", "earliest")
         .set("fetch.wait.max.ms", "10")
         .create()
         .expect("a consumer is made");
@@ -122,25 +159,47 @@ fn read_to_the_end(kafka: &KafkaConfig) -> PerShard<Vec<PublishedEvent>> {
         .set_all_offsets(Offset::Beginning)
         .expect("there are partitions");
     consumer.assign(&partitions).expect("they are assigned");
+    consumer
+}
+
+/// Reads until what is there when all is written has been read, or nobody wants it any more.
+fn read_while(
+    consumer: &BaseConsumer,
+    topic: &str,
+    written: &mpsc::Receiver<()>,
+) -> PerShard<Vec<PublishedEvent>> {
     let mut records = PerShard::<Vec<PublishedEvent>>::default();
-    let mut is_at_end = PerShard::<bool>::default();
-    let until = Instant::now() + READ_TIME_MAX;
-    while !is_at_end.iter().all(|it| *it) {
-        assert!(Instant::now() < until, "the topic does not end");
-        match consumer.poll(Duration::from_secs(1)) {
+    let mut offsets = PerShard::<i64>::default();
+    let mut until = None;
+    loop {
+        match written.try_recv() {
+            Ok(()) => until = Some(Instant::now() + READ_TIME_MAX),
+            Err(TryRecvError::Disconnected) => return records,
+            Err(TryRecvError::Empty) => {}
+        }
+        let is_in_time = until.is_none_or(|until| Instant::now() < until);
+        assert!(is_in_time, "the topic does not end");
+        match consumer.poll(Duration::from_millis(100)) {
             Some(Ok(record)) => {
                 let event = event(&record);
-                records[event.event.shard.index()].push(event);
+                let index = event.event.shard.index();
+                offsets[index] = record.offset() + 1;
+                records[index].push(event);
             }
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
-                let shard = Shard::new(partition.into()).expect("a partition is a shard");
-                is_at_end[shard.index()] = true;
-            }
-            // A broker that has just come back is asked again.
+            None if until.is_some() && is_at_end(consumer, topic, &offsets) => return records,
+            // An error is that of a broker that has just come back, which is asked again.
             Some(Err(_)) | None => {}
         }
     }
-    records
+}
+
+/// Whether every partition has been read, or is empty.
+fn is_at_end(consumer: &BaseConsumer, topic: &str, offsets: &PerShard<i64>) -> bool {
+    Shard::all().all(|shard| {
+        let partition = i32::from(shard.number());
+        let watermarks = consumer.fetch_watermarks(topic, partition, WATERMARKS_TIME_MAX);
+        watermarks.is_ok_and(|(low, high)| low == high || offsets[shard.index()] >= high)
+    })
 }
 
 fn event(record: &BorrowedMessage<'_>) -> PublishedEvent {
@@ -205,7 +264,7 @@ mod tests {
                 },
             })
             .collect();
-        let applied = follow(&records)?.into_iter();
+        let applied = apply_in_order(&records)?.into_iter();
         Ok(applied
             .map(|it| (it.log_epoch, it.event.position))
             .collect())

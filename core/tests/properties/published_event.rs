@@ -1,9 +1,7 @@
 //! Records of the topic; the input has a header on each line, an empty line and the payload.
 
-use std::collections::HashMap;
-
 use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordError},
+    cloud_event::{Headers, PublishedEvent, RecordError},
     envelope::RecordedEvent,
     shard::Shard,
 };
@@ -36,7 +34,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     true
 }
 
-fn read(headers: &HashMap<&str, &str>, payload: &str) -> Result<PublishedEvent, RecordError> {
+fn read(headers: &Headers<'_>, payload: &str) -> Result<PublishedEvent, RecordError> {
     let shard = Shard::new(3).unwrap();
     PublishedEvent::from_record(shard, headers, payload.to_owned())
 }

@@ -1,12 +1,15 @@
 //! The command line of linkledger: the local stack, and what works against an API.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::{
     CommandFactory as _, Parser, Subcommand,
     error::{ContextKind, ErrorKind},
 };
-use linkledger_core::telemetry::{self, LogFormat, TelemetryConfig};
+use linkledger_core::{
+    settings,
+    telemetry::{self, LogFormat, TelemetryConfig},
+};
 
 use crate::{
     completions::{self, Completions},
@@ -59,14 +62,13 @@ enum Command {
 impl CommandLine {
     /// Reads the arguments of the process; ends it where they are wrong, or ask for help.
     pub fn of_process() -> Self {
-        Self::try_parse().unwrap_or_else(|error| {
+        settings::parse_explaining(|error| {
             if error.get(ContextKind::InvalidSubcommand).is_some()
                 && error.kind() == ErrorKind::ArgumentConflict
             {
-                let mut command = Self::command();
-                command.error(error.kind(), OPTION_BEFORE_COMMAND).exit()
+                return Self::command().error(error.kind(), OPTION_BEFORE_COMMAND);
             }
-            error.exit()
+            error
         })
     }
 }
@@ -87,6 +89,7 @@ pub async fn run(CommandLine { stack, command }: CommandLine) -> ExitCode {
     let is_json = command.is_json();
     let config = TelemetryConfig {
         log_format: LogFormat::Compact,
+        log_filter: env::var("RUST_LOG").ok(),
         otlp_endpoint: None,
     };
     let outcome = match telemetry::init("linkledger", &config, LOG_FILTER) {

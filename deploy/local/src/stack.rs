@@ -97,9 +97,11 @@ async fn run(
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::Settings {
         database_url: database.url.clone(),
+        allow_unsafe_postgres: options.allow_unsafe_postgres,
         kafka,
         relay: broker.relay(),
         group_protocol: broker.group_protocol(),
+        fetch_wait_max_ms: broker.fetch_wait_max_ms(),
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),
@@ -147,6 +149,7 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         .with("CURSOR_KEYS", &settings.cursor_keys)
         // All members of a group speak one protocol.
         .with("GROUP_PROTOCOL", settings.group_protocol.name())
+        .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
         .with(
             "COMMAND_METRICS_URL",
             Services::metrics_url(started.command_internal),
@@ -154,6 +157,10 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         .with(
             "PROJECTOR_METRICS_URL",
             Services::metrics_url(started.projector_internal),
+        )
+        .with(
+            "CONSOLE_URL",
+            format!("http://{}", started.projector_internal),
         )
         .with(
             "QUERY_METRICS_URL",
@@ -198,6 +205,7 @@ fn welcome(
         "
 API           {api}
 Short links   {short}
+Console       {console}
 API key       {key}
 Kafka         {kafka}
 Settings      {env}
@@ -214,6 +222,7 @@ List your links from another shell:
 ready",
         api = get("API_URL"),
         short = get("SHORT_URL"),
+        console = get("CONSOLE_URL"),
         key = get("API_KEY"),
         kafka = get("KAFKA_BROKERS"),
         env = Environment::path(folder).display(),

@@ -1,7 +1,5 @@
 //! From a record of the topic to the event that it carries.
 
-use std::collections::HashMap;
-
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordError},
     metrics::RECORDS_UNREADABLE_TOTAL,
@@ -36,7 +34,7 @@ pub(super) fn event_of(
         .payload()
         .and_then(|bytes| std::str::from_utf8(bytes).ok())
         .ok_or(UnreadableRecord::Value)?;
-    let headers: HashMap<&str, &str> = message
+    let headers = message
         .headers()
         .into_iter()
         .flat_map(|headers| headers.iter())

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     event_store::log::{self, ReadFrom},
@@ -17,7 +17,8 @@ use tokio::time::Instant;
 
 use super::{
     Engine,
-    tenure::{Tenure, report_parked},
+    refusal::{Refusal, report_refused},
+    tenure::{Tenure, report_parked, report_paused},
 };
 use crate::projections::Projection;
 
@@ -40,23 +41,26 @@ impl Engine {
         {
             return Ok(());
         }
-        let heads = log::heads(&self.pool)
+        let end = log::end(&self.pool)
             .await
-            .context("can't read the heads of the log")?;
+            .context("can't read where the log ends")?;
         self.heads_read_at = Some(now);
         if self.ages_read_at.is_none_or(|at| now - at >= AGES_INTERVAL) {
             self.report_ages().await?;
             self.ages_read_at = Some(now);
         }
         for shard in Shard::all() {
-            match self.tenures.get_mut(&shard) {
-                Some(tenure) => tenure.compare(shard, heads[shard.index()], now)?,
-                // Not ours to judge, and no reason for an alert that we have once been behind.
-                None => Projection::ALL.into_iter().for_each(|projection| {
-                    report_lag(projection, shard, 0);
-                    report_age(projection, shard, 0.0);
-                    report_parked(projection, shard, 0);
-                }),
+            if let Some(tenure) = self.tenures.get_mut(&shard) {
+                tenure.compare(shard, &end, now);
+                continue;
+            }
+            // Not ours to judge, and no reason for an alert that we have once been behind.
+            report_refused(shard, false);
+            for projection in Projection::ALL {
+                report_lag(projection, shard, 0);
+                report_age(projection, shard, 0.0);
+                report_parked(projection, shard, 0);
+                report_paused(projection, shard, false);
             }
         }
         Ok(())
@@ -94,21 +98,28 @@ impl Engine {
 }
 
 impl Tenure {
-    fn compare(&mut self, shard: Shard, head: Position, now: Instant) -> anyhow::Result<()> {
+    fn compare(&mut self, shard: Shard, end: &log::End, now: Instant) {
         let Some(progress) = &mut self.progress else {
-            return Ok(());
+            return;
         };
+        if progress.epoch() != end.epoch {
+            // The log was restored meanwhile: its positions are others.
+            self.forget(0);
+            return;
+        }
+        let head = end.heads[shard.index()];
+        let at = |projection| (projection, progress.checkpoint(projection).position);
+        let mut positions = Projection::ALL.into_iter().map(at);
+        if let Some(refusal) = positions.find_map(|it| Refusal::beyond(it, (shard, head))) {
+            self.refuse(shard, refusal);
+            return;
+        }
         for projection in Projection::ALL {
             let position = progress.checkpoint(projection).position;
-            ensure!(
-                position <= head,
-                "`{projection}` is at position {position} of shard {shard}, which ends at {head}: \
-                 the log has lost events and the projection has to be rebuilt"
-            );
             report_position(projection, shard, position);
             report_lag(projection, shard, head - position);
         }
-        let lag = head - progress.floor();
+        let lag = progress.floor().map_or(0, |floor| head - floor);
         if lag == 0 {
             self.progressed_at = now;
         }
@@ -118,7 +129,6 @@ impl Tenure {
             tracing::debug!(%shard, lag, "catching up from the event store");
             progress.owe(head);
         }
-        Ok(())
     }
 }
 

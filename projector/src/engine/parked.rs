@@ -18,6 +18,7 @@ use crate::{
     parking::{
         ParkedAccount, Parking, listing,
         release::{CHUNK_EVENTS_MAX, Release, State, release},
+        skipped::Skipped,
         table,
     },
     poison::{self, RunEvent},
@@ -77,6 +78,22 @@ impl Engine {
             .context("can't read which accounts are parked")
     }
 
+    /// Which of these events are left out. Asks only if some are ahead.
+    pub(super) async fn skipped_among(
+        &self,
+        events: &BTreeMap<Shard, Vec<RunEvent>>,
+    ) -> anyhow::Result<Skipped> {
+        let affected = events.iter().filter_map(|(shard, events)| {
+            let is_affected = self.tenures.get(shard)?.has_skipped;
+            let (first, last) = (events.first()?.recorded(), events.last()?.recorded());
+            is_affected.then_some((*shard, first.position..=last.position))
+        });
+        let affected: Vec<_> = affected.collect();
+        Skipped::within(&self.pool, &affected)
+            .await
+            .context("can't read which events are left out")
+    }
+
     /// Tries to release one parked account, or goes on with it: a chunk for each cycle, so that
     /// nobody waits for long. It never fails a cycle: who is parked must not hold up the others.
     pub(super) async fn release_next(&mut self) {
@@ -122,7 +139,7 @@ impl Engine {
                 }
                 State::Unfinished if applied > 0 => Some(Attempt::after(attempt.after)),
                 State::Unfinished => attempt.again(),
-                State::Stuck(_) => None,
+                State::Stuck(_) | State::Paused => None,
             },
             Err(error) => {
                 let passes = retry::passes_by_itself(&error);

@@ -4,12 +4,15 @@ use linkledger_core::{
     id::AccountId,
     shard::{Position, Shard},
 };
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Cause, ParkedAccount, Parking, table::KeyRow};
-use crate::poison::{Poison, Reason};
+use crate::{
+    poison::{Poison, Reason},
+    projections::Projection,
+};
 
 /// The parked account of a shard that comes after this one, or the first one; of live generations.
 ///
@@ -48,6 +51,85 @@ pub async fn next_after(
     .fetch_optional(pool)
     .await?;
     row.map(ParkingRow::into_parking).transpose()
+}
+
+/// The parked account of a generation in a shard that comes after this one, or the first one.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn next_of(
+    pool: &PgPool,
+    (projection, generation): (Projection, i32),
+    shard: Shard,
+    after: Option<AccountId>,
+) -> sqlx::Result<Option<Parking>> {
+    let row = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT projection, generation, shard, account_id, position, event_type, reason, detail,
+               parked_at, NULL::bigint AS "waiting"
+        FROM read_model.parked_accounts
+        WHERE shard = $1 AND projection = $2 AND generation = $3 AND account_id > $4
+        ORDER BY account_id
+        LIMIT 1
+        "#,
+        shard.number(),
+        projection.name(),
+        generation,
+        after.map_or(Uuid::nil(), AccountId::uuid)
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(ParkingRow::into_parking).transpose()
+}
+
+/// Accounts that are parked in the generation and not in the other one, or there for a later event
+/// only: the first of them, and how many there are.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn parked_only_in(
+    executor: impl PgExecutor<'_>,
+    (projection, generation): (Projection, i32),
+    other: i32,
+    limit: i64,
+) -> sqlx::Result<(Vec<Parking>, i64)> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT p.shard, p.account_id, p.position, p.event_type, p.reason, p.detail, p.parked_at,
+               count(*) OVER () AS "count!"
+        FROM read_model.parked_accounts AS p
+        LEFT JOIN read_model.parked_accounts AS o
+            ON o.account_id = p.account_id AND o.projection = p.projection AND o.generation = $3
+        WHERE p.projection = $1 AND p.generation = $2
+          AND (o.position IS NULL OR o.position > p.position)
+        ORDER BY p.shard, p.account_id
+        LIMIT $4
+        "#,
+        projection.name(),
+        generation,
+        other,
+        limit
+    )
+    .fetch_all(executor)
+    .await?;
+    let count = rows.first().map_or(0, |row| row.count);
+    let parkings = rows.into_iter().map(|row| {
+        let row = ParkingRow {
+            projection: projection.name().to_owned(),
+            generation,
+            shard: row.shard,
+            account_id: row.account_id,
+            position: row.position,
+            event_type: row.event_type,
+            reason: row.reason,
+            detail: row.detail,
+            parked_at: row.parked_at,
+            waiting: None,
+        };
+        row.into_parking()
+    });
+    Ok((parkings.collect::<sqlx::Result<_>>()?, count))
 }
 
 /// A parked account as an operator sees it.

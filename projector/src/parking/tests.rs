@@ -10,13 +10,19 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::*;
-use crate::{checkpoint::Checkpoint, poison::Reason, progress::Progress};
+use crate::{
+    checkpoint::Checkpoint, parking::skipped::Skipped, poison::Reason, progress::Progress,
+};
 
 const ANNA: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
 const BERT: AccountId = AccountId::from_uuid(Uuid::from_u128(2));
 
 fn shard() -> Shard {
     Shard::new(3).unwrap()
+}
+
+fn event_id(position: Position) -> EventId {
+    EventId::from_uuid(Uuid::from_u128(position.unsigned_abs().into()))
 }
 
 fn recorded(position: Position, account_id: AccountId) -> RecordedEvent {
@@ -32,7 +38,7 @@ fn recorded(position: Position, account_id: AccountId) -> RecordedEvent {
         stream_id: account_id.uuid(),
         version: position,
         account_id,
-        event_id: EventId::from_uuid(Uuid::nil()),
+        event_id: event_id(position),
         event_type: "CreditsGranted".to_owned(),
         schema_version: 1,
         payload: Event::Credits(CreditsEvent::Granted(granted)).to_payload(),
@@ -72,6 +78,7 @@ fn run(positions: [Position; 3], events: Vec<RunEvent>, parked: &[ParkedAccount]
         progress: Progress::new(shard(), 1, checkpoints, 0),
         events,
         parked: parked.iter().copied().collect(),
+        skipped: Skipped::default(),
     }
 }
 
@@ -170,6 +177,39 @@ fn given_one_projection_to_plan_for_then_the_others_are_left_alone() {
     assert_eq!(plan.parked.len(), 1);
     assert_eq!(plan.waiting.len(), 1);
     assert_eq!(plan.applied.len(), 1);
+}
+
+#[test]
+fn given_an_event_that_is_left_out_then_it_parks_nobody_and_waits_for_nothing() {
+    let skipped = [1, 2, 3].map(|position| (Projection::Links, event_id(position)));
+    let events = vec![
+        unknown(1, ANNA),
+        sound(2, ANNA),
+        sound(3, BERT),
+        sound(4, ANNA),
+    ];
+    let parked = [parked_in(Projection::Links, BERT)];
+    let runs = [Run {
+        skipped: skipped.into_iter().collect(),
+        ..run([0; 3], events, &parked)
+    }];
+    let plan = Plan::of(&runs, &Projection::ALL);
+    assert_eq!(applied(&plan, Projection::Links), [4]);
+    assert!(waiting(&plan, Projection::Links).is_empty());
+    // The others leave nothing out.
+    assert_eq!(applied(&plan, Projection::Credits), [3]);
+    assert_eq!(waiting(&plan, Projection::Credits), [1, 2, 4]);
+}
+
+#[test]
+fn given_a_paused_projection_then_nothing_is_planned_for_it() {
+    let mut run = run([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[]);
+    run.progress = run.progress.with_paused([false, true, false]);
+    let runs = [run];
+    let plan = Plan::of(&runs, &Projection::ALL);
+    assert!(applied(&plan, Projection::Links).is_empty());
+    assert!(waiting(&plan, Projection::Links).is_empty());
+    assert_eq!(applied(&plan, Projection::Redirects), [2]);
 }
 
 #[test]

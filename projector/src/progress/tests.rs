@@ -128,13 +128,70 @@ fn records_of_an_earlier_epoch_are_dropped_and_of_a_later_one_refused() {
     );
 }
 
+#[test]
+fn who_is_paused_does_not_hold_up_the_others() {
+    let mut progress = progress([4, 2, 4]).with_paused([false, true, false]);
+    assert_eq!(progress.floor(), Some(4));
+    let admitted = progress
+        .admit_delivered(published(&[4, 5, 6], EPOCH))
+        .unwrap();
+    assert_eq!(positions(&admitted), [5, 6]);
+    assert_eq!(admitted.duplicates, [1, 0, 1]);
+    let advanced = progress.advances(6).map(|it| it.projection);
+    let others = [Projection::Credits, Projection::Redirects];
+    assert_eq!(advanced.collect::<Vec<_>>(), others);
+    progress.advance(6);
+    assert_eq!(progress.checkpoint(Projection::Links).position, 2);
+    assert!(!progress.is_owed());
+}
+
+#[test]
+fn of_a_shard_in_which_all_are_paused_nothing_is_admitted_nor_owed() {
+    let mut progress = progress([4; 3]).with_paused([true; 3]);
+    progress.owe(9);
+    let admitted = progress.admit_delivered(published(&[5, 8], EPOCH)).unwrap();
+    assert_eq!(admitted, Admitted::default());
+    assert!(!progress.is_owed());
+    assert!(progress.behind().is_none());
+}
+
+#[test]
+fn who_is_far_behind_catches_up_by_itself_while_the_others_go_on() {
+    let mut progress = progress([10_000, 100, 9_990]).with_paused([false; 3]);
+    assert_eq!(progress.floor(), Some(9_990));
+    let (behind, news) = (progress.behind().unwrap(), 10_001);
+    assert_eq!((behind.floor(), behind.owed()), (Some(100), 9_990));
+    let advanced = behind.advances(4_100).map(|it| it.projection);
+    assert_eq!(advanced.collect::<Vec<_>>(), [Projection::Links]);
+
+    progress.advance(news);
+    progress.advance_as(&behind, 9_990);
+    assert_eq!(progress.line(Projection::Links), Line::Behind);
+    let behind = progress.behind().unwrap();
+    assert_eq!((behind.floor(), behind.owed()), (Some(9_990), news));
+    progress.advance_as(&behind, news);
+    assert!(progress.behind().is_none());
+    assert_eq!(
+        Projection::ALL.map(|it| progress.line(it)),
+        [Line::Joint; 3]
+    );
+    assert_eq!(progress.floor(), Some(news));
+}
+
+#[test]
+fn who_is_the_only_one_that_moves_is_behind_nobody() {
+    let progress = progress([10_000, 100, 10_000]).with_paused([true, false, true]);
+    assert!(progress.behind().is_none());
+    assert_eq!(progress.floor(), Some(100));
+}
+
 /// A step of a process: records come in, or up to so many events are read if any are owed.
 #[derive(Debug, Clone)]
 enum Step {
     Deliver(Vec<Position>),
     Read(usize),
-    /// A restart, or a lost checkpoint: only the checkpoints survive.
-    Forget,
+    /// A restart, a lost checkpoint, a pause or its end: only the checkpoints survive.
+    Forget(PerProjection<bool>),
 }
 
 fn steps(head: Position) -> impl Strategy<Value = Vec<Step>> {
@@ -145,7 +202,7 @@ fn steps(head: Position) -> impl Strategy<Value = Vec<Step>> {
             Step::Deliver((from..=(from + length).min(head)).collect())
         }),
         3 => (1..6_usize).prop_map(Step::Read),
-        1 => Just(Step::Forget),
+        1 => any::<PerProjection<bool>>().prop_map(Step::Forget),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -159,21 +216,26 @@ proptest! {
         const HEAD: Position = 30;
         let mut progress = progress(start);
         let mut applied: PerProjection<Vec<Position>> = start.map(|start| (1..=start).collect());
-        let catch_up = [Step::Deliver(vec![HEAD]), Step::Read(1_000)];
+        let catch_up = [
+            Step::Forget([false; 3]),
+            Step::Deliver(vec![HEAD]),
+            Step::Read(1_000),
+        ];
         for step in steps.into_iter().chain(catch_up) {
             let admitted = match step {
                 Step::Deliver(positions) => {
                     progress.admit_delivered(published(&positions, EPOCH)).unwrap()
                 }
                 Step::Read(limit) if progress.is_owed() => {
-                    let rest: Vec<_> = (progress.floor() + 1..=HEAD).map(event).collect();
+                    let floor = progress.floor().unwrap();
+                    let rest: Vec<_> = (floor + 1..=HEAD).map(event).collect();
                     let is_end = rest.len() < limit;
                     progress.admit_read(rest.into_iter().take(limit).collect(), is_end)
                 }
                 Step::Read(_) => Admitted::default(),
-                Step::Forget => {
+                Step::Forget(paused) => {
                     let checkpoints = Projection::ALL.map(|it| progress.checkpoint(it));
-                    progress = Progress::new(shard(), EPOCH, checkpoints, 0);
+                    progress = Progress::new(shard(), EPOCH, checkpoints, 0).with_paused(paused);
                     Admitted::default()
                 }
             };

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::DecodedEvent;
+use super::{Creation, DecodedEvent};
 
 /// Rows of both tables, by their keys.
 #[derive(Debug, Default)]
@@ -87,12 +87,16 @@ impl CreditRows {
             .insert((generation, account_id, version), entry);
     }
 
-    pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+    pub(super) async fn write_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }
         self.write_balances_in_tx(tx).await?;
-        self.write_entries_in_tx(tx).await
+        self.write_entries_in_tx(tx, creation).await
     }
 
     async fn write_balances_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
@@ -117,7 +121,11 @@ impl CreditRows {
         Ok(())
     }
 
-    async fn write_entries_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+    async fn write_entries_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
         let (keys, rows) = (|| self.entries.keys(), || self.entries.values());
         let generations: Vec<i32> = keys().map(|key| key.0).collect();
         let account_ids: Vec<Uuid> = keys().map(|key| key.1).collect();
@@ -128,30 +136,40 @@ impl CreditRows {
         let balances_after: Vec<i64> = rows().map(|row| row.balance_after).collect();
         let link_ids: Vec<Option<Uuid>> = rows().map(|row| row.link_id).collect();
         let created_at: Vec<OffsetDateTime> = rows().map(|row| row.created_at).collect();
-        sqlx::query!(
-            "
-            INSERT INTO read_model.credit_entries
-                (generation, account_id, version, entry_id, type, amount, balance_after, link_id,
-                 created_at)
-            SELECT * FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::uuid[], $5::text[],
-                                 $6::bigint[], $7::bigint[], $8::uuid[], $9::timestamptz[])
-            ON CONFLICT (generation, account_id, version) DO UPDATE
-            SET entry_id = excluded.entry_id, type = excluded.type, amount = excluded.amount,
-                balance_after = excluded.balance_after, link_id = excluded.link_id,
-                created_at = excluded.created_at
-            ",
-            &generations,
-            &account_ids,
-            &versions,
-            &entry_ids,
-            &types as &[&str],
-            &amounts,
-            &balances_after,
-            &link_ids as &[Option<Uuid>],
-            &created_at
-        )
-        .execute(tx)
-        .await?;
+        macro_rules! put {
+            ($on_conflict:literal) => {
+                sqlx::query!(
+                    "
+                    INSERT INTO read_model.credit_entries
+                        (generation, account_id, version, entry_id, type, amount, balance_after,
+                         link_id, created_at)
+                    SELECT * FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::uuid[],
+                                         $5::text[], $6::bigint[], $7::bigint[], $8::uuid[],
+                                         $9::timestamptz[])
+                    " + $on_conflict,
+                    &generations,
+                    &account_ids,
+                    &versions,
+                    &entry_ids,
+                    &types as &[&str],
+                    &amounts,
+                    &balances_after,
+                    &link_ids as &[Option<Uuid>],
+                    &created_at
+                )
+                .execute(tx)
+                .await?
+            };
+        }
+        match creation {
+            Creation::Insert => put!(""),
+            Creation::Put => put!(
+                "ON CONFLICT (generation, account_id, version) DO UPDATE
+                 SET entry_id = excluded.entry_id, type = excluded.type, amount = excluded.amount,
+                     balance_after = excluded.balance_after, link_id = excluded.link_id,
+                     created_at = excluded.created_at"
+            ),
+        };
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::DecodedEvent;
+use super::{Creation, DecodedEvent};
 
 /// Generation, account, link.
 type Key = (i32, Uuid, Uuid);
@@ -103,7 +103,11 @@ impl<'a> LinkRows<'a> {
             });
     }
 
-    pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+    pub(super) async fn write_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
         let (mut puts, mut updates, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
         for (key, change) in &self.0 {
             match change {
@@ -115,13 +119,17 @@ impl<'a> LinkRows<'a> {
                 Change::Delete => deletes.push(*key),
             }
         }
-        put_in_tx(tx, &puts).await?;
+        put_in_tx(tx, &puts, creation).await?;
         update_in_tx(tx, &updates).await?;
         delete_in_tx(tx, &deletes).await
     }
 }
 
-async fn put_in_tx(tx: &mut PgConnection, rows: &[(Key, &LinkRow<'_>)]) -> sqlx::Result<()> {
+async fn put_in_tx(
+    tx: &mut PgConnection,
+    rows: &[(Key, &LinkRow<'_>)],
+    creation: Creation,
+) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -132,26 +140,35 @@ async fn put_in_tx(tx: &mut PgConnection, rows: &[(Key, &LinkRow<'_>)]) -> sqlx:
     let destination_urls: Vec<&str> = rows.iter().map(|(_, row)| row.destination_url).collect();
     let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
     let created_at: Vec<OffsetDateTime> = rows.iter().map(|(_, row)| row.created_at).collect();
-    sqlx::query!(
-        "
-        INSERT INTO read_model.links
-            (generation, account_id, link_id, slug, destination_url, version, created_at)
-        SELECT * FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[],
-                             $6::bigint[], $7::timestamptz[])
-        ON CONFLICT (generation, account_id, link_id) DO UPDATE
-        SET slug = excluded.slug, destination_url = excluded.destination_url,
-            version = excluded.version, created_at = excluded.created_at
-        ",
-        &generations,
-        &account_ids,
-        &link_ids,
-        &slugs as &[&str],
-        &destination_urls as &[&str],
-        &versions,
-        &created_at
-    )
-    .execute(tx)
-    .await?;
+    macro_rules! put {
+        ($on_conflict:literal) => {
+            sqlx::query!(
+                "
+                INSERT INTO read_model.links
+                    (generation, account_id, link_id, slug, destination_url, version, created_at)
+                SELECT * FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[],
+                                     $5::text[], $6::bigint[], $7::timestamptz[])
+                " + $on_conflict,
+                &generations,
+                &account_ids,
+                &link_ids,
+                &slugs as &[&str],
+                &destination_urls as &[&str],
+                &versions,
+                &created_at
+            )
+            .execute(tx)
+            .await?
+        };
+    }
+    match creation {
+        Creation::Insert => put!(""),
+        Creation::Put => put!(
+            "ON CONFLICT (generation, account_id, link_id) DO UPDATE
+             SET slug = excluded.slug, destination_url = excluded.destination_url,
+                 version = excluded.version, created_at = excluded.created_at"
+        ),
+    };
     Ok(())
 }
 

@@ -17,8 +17,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 pub use self::folded_slugs::FoldedSlugs;
-use self::{folded_slugs::fold, stopped_accounts::StoppedAccounts};
-use super::DecodedEvent;
+pub(crate) use self::folded_slugs::fold;
+use self::stopped_accounts::StoppedAccounts;
+use super::{Creation, DecodedEvent};
 use crate::redirect_changes::RedirectChanges;
 
 /// Generation, folded slug.
@@ -124,15 +125,15 @@ impl<'a> RedirectRows<'a> {
                     destination_url: Some(&changed.destination_url),
                     state: None,
                 };
-                self.update((generation, slugs.of(changed.link_id)), update);
+                self.update_of(generation, slugs.of(changed.link_id), update);
             }
             Event::Link(LinkEvent::Disabled(disabled)) => {
-                let key = (generation, slugs.of(disabled.link_id));
-                self.update(key, State::Disabled.into());
+                let slug = slugs.of(disabled.link_id);
+                self.update_of(generation, slug, State::Disabled.into());
             }
             Event::Link(LinkEvent::Enabled(enabled)) => {
-                let key = (generation, slugs.of(enabled.link_id));
-                self.update(key, State::Active.into());
+                let slug = slugs.of(enabled.link_id);
+                self.update_of(generation, slug, State::Active.into());
             }
             Event::Link(LinkEvent::Deleted(deleted)) => {
                 let key = (generation, fold(&deleted.slug));
@@ -157,6 +158,13 @@ impl<'a> RedirectRows<'a> {
         self.stopped_accounts.set(key, is_stopped);
     }
 
+    /// A link without a slug has no row: its creation is left out.
+    fn update_of(&mut self, generation: i32, slug: Option<&str>, update: Update<'a>) {
+        if let Some(slug) = slug {
+            self.update((generation, slug.to_owned()), update);
+        }
+    }
+
     fn update(&mut self, key: Key, update: Update<'a>) {
         self.changes.add_slug(&key.1);
         match self.redirects.entry(key) {
@@ -171,7 +179,11 @@ impl<'a> RedirectRows<'a> {
         &self.changes
     }
 
-    pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+    pub(super) async fn write_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
         let (mut puts, mut updates) = (Vec::new(), Vec::new());
         for (key, change) in &self.redirects {
             match change {
@@ -179,7 +191,7 @@ impl<'a> RedirectRows<'a> {
                 Change::Update(update) => updates.push((key, update)),
             }
         }
-        put_in_tx(tx, &puts).await?;
+        put_in_tx(tx, &puts, creation).await?;
         update_in_tx(tx, &updates).await?;
         self.stopped_accounts.write_in_tx(tx).await
     }
@@ -194,7 +206,11 @@ impl From<State> for Update<'_> {
     }
 }
 
-async fn put_in_tx(tx: &mut PgConnection, rows: &[(&Key, &RedirectRow<'_>)]) -> sqlx::Result<()> {
+async fn put_in_tx(
+    tx: &mut PgConnection,
+    rows: &[(&Key, &RedirectRow<'_>)],
+    creation: Creation,
+) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -204,25 +220,35 @@ async fn put_in_tx(tx: &mut PgConnection, rows: &[(&Key, &RedirectRow<'_>)]) -> 
     let account_ids: Vec<Uuid> = rows.iter().map(|(_, row)| row.account_id).collect();
     let destination_urls: Vec<&str> = rows.iter().map(|(_, row)| row.destination_url).collect();
     let states: Vec<&str> = rows.iter().map(|(_, row)| row.state.name()).collect();
-    sqlx::query!(
-        "
-        INSERT INTO read_model.redirects
-            (generation, slug_folded, link_id, account_id, destination_url, state)
-        SELECT * FROM unnest($1::integer[], $2::text[], $3::uuid[], $4::uuid[], $5::text[],
-                             $6::text[])
-        ON CONFLICT (generation, slug_folded) DO UPDATE
-        SET link_id = excluded.link_id, account_id = excluded.account_id,
-            destination_url = excluded.destination_url, state = excluded.state
-        ",
-        &generations,
-        &slugs_folded as &[&str],
-        &link_ids,
-        &account_ids,
-        &destination_urls as &[&str],
-        &states as &[&str]
-    )
-    .execute(tx)
-    .await?;
+    macro_rules! put {
+        ($on_conflict:literal) => {
+            sqlx::query!(
+                "
+                INSERT INTO read_model.redirects
+                    (generation, slug_folded, link_id, account_id, destination_url, state)
+                SELECT * FROM unnest($1::integer[], $2::text[], $3::uuid[], $4::uuid[],
+                                     $5::text[], $6::text[])
+                "
+                    + $on_conflict,
+                &generations,
+                &slugs_folded as &[&str],
+                &link_ids,
+                &account_ids,
+                &destination_urls as &[&str],
+                &states as &[&str]
+            )
+            .execute(tx)
+            .await?
+        };
+    }
+    match creation {
+        Creation::Insert => put!(""),
+        Creation::Put => put!(
+            "ON CONFLICT (generation, slug_folded) DO UPDATE
+             SET link_id = excluded.link_id, account_id = excluded.account_id,
+                 destination_url = excluded.destination_url, state = excluded.state"
+        ),
+    };
     Ok(())
 }
 

@@ -39,6 +39,25 @@ async fn a_long_way_is_caught_up_in_chunks() {
 }
 
 #[tokio::test]
+async fn much_of_several_shards_is_applied_whole_in_one_cycle() {
+    let stage = Stage::set().await;
+    // Far more than two transactions are worth.
+    for number in 0..8 {
+        stage
+            .account_with_links(&format!("much-{number}"), 200)
+            .await;
+    }
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    engine.cycle(log.clone()).await.unwrap();
+    assert!(!engine.is_behind());
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
 async fn shards_that_the_group_may_have_given_away_are_served_until_somebody_else_does() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("kept", 1).await;

@@ -8,6 +8,7 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     admin::parked::retry,
+    engine::Engine,
     parking::release::{Release, State, release},
     projections::Projection,
 };
@@ -16,6 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     poisoned::{parkings, rewrite},
+    rebuild::{NO_SWAP, rebuild_all, sessions},
     release::Parked,
     stage::Stage,
     tables::Tables,
@@ -132,6 +134,81 @@ async fn a_release_does_not_take_the_projections_of_others_away_while_the_broker
     }
     let checkpoints = Tables::read(pool).await.checkpoints;
     assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
+}
+
+/// The account's shard in the middle of a cycle, with this done to its checkpoints meanwhile: the
+/// broker is down, and perhaps somebody else has the shard now.
+async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) -> Engine {
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    engine.keep_until_contested(&Shard::all().collect::<Vec<_>>());
+    stage.append_links(account_id, "meanwhile", 2).await;
+    let delivered = stage.log().await;
+    let mut tx = stage.database.pool().begin().await.unwrap();
+    hold(&mut tx, account_id).await;
+    let cycle = in_background(async move {
+        engine.cycle(delivered).await.unwrap();
+        engine
+    });
+    eventually_somebody_waits_for_a_lock(stage.database.pool()).await;
+    raw_sql(overtaking).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut engine = cycle.await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    engine
+}
+
+/// As a swap does in the end.
+pub(crate) const EXCHANGE: &str = "
+    UPDATE read_model.checkpoints SET role = 'standby' WHERE generation = 1;
+    UPDATE read_model.checkpoints SET role = 'live' WHERE generation = 2;
+    UPDATE read_model.projections SET active_generation = 2;";
+
+#[tokio::test]
+async fn another_generation_takes_no_shard_away_while_the_broker_is() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("before", 3).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    rebuild_all(&sessions(&stage), NO_SWAP).await;
+    let engine = overtake(&stage, account_id, EXCHANGE).await;
+    assert_eq!(engine.tenancies().len(), Shard::all().count());
+    let tables = Tables::read_generation(stage.database.pool(), 2).await;
+    assert_eq!(tables, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn who_moves_a_checkpoint_forward_while_the_broker_is_away_has_the_shard() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("before", 3).await;
+    let ahead = "UPDATE read_model.checkpoints SET position = 9 WHERE position = 7";
+    let engine = overtake(&stage, account_id, ahead).await;
+    let shards: Vec<_> = engine.tenancies().iter().map(|it| it.shard).collect();
+    let expected = Shard::all().filter(|it| *it != Shard::of(account_id));
+    assert_eq!(shards, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_retry_that_meets_another_generation_says_so() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = Parked::set_up(&stage).await;
+    rebuild_all(&sessions(&stage), NO_SWAP).await;
+    let mut tx = pool.begin().await.unwrap();
+    hold(&mut tx, parked.account_id).await;
+    let retry = {
+        let (pool, account_id) = (pool.clone(), parked.account_id);
+        in_background(async move { retry(&pool, Some(account_id)).await.unwrap() })
+    };
+    eventually_somebody_waits_for_a_lock(pool).await;
+    raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    for it in retry.await.unwrap() {
+        assert_eq!((it.released, it.applied), (false, 0));
+        let detail = "another generation is served meanwhile; run the command again";
+        assert_eq!(it.detail.as_deref(), Some(detail));
+    }
 }
 
 #[tokio::test]

@@ -71,19 +71,62 @@ async fn a_record_of_a_position_that_the_log_does_not_have_stops_nothing() {
 }
 
 #[tokio::test]
-async fn records_of_a_later_epoch_end_the_projector() {
+async fn records_of_a_later_epoch_are_left_out_and_the_log_is_read_instead() {
     let stage = Stage::set().await;
-    stage.account_with_links("epoch", 1).await;
-    let projector = stage.projector("group").await;
-    let mut log = stage.log().await;
-    log[0].log_epoch = 2;
-    let shard = log[0].event.shard;
-    stage.publish(&log).await;
+    stage.account_with_links("epoch", 2).await;
+    let log = stage.log().await;
+    let mut later = log.clone();
+    for record in &mut later[1..] {
+        record.log_epoch = 2;
+        record.event.payload = "{}".to_owned();
+    }
+    let mut engine = stage.engine();
+    engine.cycle(later).await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
     assert_eq!(
-        projector.failure().await,
-        format!(
-            "task `projector` failed: shard {shard}: record 1 is of log epoch 2, the read tables \
-             are of epoch 1"
-        )
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
     );
+}
+
+#[tokio::test]
+async fn events_that_the_log_has_lost_are_not_applied_wherever_they_stand_in_a_delivery() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("kept", 1).await;
+    let kept = stage.log().await;
+    let pool = stage.database.pool();
+    stage.append_links(account_id, "lost", 2).await;
+    let published = stage.log().await;
+    let lose = format!(
+        "ALTER TABLE event_store.events DISABLE TRIGGER ALL;
+         DELETE FROM event_store.events WHERE position > {0};
+         DELETE FROM event_store.slugs WHERE slug_folded LIKE 'lost%';
+         UPDATE event_store.log_shards SET head = least(head, {0});
+         UPDATE event_store.accounts SET version = 2, balance = balance + 2;
+         ALTER TABLE event_store.events ENABLE TRIGGER ALL;",
+        kept.len()
+    );
+    let lose = sqlx::raw_sql(sqlx::AssertSqlSafe(lose)).execute(pool);
+    lose.await.unwrap();
+    let mut engine = stage.engine();
+    engine.cycle(published.clone()).await.unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&kept));
+
+    // As long as it was, with other events.
+    stage.append_links(account_id, "new", 2).await;
+    engine
+        .cycle(published[kept.len()..].to_vec())
+        .await
+        .unwrap();
+    while engine.is_behind() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    let log = stage.log().await;
+    assert_eq!(log.len(), published.len());
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

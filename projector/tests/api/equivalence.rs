@@ -20,11 +20,12 @@ use crate::{
     redirect_changes::{changes, numbers, subjects_of_log},
     stage::Stage,
     tables::Tables,
+    verify::assert_nothing_is_wrong,
 };
 
 /// What somebody asks for; of the links that there are, one that the index chooses.
 #[derive(Debug, Clone)]
-enum Wish {
+pub(crate) enum Wish {
     Create,
     ChangeDestination(Index, u8),
     Disable(Index),
@@ -35,7 +36,7 @@ enum Wish {
     Adjust(i64),
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+pub(crate) fn wish() -> impl Strategy<Value = Wish> {
     prop_oneof![
         1 => Just(Wish::Create),
         3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| Wish::ChangeDestination(link, to)),
@@ -49,7 +50,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 }
 
 /// An account as its events make it.
-struct Owner {
+pub(crate) struct Owner {
     account_id: AccountId,
     links: Vec<ExistingLink>,
     status: AccountStatus,
@@ -57,12 +58,12 @@ struct Owner {
 }
 
 impl Owner {
-    async fn set_up(stage: &Stage) -> Self {
+    pub(crate) async fn set_up(stage: &Stage) -> Self {
         Self::of(stage.account_with_links("owner", 0).await)
     }
 
     /// In the same shard.
-    async fn next_to(stage: &Stage, other: &Self) -> Self {
+    pub(crate) async fn next_to(stage: &Stage, other: &Self) -> Self {
         let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
         Self::of(account_id.await)
     }
@@ -80,7 +81,7 @@ impl Owner {
     }
 
     /// What comes of the wish goes to the log.
-    async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
+    pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
         if let Wish::Create = wish {
             let name = format!("{}-{}", self.account_id, self.links.len());
             let created = stage.append_links(self.account_id, &name, 1).await;
@@ -186,6 +187,7 @@ async fn park_and_release(
             restore(pool, &log[*index]).await;
         }
         retry(pool, None).await.unwrap();
+        assert_nothing_is_wrong(stage).await;
     }
     for index in unknown {
         restore(pool, &log[*index]).await;
@@ -200,7 +202,11 @@ async fn park_and_release(
 }
 
 /// One life of a process, which is given so many events at a time, in turn.
-async fn apply_in_batches(stage: &Stage, log: &[PublishedEvent], lengths: &[usize]) -> Tables {
+pub(crate) async fn apply_in_batches(
+    stage: &Stage,
+    log: &[PublishedEvent],
+    lengths: &[usize],
+) -> Tables {
     let mut engine = stage.engine();
     let (mut rest, mut lengths) = (log, lengths.iter().cycle());
     while !rest.is_empty() {
@@ -249,6 +255,7 @@ proptest! {
             let unknown = unknown.iter().map(|it| it.index(log.len())).collect();
             let released = park_and_release(&stage, &log, &lengths, &unknown).await;
             assert_eq!(released, Tables::of_log(&log));
+            assert_nothing_is_wrong(&stage).await;
             let told = changes(pool).await;
             let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
             assert_eq!(subjects, subjects_of_log(&log));
@@ -273,6 +280,7 @@ proptest! {
             let log = stage.log().await;
             let one_by_one = apply_in_batches(&stage, &log, &[1]).await;
             assert_eq!(one_by_one, Tables::of_log(&log));
+            assert_nothing_is_wrong(&stage).await;
 
             let rows = ["links", "redirects", "stopped_accounts", "credit_balances",
                         "credit_entries", "redirect_changes"];

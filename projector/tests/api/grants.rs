@@ -1,10 +1,19 @@
 //! The rights of `deploy/postgres/roles.sql` suffice for all that the projector does.
 
+use std::process::Command;
+
 use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,
 };
-use linkledger_projector::{admin::parked::retry, engine::Engine, redirect_changes::prune};
+use linkledger_projector::{
+    admin::parked::{Skip, retry, skip},
+    engine::Engine,
+    heartbeat::Heartbeat,
+    pause::{Wish, change},
+    projections::Projection,
+    redirect_changes::prune,
+};
 use sqlx::{postgres::PgPoolOptions, raw_sql};
 
 use crate::{
@@ -49,6 +58,15 @@ async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune
         Tables::of_log(&log)
     );
     prune(&pool).await.unwrap();
+    let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
+    for _ in 0..2 {
+        heartbeat.beat(&engine.tenancies()).await;
+    }
+    let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(reported, 48);
 
     stage.append_links(account_id, "parked", 2).await;
     let log = stage.log().await;
@@ -79,4 +97,60 @@ async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune
         .await
         .unwrap();
     assert_eq!(role, "linkledger_projector");
+}
+
+#[tokio::test]
+async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
+    let stage = Stage::set().await;
+    let database = stage.database.pool();
+    raw_sql(ROLES).execute(database).await.unwrap();
+    let url = stage.database.url();
+    let options = event_store::session_options(url, SessionKind::Writer).unwrap();
+    let pool =
+        PgPoolOptions::new().connect_lazy_with(options.options([("role", "linkledger_operator")]));
+    let account_id = stage.account_with_links("granted", 3).await;
+    let links = stage.append_links(account_id, "changed", 2).await;
+    let events = [
+        destination_changed(&links[0], "https://elsewhere.example/"),
+        suspended(account_id, true),
+        resumed(account_id),
+        deleted(&links[1]),
+    ];
+    stage.append(account_id, &events).await;
+    let log = stage.log().await;
+    paint(database, &log[2]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    for wish in [Wish::Pause, Wish::Resume] {
+        let changed = change(&pool, &Projection::ALL, wish, "ada", None).await;
+        assert!(changed.unwrap().iter().all(|it| it.is_changed));
+    }
+    let request = Skip {
+        account_id,
+        position: None,
+        operator: "ada",
+        reason: "a test",
+    };
+    skip(&pool, request).await.unwrap();
+    let retried = retry(&pool, None).await.unwrap();
+    assert!(retried.iter().all(|it| it.released), "{retried:?}");
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_do_it_is_told_once_and_which_one_may() {
+    let stage = Stage::set().await;
+    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+    let url = stage.database.url();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{separator}options[role]=linkledger_query_api");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command.args(["pause", "links"]).env("DATABASE_URL", url);
+    let refused = tokio::task::spawn_blocking(move || command.output());
+    let refused = refused.await.unwrap().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(refused.stderr).unwrap(),
+        "error: can't pause the projection: permission denied for table checkpoints: the role of \
+         this database address may not do that; operators' commands need `linkledger_operator`, \
+         and deploy/postgres/roles.sql names everybody's role\n"
+    );
 }

@@ -6,10 +6,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     testing::{LaterEvent, append_later_event, eventually},
 };
-use linkledger_projector::{
-    consumer::{Consumer, GroupProtocol},
-    projections::Projection,
-};
+use linkledger_projector::{consumer::Consumer, projections::Projection};
 use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -68,8 +65,7 @@ async fn an_event_of_a_later_release_arrives_over_the_topic() {
     log[0].event.event_type = "SomethingNew".to_owned();
     log[1].event.schema_version = 2;
     stage.publish(&log).await;
-    let kafka = stage.broker.config();
-    let mut consumer = Consumer::join(&kafka, "later", GroupProtocol::Consumer).unwrap();
+    let mut consumer = Consumer::join(&stage.config("later")).unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < log.len() {
         let patience = sleep(Duration::from_secs(30));

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use linkledger_core::id::AccountId;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 
 use crate::{
     poisoned::{paint, restore},
@@ -81,6 +82,7 @@ async fn a_parked_account_is_listed_with_its_reason_and_released_by_a_retry() {
     assert_eq!(json_of(&retried), json!({ "retried": expected }));
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
+    assert_eq!(recorded(stage.database.pool()).await, ["parked retry"]);
 }
 
 #[tokio::test]
@@ -101,6 +103,11 @@ async fn a_retry_that_does_not_help_ends_with_failure_and_says_why() {
         error.starts_with("error: not everything could be released"),
         "{error}"
     );
+    let outcome: String = sqlx::query_scalar("SELECT outcome FROM read_model.operations")
+        .fetch_one(stage.database.pool())
+        .await
+        .unwrap();
+    assert_eq!(outcome, "failed");
 }
 
 #[tokio::test]
@@ -114,4 +121,71 @@ async fn a_retry_of_nobody_in_particular_is_refused() {
         let retried = run(&stage, arguments).await;
         assert_eq!(retried.status.code(), Some(2), "{arguments:?}");
     }
+}
+
+#[tokio::test]
+async fn what_waits_is_shown_and_left_out_for_a_reason_that_is_on_record() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = parked_account(&stage).await;
+    let account = account_id.to_string();
+    let log = stage.log().await;
+    paint(pool, &log[1]).await;
+
+    let shown = json_of(&run(&stage, &["show", &account, "--json"]).await);
+    let waiting = shown["waiting"].as_array().unwrap();
+    let positions = waiting.iter().map(|it| it["position"].as_i64().unwrap());
+    assert_eq!(positions.collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(shown["waiting_total"], 12);
+    let text = stdout(&run(&stage, &["show", &account]).await);
+    assert!(text.contains("; waiting: 4 events\n"), "{text}");
+    let text = stdout(&run(&stage, &["show", &account, "--limit", "1"]).await);
+    assert!(text.contains("; waiting: 1 event, and more\n"), "{text}");
+    assert_eq!(waiting[0]["event_type"], "LinkPainted");
+    assert_eq!(waiting[0]["why"], "unknown event `LinkPainted` version 1");
+    assert_eq!(waiting[1]["event_type"], "CreditsCharged");
+    assert!(waiting[1]["why"].is_null());
+    let text = stdout(&run(&stage, &["show", &account, "--limit", "2"]).await);
+    assert_eq!(text.lines().count(), 1 + 1 + 2, "{text}");
+
+    let unreasoned = run(&stage, &["skip", &account]).await;
+    assert_eq!(unreasoned.status.code(), Some(2));
+    for arguments in [
+        &["skip", &account, "--reason", "ticket 7", "--dry-run"][..],
+        &["retry", &account, "--dry-run"],
+    ] {
+        let dry = run(&stage, arguments).await;
+        assert!(
+            dry.status.success() && stdout(&dry).contains("would"),
+            "{dry:?}"
+        );
+    }
+    assert!(recorded(pool).await.is_empty());
+
+    let skip = ["skip", &account, "--reason", "ticket 7", "--json"];
+    let skipped = json_of(&run(&stage, &skip).await);
+    assert_eq!(skipped["skipped"]["position"], 2);
+    assert_eq!(skipped["retried"][0]["applied"], 3);
+    let retried = run(&stage, &["retry", &account]).await;
+    assert_eq!(stdout(&retried), "Nothing is parked.\n");
+    assert_eq!(recorded(pool).await, ["parked skip"; 3]);
+
+    let shown = stdout(&run(&stage, &["show", &account]).await);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], format!("{account} is not parked."));
+    assert_eq!(lines[1], "Left out for good:");
+    assert!(lines[3].contains("ticket 7"), "{shown}");
+    let again = run(&stage, &skip).await;
+    let error = String::from_utf8(again.stderr).unwrap();
+    let expected =
+        format!("error: `{account}` is not parked; `projector parked list` shows who is\n");
+    assert_eq!(error, expected);
+}
+
+/// The commands, in their order.
+async fn recorded(pool: &PgPool) -> Vec<String> {
+    sqlx::query_scalar("SELECT command FROM read_model.operations ORDER BY operation_id")
+        .fetch_all(pool)
+        .await
+        .unwrap()
 }

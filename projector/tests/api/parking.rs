@@ -7,8 +7,9 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    apply::{Outcome, Run, apply},
+    apply::{Outcome, Run, Target, apply},
     checkpoint::Checkpoint,
+    parking::skipped::Skipped,
     parking::{ParkedAccount, listing},
     poison::RunEvent,
     progress::Progress,
@@ -229,8 +230,9 @@ async fn what_was_released_meanwhile_does_not_wait_for_ever() {
         progress: Progress::new(shard, 1, [beginning; 3], 0),
         events: log.into_iter().map(|it| RunEvent::read(it.event)).collect(),
         parked,
+        skipped: Skipped::default(),
     };
-    let outcome = apply(pool, &[late], &Projection::ALL).await.unwrap();
+    let outcome = apply(pool, &[late], Target::LIVE).await.unwrap();
     assert_eq!(outcome, Outcome::Released);
     assert_eq!(Tables::read(pool).await, Tables::default());
 }

@@ -3,14 +3,18 @@
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
+    event::Subject,
     event_store::{
         self, SessionKind,
         log::{self, ReadFrom},
     },
+    id::{AccountId, LinkId},
     shard::Shard,
     testing::eventually,
 };
-use linkledger_projector::{admin::parked::retry, engine::Engine, redirect_changes::prune};
+use linkledger_projector::{
+    admin::parked::retry, engine::Engine, redirect_changes::prune, status::collect, why::why,
+};
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::{
@@ -20,7 +24,7 @@ use crate::{
 };
 
 /// Rows of each table when it counts as large.
-const LARGE: i32 = 20_000;
+pub(crate) const LARGE: i32 = 20_000;
 /// Index entries that the work below may read: far more than it has rows, and far fewer than one
 /// look at each row of one large table for each batch.
 const ENTRIES_MAX: i64 = 10_000;
@@ -28,7 +32,7 @@ const LINKS: usize = 8;
 const BATCH_LENGTH: usize = 7;
 
 /// As many rows in each table as that many links would leave there, all of it applied.
-async fn fill(pool: &PgPool, rows: i32) {
+pub(crate) async fn fill(pool: &PgPool, rows: i32) {
     let numbered = format!("FROM generate_series(1, {rows}) AS n");
     for statement in [
         format!(
@@ -89,7 +93,7 @@ async fn fill(pool: &PgPool, rows: i32) {
 }
 
 /// A session whose end can be waited for.
-fn measured(stage: &Stage) -> PgPool {
+pub(crate) fn measured(stage: &Stage) -> PgPool {
     let url = stage.database.url();
     let options = event_store::session_options(url, SessionKind::Projector).unwrap();
     PgPoolOptions::new()
@@ -144,10 +148,22 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
         .filter(|it| it.released && it.applied > LINKS);
     assert_eq!(released.count(), 3, "{retried:?}");
     prune(pool).await.unwrap();
+    let link_id = LinkId::from_uuid(news[1].event.stream_id);
+    look_at(pool, account_id, link_id).await;
+}
+
+/// Uses what operators look with.
+async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
+    collect(pool).await.unwrap();
+    for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
+        let why = why(pool, subject, 20).await.unwrap();
+        let differs = why.projections.iter().filter(|it| it.agrees == Some(false));
+        assert_eq!(differs.count(), 0, "{why:?}");
+    }
 }
 
 /// Rows that were read without an index, and index entries that were read.
-async fn reads(pool: &PgPool) -> (i64, i64) {
+pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
     sqlx::query_as(
         "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
              (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid)
@@ -162,14 +178,20 @@ async fn reads(pool: &PgPool) -> (i64, i64) {
 }
 
 /// Ends the session, which then tells what it has read.
-async fn end(stage: &Stage, pool: PgPool) {
+pub(crate) async fn end(stage: &Stage, pool: PgPool) {
     pool.close().await;
-    eventually("the session has ended", async || {
+    sessions_have_ended(stage.database.pool(), "measured").await;
+}
+
+/// Waits until there is no session of that name.
+pub(crate) async fn sessions_have_ended(pool: &PgPool, application_name: &str) {
+    eventually("the sessions have ended", async || {
         let sessions: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
-             WHERE datname = current_database() AND application_name = 'measured'",
+             WHERE datname = current_database() AND application_name = $1",
         )
-        .fetch_one(stage.database.pool())
+        .bind(application_name)
+        .fetch_one(pool)
         .await
         .unwrap();
         (sessions == 0).then_some(())

@@ -161,6 +161,20 @@ impl Stage {
         engine
     }
 
+    /// Settings of a projector whose rebalances don't wait for others.
+    pub(crate) fn config(&self, group_id: &str) -> Config {
+        Config {
+            database_url: self.database.url().to_owned().into(),
+            allow_unsafe_postgres: true,
+            kafka: self.broker.config(),
+            group_id: self.broker.group_id(group_id),
+            group_protocol: GroupProtocol::Consumer,
+            fetch_wait_max_ms: 2,
+            connections_max: 2,
+            console_hosts: Vec::new(),
+        }
+    }
+
     /// A projector, once it is ready. Its rebalances don't wait for others.
     pub(crate) async fn projector(&self, group_id: &str) -> RunningProjector {
         self.projector_with(group_id, GroupProtocol::Consumer).await
@@ -172,11 +186,8 @@ impl Stage {
         group_protocol: GroupProtocol,
     ) -> RunningProjector {
         let config = Config {
-            database_url: self.database.url().to_owned().into(),
-            kafka: self.broker.config(),
-            group_id: self.broker.group_id(group_id),
             group_protocol,
-            connections_max: 2,
+            ..self.config(group_id)
         };
         let shutdown = CancellationToken::new();
         let mut tasks = Tasks::new(shutdown.clone());
@@ -209,10 +220,5 @@ impl RunningProjector {
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.tasks.join().await.unwrap();
-    }
-
-    /// The error it ends with by itself.
-    pub(crate) async fn failure(self) -> String {
-        format!("{:#}", self.tasks.join().await.unwrap_err())
     }
 }

@@ -14,14 +14,14 @@ use uuid::Uuid;
 pub(crate) type LinkRow = (String, String, i64, OffsetDateTime);
 
 /// Link, account, destination, state.
-type RedirectRow = (Uuid, Uuid, String, String);
+pub(crate) type RedirectRow = (Uuid, Uuid, String, String);
 
-/// Rows by their keys; generation 1 throughout.
+/// Rows by their keys; of one generation throughout.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) links: BTreeMap<(Uuid, Uuid), LinkRow>,
-    redirects: BTreeMap<String, RedirectRow>,
-    stopped_accounts: BTreeSet<Uuid>,
+    pub(crate) redirects: BTreeMap<String, RedirectRow>,
+    pub(crate) stopped_accounts: BTreeSet<Uuid>,
     pub(crate) balances: BTreeMap<Uuid, (i64, i64)>,
     entries: BTreeMap<(Uuid, i64), Entry>,
     /// By projection and shard; those at 0 left out.
@@ -120,13 +120,18 @@ impl Tables {
 
     /// What is there.
     pub(crate) async fn read(pool: &PgPool) -> Self {
+        Self::read_generation(pool, 1).await
+    }
+
+    /// What another generation has.
+    pub(crate) async fn read_generation(pool: &PgPool, generation: i32) -> Self {
         Self {
-            links: read_links(pool).await,
-            redirects: read_redirects(pool).await,
-            stopped_accounts: read_stopped_accounts(pool).await,
-            balances: read_balances(pool).await,
-            entries: read_entries(pool).await,
-            checkpoints: read_checkpoints(pool).await,
+            links: read_links(pool, generation).await,
+            redirects: read_redirects(pool, generation).await,
+            stopped_accounts: read_stopped_accounts(pool, generation).await,
+            balances: read_balances(pool, generation).await,
+            entries: read_entries(pool, generation).await,
+            checkpoints: read_checkpoints(pool, generation).await,
         }
     }
 }
@@ -143,12 +148,13 @@ pub(crate) fn checkpoints_of(log: &[PublishedEvent]) -> BTreeMap<(String, i16), 
     checkpoints
 }
 
-async fn read_links(pool: &PgPool) -> BTreeMap<(Uuid, Uuid), LinkRow> {
+async fn read_links(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, Uuid), LinkRow> {
     let rows = sqlx::query!(
         "
         SELECT account_id, link_id, slug, destination_url, version, created_at
-        FROM read_model.links WHERE generation = 1
-        "
+        FROM read_model.links WHERE generation = $1
+        ",
+        generation
     );
     let rows = rows.fetch_all(pool).await.unwrap();
     rows.into_iter()
@@ -162,12 +168,13 @@ async fn read_links(pool: &PgPool) -> BTreeMap<(Uuid, Uuid), LinkRow> {
         .collect()
 }
 
-async fn read_redirects(pool: &PgPool) -> BTreeMap<String, RedirectRow> {
+async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, RedirectRow> {
     let rows = sqlx::query!(
         "
         SELECT slug_folded, link_id, account_id, destination_url, state
-        FROM read_model.redirects WHERE generation = 1
-        "
+        FROM read_model.redirects WHERE generation = $1
+        ",
+        generation
     );
     let rows = rows.fetch_all(pool).await.unwrap();
     rows.into_iter()
@@ -180,16 +187,18 @@ async fn read_redirects(pool: &PgPool) -> BTreeMap<String, RedirectRow> {
         .collect()
 }
 
-async fn read_stopped_accounts(pool: &PgPool) -> BTreeSet<Uuid> {
+async fn read_stopped_accounts(pool: &PgPool, generation: i32) -> BTreeSet<Uuid> {
     let rows = sqlx::query_scalar!(
-        "SELECT account_id FROM read_model.stopped_accounts WHERE generation = 1"
+        "SELECT account_id FROM read_model.stopped_accounts WHERE generation = $1",
+        generation
     );
     rows.fetch_all(pool).await.unwrap().into_iter().collect()
 }
 
-async fn read_balances(pool: &PgPool) -> BTreeMap<Uuid, (i64, i64)> {
+async fn read_balances(pool: &PgPool, generation: i32) -> BTreeMap<Uuid, (i64, i64)> {
     let rows = sqlx::query!(
-        "SELECT account_id, balance, version FROM read_model.credit_balances WHERE generation = 1"
+        "SELECT account_id, balance, version FROM read_model.credit_balances WHERE generation = $1",
+        generation
     );
     let rows = rows.fetch_all(pool).await.unwrap();
     rows.into_iter()
@@ -197,12 +206,13 @@ async fn read_balances(pool: &PgPool) -> BTreeMap<Uuid, (i64, i64)> {
         .collect()
 }
 
-async fn read_entries(pool: &PgPool) -> BTreeMap<(Uuid, i64), Entry> {
+async fn read_entries(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, i64), Entry> {
     let rows = sqlx::query!(
         "
         SELECT account_id, version, entry_id, type, amount, balance_after, link_id, created_at
-        FROM read_model.credit_entries WHERE generation = 1
-        "
+        FROM read_model.credit_entries WHERE generation = $1
+        ",
+        generation
     );
     let rows = rows.fetch_all(pool).await.unwrap();
     rows.into_iter()
@@ -220,12 +230,13 @@ async fn read_entries(pool: &PgPool) -> BTreeMap<(Uuid, i64), Entry> {
         .collect()
 }
 
-async fn read_checkpoints(pool: &PgPool) -> BTreeMap<(String, i16), Position> {
+async fn read_checkpoints(pool: &PgPool, generation: i32) -> BTreeMap<(String, i16), Position> {
     let rows = sqlx::query!(
         "
         SELECT projection, shard, position
-        FROM read_model.checkpoints WHERE generation = 1 AND position > 0
-        "
+        FROM read_model.checkpoints WHERE generation = $1 AND position > 0
+        ",
+        generation
     );
     let rows = rows.fetch_all(pool).await.unwrap();
     rows.into_iter()

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
-    apply::{Outcome, Run, apply},
+    apply::{Outcome, Run, Target, apply},
     checkpoint::Checkpoint,
+    parking::skipped::Skipped,
     poison::RunEvent,
     progress::Progress,
-    projections::Projection,
 };
 
 use crate::{stage::Stage, tables::Tables};
@@ -115,8 +115,9 @@ async fn a_transaction_from_an_earlier_checkpoint_writes_nothing() {
             .map(|it| RunEvent::read(it.event))
             .collect(),
         parked: BTreeSet::new(),
+        skipped: Skipped::default(),
     };
-    let outcome = apply(stage.database.pool(), &[late], &Projection::ALL).await;
+    let outcome = apply(stage.database.pool(), &[late], Target::LIVE).await;
     let outcome = outcome.unwrap();
     assert_eq!(outcome, Outcome::Lost([shard].into()));
     assert_eq!(Tables::read(stage.database.pool()).await, tables);

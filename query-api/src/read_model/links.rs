@@ -50,46 +50,72 @@ impl LinkRange {
     }
 }
 
-/// Links of an account.
-pub(crate) async fn list(pool: &PgPool, range: LinkRange) -> sqlx::Result<Seen<Vec<Link>>> {
-    // The outer join keeps the checkpoint when there are no links.
-    let rows = sqlx::query_as!(
-        LinkRow,
+/// For each of the ranges its links, all from one snapshot.
+pub(crate) async fn list_each(
+    pool: &PgPool,
+    ranges: &[LinkRange],
+) -> sqlx::Result<Vec<Seen<Vec<Link>>>> {
+    let shards = ranges
+        .iter()
+        .map(|range| Shard::of(range.account_id).number());
+    let shards: Vec<i16> = shards.collect();
+    let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
+    let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
+    let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
+    // A row of arrays for each page: a row for each link would repeat the checkpoint, and cost both
+    // sides more than what it brings. Aggregates keep the order of a sorted subquery.
+    let pages = sqlx::query_as!(
+        LinkPage,
         r#"
-        SELECT c.epoch, c.position,
-               EXISTS (
-                   SELECT FROM read_model.parked_accounts AS p
-                   WHERE p.account_id = $2 AND p.projection = c.projection
-                     AND p.generation = c.generation
-               ) AS "is_parked!",
-               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?"
-        FROM read_model.checkpoints AS c
+        SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
+               l.link_ids AS "link_ids!", l.slugs AS "slugs!",
+               l.destination_urls AS "destination_urls!", l.versions AS "versions!",
+               l.created_at AS "created_at!"
+        FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
+            AS wanted (shard, account_id, before, count_max, nth)
+        JOIN read_model.checkpoints AS c
+          ON c.projection = 'links' AND c.shard = wanted.shard
+         AND c.generation = (
+             SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+         )
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(link_id), '{}') AS link_ids,
+                   coalesce(array_agg(slug), '{}') AS slugs,
+                   coalesce(array_agg(destination_url), '{}') AS destination_urls,
+                   coalesce(array_agg(version), '{}') AS versions,
+                   coalesce(array_agg(created_at), '{}') AS created_at
+            FROM (
+                SELECT link_id, slug, destination_url, version, created_at
+                FROM read_model.links
+                WHERE generation = (
+                          SELECT active_generation FROM read_model.projections
+                          WHERE projection = 'links'
+                      )
+                  AND account_id = wanted.account_id AND link_id < wanted.before
+                ORDER BY link_id DESC
+                LIMIT wanted.count_max
+            ) AS page
+        ) AS l
+        -- Not `EXISTS`: planned while few are parked, that would read all of them.
         LEFT JOIN LATERAL (
-            SELECT link_id, slug, destination_url, version, created_at
-            FROM read_model.links
-            WHERE generation = (
-                      SELECT active_generation FROM read_model.projections
-                      WHERE projection = 'links'
-                  )
-              AND account_id = $2 AND link_id < $3
-            ORDER BY link_id DESC
-            LIMIT $4
-        ) AS l ON true
-        WHERE c.projection = 'links' AND c.shard = $1
-          AND c.generation = (
-              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
-          )
-        ORDER BY l.link_id DESC
+            SELECT account_id FROM read_model.parked_accounts
+            WHERE account_id = wanted.account_id AND projection = c.projection
+              AND generation = c.generation
+            LIMIT 1
+        ) AS p ON true
+        ORDER BY wanted.nth
         "#,
-        Shard::of(range.account_id).number(),
-        range.account_id.uuid(),
-        range.before_or_end(),
-        range.count_max
+        &shards,
+        &account_ids,
+        &befores,
+        &counts_max
     )
     .fetch_all(pool)
     .await?;
-    LinkRow::into_seen(rows)
+    if pages.len() != ranges.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    Ok(pages.into_iter().map(LinkPage::into_seen).collect())
 }
 
 /// Links of an account that lead to that address.
@@ -98,8 +124,8 @@ pub(crate) async fn list_by_destination(
     range: LinkRange,
     destination_url: &str,
 ) -> sqlx::Result<Seen<Vec<Link>>> {
-    let rows = sqlx::query_as!(
-        LinkRow,
+    let page = sqlx::query_as!(
+        LinkPage,
         r#"
         SELECT c.epoch, c.position,
                EXISTS (
@@ -107,30 +133,37 @@ pub(crate) async fn list_by_destination(
                    WHERE p.account_id = $2 AND p.projection = c.projection
                      AND p.generation = c.generation
                ) AS "is_parked!",
-               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?"
+               l.link_ids AS "link_ids!", l.slugs AS "slugs!",
+               l.destination_urls AS "destination_urls!", l.versions AS "versions!",
+               l.created_at AS "created_at!"
         FROM read_model.checkpoints AS c
-        LEFT JOIN LATERAL (
-            SELECT link_id, slug, destination_url, version, created_at
-            FROM read_model.links
-            WHERE generation = (
-                      SELECT active_generation FROM read_model.projections
-                      WHERE projection = 'links'
-                  )
-              AND hashtextextended(account_id::text || destination_url, 0)
-                  = hashtextextended($2::uuid::text || $5, 0)
-              AND link_id < $3
-              -- Hashes may collide. Not `account_id = $2`: the primary key could serve that, and
-              -- would walk all links of the account.
-              AND account_id IS NOT DISTINCT FROM $2 AND destination_url = $5
-            ORDER BY link_id DESC
-            LIMIT $4
-        ) AS l ON true
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(link_id), '{}') AS link_ids,
+                   coalesce(array_agg(slug), '{}') AS slugs,
+                   coalesce(array_agg(destination_url), '{}') AS destination_urls,
+                   coalesce(array_agg(version), '{}') AS versions,
+                   coalesce(array_agg(created_at), '{}') AS created_at
+            FROM (
+                SELECT link_id, slug, destination_url, version, created_at
+                FROM read_model.links
+                WHERE generation = (
+                          SELECT active_generation FROM read_model.projections
+                          WHERE projection = 'links'
+                      )
+                  AND hashtextextended(account_id::text || destination_url, 0)
+                      = hashtextextended($2::uuid::text || $5, 0)
+                  AND link_id < $3
+                  -- Hashes may collide. Not `account_id = $2`: the primary key could serve that,
+                  -- and would walk all links of the account.
+                  AND account_id IS NOT DISTINCT FROM $2 AND destination_url = $5
+                ORDER BY link_id DESC
+                LIMIT $4
+            ) AS page
+        ) AS l
         WHERE c.projection = 'links' AND c.shard = $1
           AND c.generation = (
               SELECT active_generation FROM read_model.projections WHERE projection = 'links'
           )
-        ORDER BY l.link_id DESC
         "#,
         Shard::of(range.account_id).number(),
         range.account_id.uuid(),
@@ -138,43 +171,100 @@ pub(crate) async fn list_by_destination(
         range.count_max,
         destination_url
     )
-    .fetch_all(pool)
-    .await?;
-    LinkRow::into_seen(rows)
-}
-
-/// One link of an account.
-pub(crate) async fn find(
-    pool: &PgPool,
-    account_id: AccountId,
-    link_id: LinkId,
-) -> sqlx::Result<Seen<Option<Link>>> {
-    let row = sqlx::query_as!(
-        LinkRow,
-        r#"
-        SELECT c.epoch, c.position,
-               EXISTS (
-                   SELECT FROM read_model.parked_accounts AS p
-                   WHERE p.account_id = $2 AND p.projection = c.projection
-                     AND p.generation = c.generation
-               ) AS "is_parked!",
-               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?"
-        FROM read_model.checkpoints AS c
-        LEFT JOIN read_model.links AS l
-               ON l.generation = c.generation AND l.account_id = $2 AND l.link_id = $3
-        WHERE c.projection = 'links' AND c.shard = $1
-          AND c.generation = (
-              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
-          )
-        "#,
-        Shard::of(account_id).number(),
-        account_id.uuid(),
-        link_id.uuid()
-    )
     .fetch_one(pool)
     .await?;
-    Ok(row.visibility().of(row.into_link()))
+    Ok(page.into_seen())
+}
+
+/// What a link is found by: it is shown to its owner only.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkKey {
+    pub(crate) account_id: AccountId,
+    pub(crate) link_id: LinkId,
+}
+
+/// For each of the keys its link, all from one snapshot.
+pub(crate) async fn find_each(
+    pool: &PgPool,
+    keys: &[LinkKey],
+) -> sqlx::Result<Vec<Seen<Option<Link>>>> {
+    let shards = keys.iter().map(|key| Shard::of(key.account_id).number());
+    let shards: Vec<i16> = shards.collect();
+    let account_ids: Vec<Uuid> = keys.iter().map(|key| key.account_id.uuid()).collect();
+    let link_ids: Vec<Uuid> = keys.iter().map(|key| key.link_id.uuid()).collect();
+    let rows = sqlx::query_as!(
+        LinkRow,
+        r#"
+        SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
+               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+               l.version AS "version?", l.created_at AS "created_at?"
+        FROM unnest($1::smallint[], $2::uuid[], $3::uuid[]) WITH ORDINALITY
+            AS wanted (shard, account_id, link_id, nth)
+        JOIN read_model.checkpoints AS c
+          ON c.projection = 'links' AND c.shard = wanted.shard
+         AND c.generation = (
+             SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+         )
+        LEFT JOIN read_model.links AS l
+               ON l.generation = c.generation AND l.account_id = wanted.account_id
+              AND l.link_id = wanted.link_id
+        -- Not `EXISTS`: planned while few are parked, that would read all of them.
+        LEFT JOIN LATERAL (
+            SELECT account_id FROM read_model.parked_accounts
+            WHERE account_id = wanted.account_id AND projection = c.projection
+              AND generation = c.generation
+            LIMIT 1
+        ) AS p ON true
+        ORDER BY wanted.nth
+        "#,
+        &shards,
+        &account_ids,
+        &link_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    if rows.len() != keys.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    let seen = |row: LinkRow| row.visibility().of(row.into_link());
+    Ok(rows.into_iter().map(seen).collect())
+}
+
+/// A checkpoint, and links by their columns, which are of equal length.
+struct LinkPage {
+    epoch: i32,
+    position: Position,
+    is_parked: bool,
+    link_ids: Vec<Uuid>,
+    slugs: Vec<String>,
+    destination_urls: Vec<String>,
+    versions: Vec<i64>,
+    created_at: Vec<OffsetDateTime>,
+}
+
+impl LinkPage {
+    fn into_seen(self) -> Seen<Vec<Link>> {
+        let texts = self.slugs.into_iter().zip(self.destination_urls);
+        let numbers = self.versions.into_iter().zip(self.created_at);
+        let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
+        let links = columns.map(
+            |((link_id, (slug, destination_url)), (version, created_at))| Link {
+                id: LinkId::from_uuid(link_id),
+                slug,
+                destination_url,
+                version,
+                created_at,
+            },
+        );
+        let visibility = Visibility {
+            checkpoint: Place {
+                epoch: self.epoch,
+                position: self.position,
+            },
+            is_parked: self.is_parked,
+        };
+        visibility.of(links.collect())
+    }
 }
 
 /// A checkpoint, and a link if there is one.
@@ -190,11 +280,6 @@ struct LinkRow {
 }
 
 impl LinkRow {
-    fn into_seen(rows: Vec<Self>) -> sqlx::Result<Seen<Vec<Link>>> {
-        let visibility = rows.first().ok_or(sqlx::Error::RowNotFound)?.visibility();
-        Ok(visibility.of(rows.into_iter().filter_map(Self::into_link).collect()))
-    }
-
     fn visibility(&self) -> Visibility {
         Visibility {
             checkpoint: Place {

@@ -19,19 +19,9 @@ pub(crate) struct Redirect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Goes on to this address, as it is stored.
-    Destination(String),
+    Destination(Box<str>),
     /// Can't go on: the link was deleted or disabled, or its account's links are stopped.
     Gone,
-}
-
-impl Target {
-    /// How long its text is.
-    pub(crate) fn length_bytes(&self) -> usize {
-        match self {
-            Self::Destination(destination) => destination.len(),
-            Self::Gone => 0,
-        }
-    }
 }
 
 /// What is known of changes in one snapshot.
@@ -205,7 +195,7 @@ impl RedirectRow {
         Some(Redirect {
             account_id: AccountId::from_uuid(self.account_id?),
             target: if is_followed {
-                Target::Destination(destination_url)
+                Target::Destination(destination_url.into())
             } else {
                 Target::Gone
             },

@@ -25,7 +25,7 @@ use super::{Api, NOT_SHARED};
 use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token},
-    read_model::credits,
+    read_model::{available, credits},
 };
 
 #[derive(Serialize, ToSchema)]
@@ -66,7 +66,7 @@ pub(super) async fn get_credits(
 
     let wait = Wait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     let seen = wait
-        .read_containing(place, || credits::balance(&api.pool, account_id))
+        .read_containing(place, || available(credits::balance(&api.pool, account_id)))
         .await?;
     let body = CreditsBody {
         balance: seen.value,

@@ -31,9 +31,8 @@ use crate::{
     checkpoint_watcher::Projection,
     consistency::{TokenHeader, Wait, place_of_token, read_model_behind},
     read_model::{
-        Place,
-        links::{self, Link},
-        unavailable,
+        Place, available,
+        links::{Link, LinkKey},
     },
 };
 
@@ -89,7 +88,11 @@ async fn find(
     link_id: LinkId,
     place: Place,
 ) -> Result<Link, Problem> {
-    let read = || links::find(&api.pool, account_id, link_id);
+    let key = LinkKey {
+        account_id,
+        link_id,
+    };
+    let read = || api.links.read(key);
     let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let mut seen = wait.read_containing(place, &read).await?;
     if seen.value.is_none() {
@@ -111,10 +114,8 @@ async fn place_of_existing(
     account_id: AccountId,
     link_id: LinkId,
 ) -> Result<Place, Problem> {
-    let extent = log::link_extent(&api.pool, account_id, link_id)
-        .await
-        .map_err(|error| unavailable(&error))?
-        .ok_or_else(Problem::link_not_found)?;
+    let extent = available(log::link_extent(&api.pool, account_id, link_id)).await?;
+    let extent = extent.ok_or_else(Problem::link_not_found)?;
     match extent.fate {
         LinkFate::Deleted => Err(Problem::link_not_found()),
         // Who may not be visited still has an owner.

@@ -27,7 +27,10 @@ use crate::{
     consistency::{TokenHeader, Wait, place_of_token},
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
-    read_model::credits::{self, Entry, EntryRange},
+    read_model::{
+        available,
+        credits::{self, Entry, EntryRange},
+    },
 };
 
 /// An entry as it is sent. All have the same members.
@@ -120,7 +123,7 @@ pub(super) async fn list_credit_entries(
     };
     let wait = Wait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     let seen = wait
-        .read_containing(place, || credits::entries(&api.pool, range))
+        .read_containing(place, || available(credits::entries(&api.pool, range)))
         .await?;
     Ok(list.answer(&page, seen.value, place_of_entry, EntryBody::of))
 }

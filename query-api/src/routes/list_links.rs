@@ -80,7 +80,7 @@ pub(super) async fn list_links(
     let filter = filters.look_up(&api.pool).await?;
     let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let seen = wait
-        .read_containing(place, || filter.read(&api.pool, range))
+        .read_containing(place, || filter.read(&api, range))
         .await?;
     let body_of = |link: Link| link.into_body(&api.short_base_url);
     Ok(list.answer(&page, seen.value, place_of_link, body_of))

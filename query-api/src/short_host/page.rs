@@ -4,12 +4,10 @@ use std::sync::LazyLock;
 
 use axum::{
     body::Body,
-    extract::Request,
     http::{
-        HeaderName, HeaderValue, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
         header::{CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY},
     },
-    middleware::Next,
     response::Response,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -30,27 +28,26 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::from_str(&policy).expect("base64 is ASCII")
 });
 
-/// Puts a page in place of every problem, and keeps search engines away from all answers.
-pub(super) async fn with_pages(request: Request, next: Next) -> Response {
-    let wants_page = !prefers_json(request.headers());
-    let mut response = next.run(request).await;
+/// Puts a page in place of every problem, unless the headers of the request ask for JSON, and keeps
+/// search engines away from all answers.
+pub(super) fn put_page(response: &mut Response, asked: &HeaderMap) {
     let status = response.status();
-    let is_problem = status.is_client_error() || status.is_server_error();
     let headers = response.headers_mut();
     headers.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
-    if is_problem {
-        headers.insert(VARY, HeaderValue::from_static("accept"));
+    if !status.is_client_error() && !status.is_server_error() {
+        return;
     }
-    if is_problem && wants_page {
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("text/html; charset=utf-8"),
-        );
-        headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
-        headers.remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::from(page(status));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    if prefers_json(asked) {
+        return;
     }
-    response
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+    headers.remove(CONTENT_LENGTH);
+    *response.body_mut() = Body::from(page(status));
 }
 
 /// What happened and what to do. Nothing of the request is in it, so nothing has to be escaped.

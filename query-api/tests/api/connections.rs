@@ -38,6 +38,7 @@ impl Process {
             .args(["--short-listen", "127.0.0.1:0"])
             .args(["--internal-listen", "127.0.0.1:0"])
             .env("DATABASE_URL", database.url())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "0".repeat(64))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,8 +1,10 @@
 //! `GET /v1/links/{id}`: the link, entity tags, misses, tokens, generations.
 
+use futures::future::join_all;
 use linkledger_core::{id::LinkId, testing::TestDatabase};
 use serde_json::json;
 use sqlx::{Executor as _, PgPool};
+use tokio::join;
 
 use crate::{
     read_tables::{insert_appended_link, set_checkpoint, unused_link_id},
@@ -97,6 +99,28 @@ async fn malformed_unknown_and_foreign_ids_are_answered_alike() {
         let body = answer.body_without_request_id();
         assert_eq!(body, unknown.body_without_request_id(), "{id}");
     }
+}
+
+#[tokio::test]
+async fn requests_at_once_are_each_answered_for_their_own_account_and_link() {
+    let service = TestService::start().await;
+    let (owner, stranger) = (service.caller().await, service.caller().await);
+    let mut link_ids = Vec::new();
+    for number in 0..10 {
+        let slug = format!("at-once-{number}");
+        let link = service.append_link(&owner, &slug).await;
+        insert_appended_link(service.pool(), &link).await;
+        link_ids.push(link.link.link_id);
+    }
+    // More than one statement takes.
+    let requests = link_ids.iter().cycle().take(200).map(async |link_id| {
+        let path = path(*link_id);
+        let (own, foreign) = join!(service.get(&owner, &path), service.get(&stranger, &path));
+        assert_eq!(own.status, 200);
+        assert_eq!(foreign.status, 404);
+        assert_eq!(own.json()["id"], json!(link_id));
+    });
+    join_all(requests).await;
 }
 
 #[tokio::test]

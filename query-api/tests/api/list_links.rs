@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use linkledger_core::id::LinkId;
+use futures::future::join_all;
+use linkledger_core::{id::LinkId, shard::Shard};
 use serde_json::json;
+use tokio::join;
 
 use crate::{
     read_tables::{insert_appended_link, insert_link, link_id, set_checkpoint},
@@ -198,6 +200,62 @@ async fn accounts_dont_see_each_others_links() {
     insert_links(&service, &other, 3).await;
     let page = service.get(&caller, "/v1/links").await.json();
     assert_eq!(ids_of(&page), [""; 0]);
+}
+
+#[tokio::test]
+async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit() {
+    let service = TestService::start().await;
+    let mut callers = Vec::new();
+    for count in 0..5 {
+        let caller = service.caller().await;
+        let links = insert_links(&service, &caller, count).await;
+        let links: Vec<String> = links.iter().map(LinkId::to_string).collect();
+        callers.push((caller, links));
+    }
+    // More than one statement takes.
+    let scans = callers.iter().cycle().take(100).enumerate();
+    let scans = scans.map(async |(nth, (caller, links))| {
+        let limit = 1 + nth % 4;
+        let mut path = format!("/v1/links?limit={limit}");
+        let mut listed = Vec::new();
+        loop {
+            let page = service.get(caller, &path).await.json();
+            listed.extend(ids_of(&page));
+            let Some(cursor) = page["next_cursor"].as_str() else {
+                break;
+            };
+            path = format!("/v1/links?limit={limit}&cursor={cursor}");
+        }
+        assert_eq!(listed, *links);
+    });
+    join_all(scans).await;
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_for_one_account_is_read_for_the_others() {
+    let service = TestService::start().await;
+    let well = service.caller().await;
+    let damaged = loop {
+        let caller = service.caller().await;
+        if Shard::of(caller.account_id) != Shard::of(well.account_id) {
+            break caller;
+        }
+    };
+    insert_links(&service, &well, 2).await;
+    sqlx::query("DELETE FROM read_model.checkpoints WHERE projection = 'links' AND shard = $1")
+        .bind(Shard::of(damaged.account_id).number())
+        .execute(service.pool())
+        .await
+        .unwrap();
+    let requests = (0..50).map(async |_| {
+        let lists = join!(
+            service.get(&well, "/v1/links"),
+            service.get(&damaged, "/v1/links")
+        );
+        assert_eq!(ids_of(&lists.0.json()).len(), 2);
+        lists.1.assert_problem(503, "storage_unavailable");
+    });
+    join_all(requests).await;
 }
 
 #[tokio::test]

@@ -20,5 +20,7 @@ mod process;
 mod read_tables;
 mod redirect_cache;
 mod service;
+mod silent_database;
+mod statements;
 mod telemetry;
 mod two_tenants;

@@ -2,6 +2,7 @@
 //! they were empty.
 
 use linkledger_core::{
+    batch::SettledCreate,
     id::LinkId,
     testing::{self, TestDatabase},
 };
@@ -20,6 +21,63 @@ const APPLICATION: &str = "plans";
 
 #[tokio::test]
 async fn statements_read_no_more_than_they_answer_with() {
+    let (service, caller, invisible) = service_with_one_session().await;
+    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    fill(service.pool(), &caller, 1).await;
+    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    read_every_row(&service, &caller).await;
+
+    let database = service.stop();
+    let (sequential_scans, _, index_entries) = reads_of_ended_sessions(database.pool()).await;
+    assert_eq!(sequential_scans, 0);
+    assert!(
+        index_entries < 3 * LINKS + OTHER_ENTRIES_MAX,
+        "{index_entries}"
+    );
+}
+
+#[tokio::test]
+async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap() {
+    let (service, caller, invisible) = service_with_one_session().await;
+    let (pool, link_id) = (service.pool(), invisible.link.link_id);
+    use_every_statement(&service, &caller, link_id).await;
+    for projection in ["links", "redirects", "credits"] {
+        sqlx::query("SELECT read_model.create_generation($1, 2, 1)")
+            .bind(projection)
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+    // Empty and attached, then as large as the one that is served.
+    use_every_statement(&service, &caller, link_id).await;
+    fill(pool, &caller, 1).await;
+    fill_read_tables(pool, &caller, 2).await;
+    read_every_row(&service, &caller).await;
+    for swap in [
+        "UPDATE read_model.checkpoints AS c SET position = was.position
+         FROM read_model.checkpoints AS was
+         WHERE c.generation = 2 AND was.generation = 1
+           AND c.projection = was.projection AND c.shard = was.shard",
+        "UPDATE read_model.projections SET active_generation = 2",
+    ] {
+        sqlx::query(swap).execute(pool).await.unwrap();
+    }
+    use_every_statement(&service, &caller, link_id).await;
+    read_every_row(&service, &caller).await;
+
+    let database = service.stop();
+    // To make the tables is to scan them, while they are empty.
+    let (_, rows_scanned, index_entries) = reads_of_ended_sessions(database.pool()).await;
+    assert_eq!(rows_scanned, 0);
+    assert!(
+        index_entries < 2 * (3 * LINKS + OTHER_ENTRIES_MAX),
+        "{index_entries}"
+    );
+}
+
+/// A service whose one session keeps its plans, a caller, and a link that is not in the read
+/// tables.
+async fn service_with_one_session() -> (TestService, TestCaller, SettledCreate) {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| {
         // One session: what it plans first is what it runs later.
@@ -34,13 +92,14 @@ async fn statements_read_no_more_than_they_answer_with() {
     for projection in ["links", "redirects", "credits"] {
         set_checkpoint(service.pool(), projection, caller.account_id, 2).await;
     }
-    use_every_statement(&service, &caller, invisible.link.link_id).await;
-    fill(service.pool(), &caller).await;
-    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    (service, caller, invisible)
+}
+
+async fn read_every_row(service: &TestService, caller: &TestCaller) {
     assert_eq!(service.follow("/slug-4711").await.status, 302);
     assert_eq!(
         service
-            .get(&caller, &format!("/v1/links/{}", nth_link(4711)))
+            .get(caller, &format!("/v1/links/{}", nth_link(4711)))
             .await
             .status,
         200
@@ -58,17 +117,9 @@ async fn statements_read_no_more_than_they_answer_with() {
         ("/v1/links?limit=100&slug=slug-4711", 1),
         ("/v1/credits/entries?limit=100", LINKS),
     ] {
-        let counted = count_by_pages(&service, &caller, list).await;
+        let counted = count_by_pages(service, caller, list).await;
         assert_eq!(counted, count, "{list}");
     }
-
-    let database = service.stop();
-    let (sequential_scans, index_entries) = reads_of_ended_sessions(database.pool()).await;
-    assert_eq!(sequential_scans, 0);
-    assert!(
-        index_entries < 3 * LINKS + OTHER_ENTRIES_MAX,
-        "{index_entries}"
-    );
 }
 
 /// With misses that exist, so that the event store is asked too.
@@ -111,23 +162,16 @@ fn nth_link(number: u128) -> LinkId {
     ))
 }
 
-/// Links 1 to [`LINKS`] of the account, and a charge for each, in the event store and in the read tables.
-async fn fill(pool: &PgPool, caller: &TestCaller) {
-    let numbered = "FROM (
-        SELECT n, ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS link_id
-        FROM generate_series(1, $2) AS n
-    ) AS numbered";
+/// Links 1 to [`LINKS`] of the account, numbered.
+const NUMBERED: &str = "FROM (
+    SELECT n, ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS link_id
+    FROM generate_series(1, $2) AS n
+) AS numbered";
+
+/// These links, and a charge for each, in the event store and in the read tables.
+async fn fill(pool: &PgPool, caller: &TestCaller, generation: i32) {
+    fill_read_tables(pool, caller, generation).await;
     for insert in [
-        "INSERT INTO read_model.links
-         SELECT 1, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()",
-        "INSERT INTO read_model.redirects
-         SELECT 1, 'slug-' || n, link_id, $1, 'https://example.com/'",
-        "INSERT INTO read_model.stopped_accounts
-         SELECT 1, link_id",
-        "INSERT INTO read_model.parked_accounts
-         SELECT 'links', 1, 0, link_id, n, 'x' || $1::uuid, 'unknown_event', 'x'",
-        "INSERT INTO read_model.credit_entries
-         SELECT 1, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()",
         "INSERT INTO event_store.slugs
          SELECT 'slug-' || n, 'slug-' || n, (SELECT shard FROM event_store.accounts
                                              WHERE account_id = $1), link_id",
@@ -136,18 +180,47 @@ async fn fill(pool: &PgPool, caller: &TestCaller) {
          SELECT (SELECT shard FROM event_store.accounts WHERE account_id = $1), 2 + n, link_id, 1,
              $1, gen_random_uuid(), 'LinkCreated', 1, '{}', '{}', now()",
     ] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("{insert} {numbered}")))
-            .bind(caller.account_id.uuid())
-            .bind(LINKS)
-            .execute(pool)
-            .await
-            .unwrap();
+        insert_numbered(pool, caller, insert).await;
     }
 }
 
-/// Scans of whole tables, and entries read from indexes, of the tables that grow. A session
+/// The same in one generation of the read tables.
+async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
+    for insert in [
+        format!(
+            "INSERT INTO read_model.links
+             SELECT {generation}, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()"
+        ),
+        format!(
+            "INSERT INTO read_model.redirects
+             SELECT {generation}, 'slug-' || n, link_id, $1, 'https://example.com/'"
+        ),
+        format!("INSERT INTO read_model.stopped_accounts SELECT {generation}, link_id"),
+        format!(
+            "INSERT INTO read_model.parked_accounts
+             SELECT 'links', {generation}, 0, link_id, n, 'x' || $1::uuid, 'unknown_event', 'x'"
+        ),
+        format!(
+            "INSERT INTO read_model.credit_entries
+             SELECT {generation}, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()"
+        ),
+    ] {
+        insert_numbered(pool, caller, &insert).await;
+    }
+}
+
+async fn insert_numbered(pool: &PgPool, caller: &TestCaller, insert: &str) {
+    sqlx::query(sqlx::AssertSqlSafe(format!("{insert} {NUMBERED}")))
+        .bind(caller.account_id.uuid())
+        .bind(LINKS)
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Scans of whole tables and the rows they read, and entries read from indexes, of the tables that grow. A session
 /// reports them when it ends, if not before.
-async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
+async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64, i64) {
     testing::eventually("the service's session ends", async || {
         let sessions: i64 =
             sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1")
@@ -160,6 +233,8 @@ async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64) {
     .await;
     sqlx::query_as(
         "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
+                 WHERE relname ~ '^(links|redirects|stopped_|parked_|credit_|events|slugs)'),
+                (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
                  WHERE relname ~ '^(links|redirects|stopped_|parked_|credit_|events|slugs)'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
                  WHERE relname ~ '^(links|redirects|stopped_|parked_|credit_|events|slugs)')",

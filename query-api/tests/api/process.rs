@@ -147,7 +147,11 @@ async fn it_ends_with_one_line_that_says_why() {
         .execute(database.pool())
         .await
         .unwrap();
-    let settings = [("DATABASE_URL", database.url()), ("CURSOR_KEYS", &key)];
+    let settings = [
+        ("DATABASE_URL", database.url()),
+        ("CURSOR_KEYS", &key),
+        ("ALLOW_UNSAFE_POSTGRES", "true"),
+    ];
     let (code, line) = fail_to_serve(&settings).await;
     assert_eq!(code, Some(1));
     let expected = "error: can't use the database: migration 20261120110200 of `read_model` is \

@@ -14,14 +14,13 @@ use linkledger_core::{
     clock::Clock,
     consistency::ConsistencyToken,
     id::AccountId,
-    lifecycle::Tasks,
+    lifecycle::{Serve, Tasks},
     testing::{self, FixedClock, TestDatabase, record},
 };
-use linkledger_query_api::{Config, start};
+use linkledger_query_api::{Config, ShortHost, start};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
 pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
@@ -32,7 +31,7 @@ pub(crate) struct TestService {
     pub(crate) database: TestDatabase,
     pub(crate) clock: Arc<FixedClock>,
     api: Router,
-    short_host: Router,
+    short_host: ShortHost,
     /// Ends with the test.
     tasks: Tasks,
 }
@@ -54,6 +53,7 @@ pub(crate) struct Answer {
 pub(crate) fn config(database: &TestDatabase) -> Config {
     Config {
         database_url: database.url().to_owned().into(),
+        allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
         cursor_keys: CURSOR_KEY.to_owned().into(),
@@ -190,7 +190,7 @@ impl TestService {
     }
 }
 
-async fn call(router: &Router, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn call(site: &impl Serve, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::builder()
         .method(method)
         .uri(path)
@@ -199,8 +199,7 @@ async fn call(router: &Router, method: Method, path: &str, headers: &[(&str, &st
         request = request.header(*name, *value);
     }
     let request = request.body(Body::empty()).unwrap();
-    let response = router.clone().oneshot(request).await.unwrap();
-    let (head, body) = response.into_parts();
+    let (head, body) = site.answer(request).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     record::answer(&head.headers, &body);
     Answer {

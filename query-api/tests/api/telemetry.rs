@@ -51,6 +51,7 @@ impl Process {
             .args(["--internal-listen", "127.0.0.1:0"])
             .env_clear()
             .env("DATABASE_URL", database.url())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "00".repeat(32))
             .envs(settings.iter().copied())
             .stderr(Stdio::piped())

@@ -7,7 +7,10 @@ use clap::Args;
 use linkledger_core::{
     envelope::RecordedEvent,
     event::Subject,
-    event_store::{links, log},
+    event_store::{
+        links,
+        log::{self, StreamPart},
+    },
     shard::{Position, Shard},
     timestamp,
 };
@@ -78,7 +81,8 @@ pub async fn show(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result
         }
     };
     let shard = Shard::of(account_id);
-    let events = log::read_stream_backwards(pool, shard, subject, limit.into()).await;
+    let part = StreamPart::newest(shard, subject, limit.into());
+    let events = log::read_stream_backwards(pool, &part).await;
     let events = events.context("can't read the log")?;
     if events.is_empty() {
         bail!("nothing has happened to {subject}; check the id");

@@ -10,9 +10,13 @@ use linkledger_core::{
     cloud_event::TOPIC,
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
+    event_store::{self, SessionKind, log::PerShard},
+    id::AccountId,
     kafka_config::KafkaConfig,
-    shard::SHARD_COUNT,
-    testing::{self, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream},
+    shard::{SHARD_COUNT, Shard},
+    testing::{
+        self, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
+    },
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rdkafka::{
@@ -20,6 +24,8 @@ use rdkafka::{
     producer::DefaultProducerContext,
     types::{RDKafkaApiKey, RDKafkaRespErr, RDKafkaRespErr::*},
 };
+use sqlx::PgPool;
+use time::OffsetDateTime;
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -38,10 +44,10 @@ struct RunningRelay {
 }
 
 impl RunningRelay {
-    fn start(database: &TestDatabase, kafka: &KafkaConfig) -> Self {
+    fn start(pool: &PgPool, kafka: &KafkaConfig) -> Self {
         let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
-        let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
-        let relay = Relay::new(pool, publisher, "one".to_owned(), appended);
+        let appended = Arc::new(Notify::new());
+        let relay = Relay::new(pool.clone(), publisher, "one".to_owned(), appended);
         let shutdown = CancellationToken::new();
         let running = testing::in_background(relay.run(shutdown.clone()));
         Self { shutdown, running }
@@ -109,24 +115,79 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partitions_that_change_their_leader_under_load_have_no_hole() {
+async fn a_database_that_falls_silent_is_asked_again_and_nothing_is_missing() {
+    let database = TestDatabase::create().await;
+    let broker = TestBroker::embedded();
+    let (wire, url) = Wire::to(&database).await;
+    let pool = event_store::pool(&url, SessionKind::Reader, 2).unwrap();
+    let relay = RunningRelay::start(&pool, &broker.config());
+    let account_id = super::with_links(&database, 1).await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+
+    // It waits for the broker, and has nothing to ask but for its leases.
+    broker.cluster().broker_down(1).unwrap();
+    let links = [("later", "https://example.com")];
+    testing::append_links(database.pool(), account_id, &links).await;
+    let lease = async || -> OffsetDateTime {
+        let query = "SELECT max(lease_expires_at) FROM event_store.relay_cursors";
+        let lease = sqlx::query_scalar(query).fetch_one(database.pool());
+        lease.await.unwrap()
+    };
+    let before = lease().await;
+    eventually("it has renewed its leases twice", async || {
+        (lease().await > before + Duration::from_millis(1_500)).then_some(())
+    })
+    .await;
+    wire.fall_silent();
+    wire.until_unheard().await;
+    wire.mend();
+    broker.cluster().broker_up(1).unwrap();
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+    relay.stop().await;
+}
+
+/// Every leader changes while an event of each shard is on its way. These brokers do not mind the
+/// sequence of batches, so each event is alone; `apache.rs` has a broker that does, under load.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_change_their_leader_have_no_hole() {
     let database = TestDatabase::create().await;
     let (cluster, kafka) = three_brokers();
-    let relay = RunningRelay::start(&database, &kafka);
-    let load = Load::append(&database).await;
-    for round in 0..6 {
-        load::published_more(database.pool(), 100).await;
+    let relay = RunningRelay::start(database.pool(), &kafka);
+    let accounts = an_account_of_each_shard(&database).await;
+    for round in 1..=12 {
+        for account_id in accounts {
+            testing::append_events(database.pool(), account_id, &[granted(account_id, round)])
+                .await;
+        }
         for partition in 0..i32::from(SHARD_COUNT) {
-            let leader = (partition + round) % 3 + 1;
+            let leader = (partition + i32::try_from(round).unwrap()) % 3 + 1;
             cluster
                 .partition_leader(TOPIC, partition, Some(leader))
                 .unwrap();
         }
+        load::drained(database.pool(), DRAIN_TIME_MAX).await;
     }
-    load.stop().await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&kafka, database.pool()).await;
     relay.stop().await;
+}
+
+async fn an_account_of_each_shard(database: &TestDatabase) -> PerShard<AccountId> {
+    let mut accounts = PerShard::default();
+    for shard in Shard::all() {
+        accounts[shard.index()] = Some(testing::account_of(database.pool(), shard, 0).await);
+    }
+    accounts.map(Option::unwrap)
+}
+
+/// The credit that follows `balance_after - 1` others.
+fn granted(account_id: AccountId, balance_after: i64) -> Event {
+    Event::Credits(CreditsEvent::Granted(CreditsGranted {
+        account_id,
+        amount: 1,
+        balance_after,
+        reason: "test".to_owned(),
+    }))
 }
 
 /// Errors that a broker gives for a while. These brokers do not mind the sequence, so each event
@@ -134,17 +195,12 @@ async fn partitions_that_change_their_leader_under_load_have_no_hole() {
 async fn survives(error: RDKafkaRespErr) {
     let database = TestDatabase::create().await;
     let (cluster, kafka) = three_brokers();
-    let relay = RunningRelay::start(&database, &kafka);
+    let relay = RunningRelay::start(database.pool(), &kafka);
     let account_id = testing::account(database.pool(), 0).await;
     for count in [0, 1, 2, 4] {
         cluster.request_errors(RDKafkaApiKey::Produce, &vec![error; count]);
         for balance_after in 1..=3 {
-            let granted = Event::Credits(CreditsEvent::Granted(CreditsGranted {
-                account_id,
-                amount: 1,
-                balance_after,
-                reason: "test".to_owned(),
-            }));
+            let granted = granted(account_id, balance_after);
             testing::append_events(database.pool(), account_id, &[granted]).await;
             load::drained(database.pool(), DRAIN_TIME_MAX).await;
         }
@@ -210,7 +266,7 @@ async fn backlog_and_age_are_told_while_the_broker_is_away() {
     let database = TestDatabase::create().await;
     let account_id = super::with_links(&database, 1).await;
     let broker = TestBroker::embedded();
-    let relay = RunningRelay::start(&database, &broker.config());
+    let relay = RunningRelay::start(database.pool(), &broker.config());
     load::drained(database.pool(), DRAIN_TIME_MAX).await;
     broker.cluster().broker_down(1).unwrap();
     for (slug, events) in [("during", 2.0), ("later", 4.0)] {

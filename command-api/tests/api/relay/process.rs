@@ -32,6 +32,7 @@ impl Process {
             .args(["--internal-listen", "127.0.0.1:0"])
             .args(["--instance-id", instance_id])
             .env("DATABASE_URL", database.url())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(kafka.environment())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

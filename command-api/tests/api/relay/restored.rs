@@ -13,7 +13,10 @@ use linkledger_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Recorder, relay, step_until_stored, stored, with_links};
-use crate::relay_refill::{publisher, refill, refilled};
+use crate::{
+    admin,
+    relay_refill::{publisher, refill, refilled},
+};
 
 /// The events of three links.
 const EVENTS: i64 = 6;
@@ -94,6 +97,25 @@ async fn a_log_that_lost_events_while_the_relay_runs_is_published_in_another_epo
 }
 
 #[tokio::test]
+async fn a_log_that_has_grown_again_under_a_running_relay_is_not_taken_for_the_one_before() {
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 3).await;
+    let shard = Shard::of(account_id);
+    let recorder = Recorder::default();
+    let mut running = relay(&database, recorder.clone(), "one");
+    run(&database, BACK_UP).await;
+    append(&database, account_id, ["lost-1", "lost-2"]).await;
+    step_until_stored(&mut running, &database, (shard, EVENTS + 4)).await;
+    // A standby that lagged has taken over, and commands went on before the relay looked.
+    run(&database, RESTORE_LOG).await;
+    append(&database, account_id, ["after-1", "after-2"]).await;
+    let refused = failure(&mut running).await;
+    let lost = format!("the log of shard {shard} has lost events of epoch 1");
+    assert!(refused.starts_with(&lost), "{refused}");
+    assert_eq!(recorder.taken().len(), 10);
+}
+
+#[tokio::test]
 async fn nothing_is_published_while_one_shard_is_refused_however_often_it_is_tried() {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 1).await;
@@ -123,6 +145,105 @@ async fn nothing_is_published_while_one_shard_is_refused_however_often_it_is_tri
     assert_eq!(recorder.taken(), [1, 2]);
 }
 
+/// A broker with what was published of three links, and with the events of two more that the
+/// database has no more, as after a point-in-time recovery.
+async fn restored(broker: &TestBroker) -> (TestDatabase, AccountId) {
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 3).await;
+    let shard = Shard::of(account_id);
+    publish(&database, broker, (shard, EVENTS)).await;
+    run(&database, BACK_UP).await;
+    append(&database, account_id, ["lost-1", "lost-2"]).await;
+    publish(&database, broker, (shard, EVENTS + 4)).await;
+    run(&database, &[RESTORE_LOG, RESTORE_CURSORS].concat()).await;
+    (database, account_id)
+}
+
+async fn records(broker: &TestBroker) -> usize {
+    let stream = Stream::read(&broker.config()).await;
+    stream.records.iter().map(Vec::len).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_brought_its_cursors_back_in_time_is_refused_for_what_is_on_the_topic() {
+    // As it was restored, while it grows, and as long as it was.
+    for created in 0..=2 {
+        let broker = TestBroker::start().await;
+        let (database, account_id) = restored(&broker).await;
+        let before = records(&broker).await;
+        for nth in 0..created {
+            let slug = format!("after-{nth}");
+            let links = [(slug.as_str(), "https://example.com")];
+            testing::append_links(database.pool(), account_id, &links).await;
+        }
+        let expected = format!(
+            "the log of shard {} has lost events of epoch 1 that were published",
+            Shard::of(account_id)
+        );
+        for owner in ["one", "another"] {
+            let mut relay = relay(&database, publisher(&broker), owner);
+            let refused = failure(&mut relay).await;
+            assert!(refused.starts_with(&expected), "{refused}");
+            let end_leases = "UPDATE event_store.relay_cursors SET lease_expires_at = now()";
+            run(&database, end_leases).await;
+        }
+        assert_eq!(records(&broker).await, before);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_published_before_a_crash_is_of_this_log_and_is_published_again() {
+    let broker = TestBroker::start().await;
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 3).await;
+    let shard = Shard::of(account_id);
+    publish(&database, &broker, (shard, EVENTS)).await;
+    run(&database, BACK_UP).await;
+    append(&database, account_id, ["later-1", "later-2"]).await;
+    publish(&database, &broker, (shard, EVENTS + 4)).await;
+    run(&database, RESTORE_CURSORS).await;
+    append(&database, account_id, ["last-1", "last-2"]).await;
+    publish(&database, &broker, (shard, EVENTS + 8)).await;
+    let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+    assert_eq!(repeated, 4);
+
+    // The same without any knowledge of where the last record is.
+    run(&database, RESTORE_CURSORS).await;
+    let forget = "UPDATE event_store.relay_cursors SET record_offset = NULL";
+    run(&database, forget).await;
+    publish(&database, &broker, (shard, EVENTS + 8)).await;
+    let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+    assert_eq!(repeated, 4 + 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_before_a_raised_epoch_is_refused_until_it_is_of_a_later_one() {
+    let broker = TestBroker::start().await;
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    run(&database, BACK_UP).await;
+    let epoch = |epoch: i32| format!("UPDATE event_store.log_meta SET epoch = {epoch};");
+    let follow = "UPDATE event_store.relay_cursors SET epoch = 3;";
+    run(&database, &[&epoch(3), follow].concat()).await;
+    publish(&database, &broker, (shard, EVENTS)).await;
+
+    run(
+        &database,
+        &[RESTORE_LOG, RESTORE_CURSORS, &epoch(1)].concat(),
+    )
+    .await;
+    let mut early = relay(&database, publisher(&broker), "early");
+    let refused = failure(&mut early).await;
+    let lost = format!("the log of shard {shard} has lost events of epoch 3");
+    assert!(refused.starts_with(&lost), "{refused}");
+    for (raised, expected) in [(2, &*lost), (3, &lost), (4, "the log is of epoch 4")] {
+        run(&database, &epoch(raised)).await;
+        let refused = failure(&mut early).await;
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+    assert_eq!(records(&broker).await, 6);
+}
+
 /// What a backup has of the log of one account's shard and of the cursors.
 const BACK_UP: &str = "
     CREATE SCHEMA backup;
@@ -130,8 +251,8 @@ const BACK_UP: &str = "
     CREATE TABLE backup.accounts AS TABLE event_store.accounts;
     CREATE TABLE backup.shards AS TABLE event_store.log_shards;";
 
-/// The database as the backup has it.
-const RESTORE: &str = "
+/// The log as the backup has it.
+const RESTORE_LOG: &str = "
     ALTER TABLE event_store.events DISABLE TRIGGER ALL;
     DELETE FROM event_store.events WHERE position > 6;
     ALTER TABLE event_store.events ENABLE TRIGGER ALL;
@@ -139,7 +260,10 @@ const RESTORE: &str = "
     UPDATE event_store.accounts AS a SET balance = b.balance, version = b.version
     FROM backup.accounts AS b WHERE a.account_id = b.account_id;
     UPDATE event_store.log_shards AS a SET head = b.head
-    FROM backup.shards AS b WHERE a.shard = b.shard;
+    FROM backup.shards AS b WHERE a.shard = b.shard;";
+
+/// The cursors as the backup has them.
+const RESTORE_CURSORS: &str = "
     DELETE FROM event_store.relay_cursors;
     INSERT INTO event_store.relay_cursors SELECT * FROM backup.cursors;";
 
@@ -151,18 +275,11 @@ async fn append(database: &TestDatabase, account_id: AccountId, names: [&str; 2]
 #[tokio::test(flavor = "multi_thread")]
 async fn after_the_runbook_of_a_restore_consumers_get_the_whole_log_in_the_next_epoch() {
     let (former, present) = (TestBroker::embedded(), TestBroker::embedded());
-    let database = TestDatabase::create().await;
-    let account_id = with_links(&database, 3).await;
+    let (database, account_id) = restored(&former).await;
     let shard = Shard::of(account_id);
-    publish(&database, &former, (shard, EVENTS)).await;
-    run(&database, BACK_UP).await;
-    append(&database, account_id, ["lost-1", "lost-2"]).await;
-    publish(&database, &former, (shard, EVENTS + 4)).await;
-    run(&database, RESTORE).await;
 
-    let runbook = include_str!("../../../../docs/operations.md");
-    let raise_epoch = runbook.split("```sql").nth(1).unwrap();
-    run(&database, raise_epoch.split("```").next().unwrap()).await;
+    let raise = ["log", "epoch", "raise", "--reason", "restored"];
+    assert_eq!(admin::json(database.url(), &raise)["epoch"], 2);
     let mut early = relay(&database, publisher(&former), "early");
     let refused = failure(&mut early).await;
     assert!(refused.starts_with("the log is of epoch 2"), "{refused}");

@@ -10,7 +10,7 @@ use axum::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Notify,
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::*;
@@ -26,6 +26,7 @@ const UNLIMITED: ConnectionLimits = ConnectionLimits {
     body_time_max: NEVER,
     idle_time_max: NEVER,
     write_time_max: NEVER,
+    idle_drain_time_max: Duration::ZERO,
     drain_time_max: Duration::from_secs(10),
     connections_max: 100,
 };
@@ -221,12 +222,13 @@ async fn no_more_connections_than_allowed_are_served_at_a_time() {
         ..UNLIMITED
     };
     let server = TestServer::start(limits).await;
-    let first = server.client("").await;
+    let begun = Instant::now();
+    let mut first = server.client("").await;
     let mut second = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     answer(&mut second, "ok").await;
-    // It was the end of the first one that let the second in.
-    let mut first = first.into_std().unwrap();
-    assert_eq!(io::Read::read(&mut first, &mut [0]).unwrap(), 0);
+    // It was the end of the first one, which was idle for long enough, that let the second in.
+    assert!(begun.elapsed() >= SOON);
+    assert_eq!(rest(&mut first).await, "");
 }
 
 #[tokio::test]
@@ -259,6 +261,61 @@ async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
     let answer = rest(&mut busy).await;
     assert!(answer.contains("connection: close\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nreleased"), "{answer}");
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_is_drained_takes_one_more_request() {
+    let limits = ConnectionLimits {
+        idle_drain_time_max: NEVER,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let get = "GET / HTTP/1.1\r\nhost: h\r\n\r\n";
+    let mut idle = server.client(get).await;
+    answer(&mut idle, "ok").await;
+    let mut fresh = server.client("").await;
+
+    server.shutdown.cancel();
+    in_time(async { while TcpStream::connect(server.address).await.is_ok() {} }).await;
+    for client in [&mut idle, &mut fresh] {
+        client.write_all(get.as_bytes()).await.unwrap();
+        let answer = rest(client).await;
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
+    }
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_nobody_uses_is_closed_when_it_is_drained() {
+    let limits = ConnectionLimits {
+        idle_drain_time_max: SOON,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let mut idle = server.client("").await;
+    server.shutdown.cancel();
+    assert_eq!(rest(&mut idle).await, "");
+    server.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
+    let limits = ConnectionLimits {
+        connections_max: 1,
+        idle_drain_time_max: NEVER,
+        ..UNLIMITED
+    };
+    let server = TestServer::start(limits).await;
+    let mut busy = server.client("GET /held HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    in_time(server.held.notified()).await;
+    // In the kernel's queue: nobody accepts it while the other one is there.
+    let mut queued = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    server.shutdown.cancel();
+    assert!(rest(&mut queued).await.ends_with("\r\n\r\nok"));
+    server.release.notify_one();
+    assert!(rest(&mut busy).await.ends_with("\r\n\r\nreleased"));
     server.end().await.unwrap();
 }
 

@@ -1,10 +1,13 @@
 //! Which API is called, and with which key: the option, the environment, the stack's file.
 
-use std::{env, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use linkledger_core::config::{BaseUrl, InvalidBaseUrl, Secret};
+use linkledger_core::{
+    config::{BaseUrl, InvalidBaseUrl, Secret},
+    settings,
+};
 
 use super::{Client, Patience};
 use crate::{data_folder::DataFolder, environment::Environment, options::DATA_DIR, output::note};
@@ -14,7 +17,8 @@ use crate::{data_folder::DataFolder, environment::Environment, options::DATA_DIR
 const KEY_VARIABLE: &str = "LINKLEDGER_API_KEY";
 
 /// In words that a doc comment would have to mark up.
-const API_URL_HELP: &str = "Address of the API; its key is read from LINKLEDGER_API_KEY. \
+const API_URL_HELP: &str = "Address of the API; its key is read from LINKLEDGER_API_KEY, or from the file \
+                            that LINKLEDGER_API_KEY_FILE names. \
                             Default: address and key of the stack in the data folder";
 
 /// Where the API is.
@@ -25,7 +29,8 @@ pub(crate) struct Connection {
           value_parser = parse_api_url, help = API_URL_HELP)]
     api_url: Option<BaseUrl>,
     /// Data folder of a stack on this machine.
-    #[arg(long, global = true, value_name = "FOLDER", default_value = DATA_DIR)]
+    #[arg(long, global = true, env = "LINKLEDGER_DATA_DIR", value_name = "FOLDER",
+          default_value = DATA_DIR)]
     data_dir: PathBuf,
 }
 
@@ -87,10 +92,13 @@ fn parse_api_url(text: &str) -> Result<BaseUrl, String> {
 }
 
 fn key_of_environment() -> anyhow::Result<Option<Secret>> {
-    match env::var(KEY_VARIABLE) {
+    let Some(key) = settings::variable(KEY_VARIABLE)? else {
+        return Ok(None);
+    };
+    match key.into_string() {
         Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key))),
-        Ok(_) | Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => bail!("{KEY_VARIABLE} holds no API key"),
+        Ok(_) => Ok(None),
+        Err(_) => bail!("{KEY_VARIABLE} holds no API key"),
     }
 }
 

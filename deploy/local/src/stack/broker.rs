@@ -107,6 +107,15 @@ impl Broker {
         }
     }
 
+    /// How long a fetch of the projector may wait there, in milliseconds.
+    pub(super) fn fetch_wait_max_ms(&self) -> u16 {
+        match self.kind {
+            // The embedded broker does not wake a fetch that waits.
+            Kind::Embedded(_) => 2,
+            Kind::Apache(_) | Kind::Own => 10,
+        }
+    }
+
     /// Sees to it that nothing is left out of the topic, whatever broker was used before. Must run
     /// while no relay does.
     pub(super) async fn prepare(

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::Router;
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
@@ -22,6 +23,8 @@ use crate::ingress;
 
 /// Price of a link on the local stack, in credits.
 const LINK_PRICE: i64 = 1;
+/// Enough for a million links.
+const REDIRECT_CACHE_MIB: u32 = 256;
 /// A start that takes longer is told of, each time.
 const SLOW_START: Duration = Duration::from_secs(15);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -29,9 +32,11 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// What the services are told.
 pub(super) struct Settings {
     pub(super) database_url: String,
+    pub(super) allow_unsafe_postgres: bool,
     pub(super) kafka: KafkaConfig,
     pub(super) relay: RelaySettings,
     pub(super) group_protocol: GroupProtocol,
+    pub(super) fetch_wait_max_ms: u16,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) cursor_keys: String,
@@ -86,9 +91,9 @@ pub(super) async fn start(
     ];
     let [projector_ready, command_ready, query_ready] = readiness.clone();
     let services = Services {
-        command_internal: internal(tasks, command_ready, &recorder).await?,
-        projector_internal: internal(tasks, projector_ready, &recorder).await?,
-        query_internal: internal(tasks, query_ready, &recorder).await?,
+        command_internal: internal(tasks, command_ready, &recorder, Router::new()).await?,
+        projector_internal: internal(tasks, projector_ready, &recorder, projector.console).await?,
+        query_internal: internal(tasks, query_ready, &recorder, Router::new()).await?,
         readiness,
     };
     let api = ingress::router(command_api.router, query_api.api);
@@ -106,10 +111,12 @@ async fn internal(
     tasks: &mut Tasks,
     readiness: Readiness,
     recorder: &Recorder,
+    pages: Router,
 ) -> anyhow::Result<SocketAddr> {
     let listener = listen(loopback(0)).await?;
     let address = listener.local_addr()?;
     let router = lifecycle::internal_router(readiness, tasks.shutdown(), recorder.clone());
+    let router = router.merge(pages);
     lifecycle::serve(tasks, "internal listener", listener, router);
     Ok(address)
 }
@@ -120,6 +127,8 @@ impl Settings {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
             },
+            relay_database_url: None,
+            allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             kafka_compression: self.relay.compression.to_owned(),
             relay_batch_interval_ms: self.relay.batch_interval_ms,
@@ -137,23 +146,27 @@ impl Settings {
     fn projector(&self) -> projector::Config {
         projector::Config {
             database_url: self.database_url.clone().into(),
+            allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             group_id: "linkledger-projector".to_owned(),
             group_protocol: self.group_protocol,
+            fetch_wait_max_ms: self.fetch_wait_max_ms,
             connections_max: 2,
+            console_hosts: Vec::new(),
         }
     }
 
     fn query_api(&self) -> anyhow::Result<query_api::Config> {
         Ok(query_api::Config {
             database_url: self.database_url.clone().into(),
+            allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
             cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
-            redirect_cache_mib: 64,
+            redirect_cache_mib: REDIRECT_CACHE_MIB,
             connections_max: 16,
         })
     }

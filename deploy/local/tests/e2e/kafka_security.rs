@@ -1,4 +1,4 @@
-//! The services against an Apache Kafka with TLS, SCRAM and the rights of `docs/operations.md`.
+//! The services against an Apache Kafka with TLS, SCRAM and the rights of `deploy/kafka/acls`.
 
 mod secure_kafka;
 mod stage;
@@ -13,7 +13,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 
-use secure_kafka::new_authority;
+use secure_kafka::{CONSUMER, OPERATOR, new_authority};
 use stage::Stage;
 
 /// How long the broker may take to refuse something.
@@ -31,8 +31,8 @@ fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     let mut config = client(kafka);
     let consumer: BaseConsumer = config.set("group.id", "any").create().unwrap();
     let mut partitions = TopicPartitionList::new();
-    let added = partitions.add_partition_offset(kafka.topic.as_str(), 0, Offset::Beginning);
-    added.unwrap();
+    partitions.add_partition_range(kafka.topic.as_str(), 0, 15);
+    partitions.set_all_offsets(Offset::Beginning).unwrap();
     consumer.assign(&partitions).unwrap();
     // That it may not use that group either is told too.
     let mut answers = (0..ANSWERS_MAX).map(|_| consumer.poll(REFUSAL_TIMEOUT).expect("an answer"));
@@ -41,6 +41,22 @@ fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
         Ok(_) => Some(None),
         Err(error) => Some(error.rdkafka_error_code()).filter(|code| *code != of_group),
     })?
+}
+
+/// What comes of reading the topic as a member of that group.
+fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
+    let mut config = client(kafka);
+    config
+        .set("group.id", group)
+        .set("auto.offset.reset", "earliest");
+    let consumer: BaseConsumer = config.create().unwrap();
+    consumer.subscribe(&[kafka.topic.as_str()]).unwrap();
+    // The first group of a cluster waits for the topic of groups to be made.
+    let answer = (0..ANSWERS_MAX).find_map(|_| consumer.poll(REFUSAL_TIMEOUT));
+    answer
+        .expect("an answer")
+        .err()
+        .and_then(|error| error.rdkafka_error_code())
 }
 
 /// What comes of writing to the topic.
@@ -52,7 +68,7 @@ async fn write(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_relay_may_only_write_and_the_projector_only_read_and_that_suffices() {
+async fn the_relay_may_write_and_the_projector_only_read_and_that_suffices() {
     let stage = Stage::set("rights").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let command_api = stage.command_api(&relay).await;
@@ -67,8 +83,54 @@ async fn the_relay_may_only_write_and_the_projector_only_read_and_that_suffices(
     assert_eq!(reader.errors(), [] as [String; 0]);
 
     let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
-    assert_eq!(read(&relay), refused);
     assert_eq!(write(&projector).await, refused);
+    assert_eq!(write(&stage.user(OPERATOR)).await, refused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_reads_the_topic_in_groups_of_its_own_and_writes_nothing() {
+    let stage = Stage::set("consumed").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let consumer = stage.user(CONSUMER);
+    let _command_api = stage.command_api(&relay).await;
+    let _reader = stage.projector(&projector);
+    stage.create().await;
+    stage.eventually_read(1).await;
+
+    assert_eq!(read(&consumer), None);
+    assert_eq!(join(&consumer, "analytics.nightly"), None);
+    let of_group = Some(RDKafkaErrorCode::GroupAuthorizationFailed);
+    assert_eq!(join(&consumer, &stage.group), of_group);
+    assert_eq!(join(&relay, &stage.group), of_group);
+    let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
+    assert_eq!(write(&consumer).await, refused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_that_can_not_see_what_was_published_before_a_crash_says_which_right_it_lacks() {
+    let stage = Stage::set("unreadable").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let reader = stage.projector(&projector);
+    let command_api = stage.command_api(&relay).await;
+    stage.create().await;
+    stage.eventually_read(1).await;
+    drop(command_api);
+    stage.forget_what_was_published().await;
+    stage.revoke_read("relay");
+    assert_eq!(
+        read(&relay),
+        Some(RDKafkaErrorCode::TopicAuthorizationFailed)
+    );
+    let command_api = stage.command_api(&relay).await;
+    command_api
+        .eventually_says("grant it Read on the topic")
+        .await;
+    assert_eq!(command_api.errors().len(), 1, "{:?}", command_api.errors());
+
+    stage.grant_rights();
+    stage.create().await;
+    stage.eventually_read(2).await;
+    assert_eq!(reader.errors(), [] as [String; 0]);
 }
 
 /// What is wrong for the relay and the projector is one line of each; clients of the API notice
@@ -136,7 +198,7 @@ async fn a_right_that_lacks_is_one_line_that_names_it() {
     let stage = Stage::set("lacking").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let expected = [
-        "needs Write, Describe and DescribeConfigs on the topic",
+        "needs Read, Write, Describe and DescribeConfigs on the topic",
         "needs Read and Describe on the topic, and Read on the group",
     ];
     told_once(&stage, [&projector, &relay], expected).await;

@@ -3,17 +3,20 @@
 use std::collections::{BTreeSet, HashMap};
 
 use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, event::Event, event_store::log, id::LinkId,
-    link::LinkEvent, shard::Shard,
+    account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
+    event_store::log, id::LinkId, link::LinkEvent, shard::Shard,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::projections::DecodedEvent;
+use crate::{
+    parking::skipped::Skipped,
+    projections::{DecodedEvent, Projection},
+};
 
-/// Folded slugs, by link.
+/// Folded slugs, by link; `None` of a link whose creation is left out, and can't be read.
 #[derive(Debug, Default)]
-pub struct FoldedSlugs(HashMap<Uuid, String>);
+pub struct FoldedSlugs(HashMap<Uuid, Option<String>>);
 
 impl FoldedSlugs {
     /// The slugs that the events lack, from the beginnings of their links' streams. Asks only if
@@ -32,12 +35,14 @@ impl FoldedSlugs {
         }
         let mut slugs = HashMap::with_capacity(links.len());
         for beginning in log::link_beginnings(pool, &links).await? {
-            let event = beginning
-                .decode()
-                .map_err(|error| sqlx::Error::Decode(error.into()))?;
-            if let Event::Link(LinkEvent::Created(created)) = event {
-                slugs.insert(beginning.stream_id, fold(&created.slug));
-            }
+            let link_id = beginning.stream_id;
+            let slug = match beginning.decode() {
+                Ok(Event::Link(LinkEvent::Created(created))) => Some(fold(&created.slug)),
+                _ if is_skipped(pool, &beginning).await? => None,
+                Ok(_) => continue,
+                Err(error) => return Err(sqlx::Error::Decode(error.into())),
+            };
+            slugs.insert(link_id, slug);
         }
         match links
             .iter()
@@ -50,15 +55,22 @@ impl FoldedSlugs {
         }
     }
 
-    /// The slug of the link that one of the events happened to.
-    pub(super) fn of(&self, link_id: LinkId) -> String {
+    /// The slug of the link that one of the events happened to; `None`: it has no row.
+    pub(super) fn of(&self, link_id: LinkId) -> Option<&str> {
         let slug = self.0.get(&link_id.uuid());
-        slug.expect("read for each event that lacks it").clone()
+        let slug = slug.expect("read for each event that lacks it");
+        slug.as_deref()
     }
 }
 
+async fn is_skipped(pool: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> {
+    let place = event.position..=event.position;
+    let skipped = Skipped::within(pool, &[(event.shard, place)]).await?;
+    Ok(skipped.contains(Projection::Redirects, event))
+}
+
 /// Without `Slug`: a rule tightened since must not undo what has happened.
-pub(super) fn fold(slug: &str) -> String {
+pub(crate) fn fold(slug: &str) -> String {
     slug.to_ascii_lowercase()
 }
 

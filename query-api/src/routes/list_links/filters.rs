@@ -15,10 +15,10 @@ use utoipa::IntoParams;
 use crate::{
     parameters::{ParameterError, Parameters},
     read_model::{
-        Seen,
-        links::{self, Link, LinkRange},
-        unavailable,
+        Seen, available,
+        links::{self, Link, LinkKey, LinkRange},
     },
+    routes::Api,
 };
 
 pub(super) const SLUG: &str = "slug";
@@ -72,9 +72,7 @@ impl LinkFilters {
         let Some(slug) = self.slug else {
             return Ok(LinkFilter::Any(self.destination));
         };
-        let holder = slugs::find_holder(pool, &slug)
-            .await
-            .map_err(|error| unavailable(&error))?;
+        let holder = available(slugs::find_holder(pool, &slug)).await?;
         // No link has the lowest id.
         let nobody = LinkId::from_uuid(uuid::Uuid::nil());
         let link_id = holder.map_or(nobody, |holder| holder.link_id);
@@ -102,13 +100,14 @@ impl LinkFilter {
     /// The links of the range that it lets through.
     pub(super) async fn read(
         &self,
-        pool: &PgPool,
+        api: &Api,
         range: LinkRange,
-    ) -> sqlx::Result<Seen<Vec<Link>>> {
+    ) -> Result<Seen<Vec<Link>>, Problem> {
         match self {
-            Self::Any(None) => links::list(pool, range).await,
+            Self::Any(None) => api.link_pages.read(range).await,
             Self::Any(Some(destination)) => {
-                links::list_by_destination(pool, range, destination.as_str()).await
+                let destination = destination.as_str();
+                available(links::list_by_destination(&api.pool, range, destination)).await
             }
             Self::One(link_id, destination) => {
                 let wanted = |link: &Link| {
@@ -116,7 +115,11 @@ impl LinkFilter {
                     destination.is_none_or(|it| it.as_str() == link.destination_url)
                 };
                 // Of one link no page ends before the end of the list: there is no cursor.
-                let seen = links::find(pool, range.account_id, *link_id).await?;
+                let key = LinkKey {
+                    account_id: range.account_id,
+                    link_id: *link_id,
+                };
+                let seen = api.links.read(key).await?;
                 Ok(seen.map(|link| link.into_iter().filter(wanted).collect()))
             }
         }

@@ -1,6 +1,10 @@
 //! An Apache Kafka that lets nobody in without TLS, a password and a right to what is asked for.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use linkledger_core::{
     apache_kafka::{ApacheKafka, ApacheKafkaOptions},
@@ -10,13 +14,14 @@ use tokio::sync::OnceCell;
 
 /// May do everything.
 pub(crate) const ADMIN: &str = "admin";
-/// Those of the document: the relay's user, and the projector's.
+/// Those of the services: the relay's user, and the projector's.
 pub(crate) const USERS: [&str; 2] = ["relay", "projector"];
 
-const OPERATIONS: &str = include_str!("../../../../../docs/operations.md");
-/// The names in the document that are other ones here.
-const TOPIC: &str = "linkledger.events.v1";
-const GROUP: &str = "linkledger-projector";
+/// Who makes the topic, and who reads the stream.
+pub(crate) const OPERATOR: &str = "operator";
+pub(crate) const CONSUMER: &str = "analytics";
+
+const ACLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kafka/acls");
 
 static SHARED: OnceCell<SecureKafka> = OnceCell::const_new();
 
@@ -39,7 +44,7 @@ impl SecureKafka {
             let password = password(user);
             format!("SCRAM-SHA-512=[name={user},password={password}]")
         };
-        let users = [ADMIN].into_iter().chain(USERS);
+        let users = [ADMIN, OPERATOR, CONSUMER].into_iter().chain(USERS);
         let kafka = ApacheKafka::start(ApacheKafkaOptions {
             data_dir: None,
             settings: settings(&authority, &certificate),
@@ -72,30 +77,55 @@ impl SecureKafka {
         }
     }
 
-    /// Runs the lines of the document that give the users their rights.
+    /// Gives the users their rights.
     pub(crate) fn grant_rights(&self, topic: &str, group: &str, folder: &Path) {
-        let properties = folder.join("admin.properties");
-        fs::write(&properties, admin_properties(&self.authority)).unwrap();
-        let class_path = class_path();
-        let lines = OPERATIONS
-            .lines()
-            .filter_map(|line| line.strip_prefix("kafka-acls.sh "));
-        let mut granted = 0;
-        for line in lines {
-            let line = line
-                .replace(TOPIC, topic)
-                .replace(GROUP, group)
-                .replace("\"$KAFKA_BROKERS\"", &self.kafka.bootstrap_servers())
-                .replace("admin.properties", properties.to_str().unwrap());
-            let mut tool = Command::new("java");
-            tool.args(["-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", &class_path]);
-            tool.arg("org.apache.kafka.tools.AclCommand");
-            let output = tool.args(line.split_whitespace()).output().unwrap();
-            assert!(output.status.success(), "{line}: {output:?}");
-            granted += 1;
-        }
-        assert_eq!(granted, 3, "lines of docs/operations.md");
+        let mut script = Command::new(ACLS);
+        script
+            .env("KAFKA_ACLS", acl_command().join(" "))
+            .env("KAFKA_BROKERS", self.kafka.bootstrap_servers())
+            .env("KAFKA_TOPIC", topic)
+            .env("GROUP_ID", group)
+            .env("CONSUMERS", CONSUMER)
+            .arg(self.admin_properties(folder));
+        let output = script.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
+
+    /// Takes a right on a topic from a user.
+    pub(crate) fn revoke(&self, user: &str, operation: &str, topic: &str, folder: &Path) {
+        let [program, arguments @ ..] = acl_command();
+        let mut tool = Command::new(program);
+        tool.args(arguments)
+            .args(["--bootstrap-server", &self.kafka.bootstrap_servers()])
+            .arg("--command-config")
+            .arg(self.admin_properties(folder))
+            .args(["--remove", "--force", "--allow-principal"])
+            .arg(format!("User:{user}"))
+            .args(["--operation", operation, "--topic", topic]);
+        let output = tool.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn admin_properties(&self, folder: &Path) -> PathBuf {
+        let file = folder.join("admin.properties");
+        fs::write(&file, admin_properties(&self.authority)).unwrap();
+        file
+    }
+}
+
+/// `kafka-acls.sh`, without the script.
+fn acl_command() -> [String; 6] {
+    let class = "org.apache.kafka.tools.AclCommand".to_owned();
+    let options = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp"].map(str::to_owned);
+    let [java, memory, compiler, class_path_option] = options;
+    [
+        java,
+        memory,
+        compiler,
+        class_path_option,
+        class_path(),
+        class,
+    ]
 }
 
 /// A certificate that vouches for itself, as `<name>.pem` beside its key.

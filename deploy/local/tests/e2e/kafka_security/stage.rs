@@ -1,4 +1,4 @@
-//! A topic with the rights of the document, a database, and the services as processes.
+//! A topic with the rights of `deploy/kafka/acls`, a database, and the services as processes.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use rdkafka::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::secure_kafka::{ADMIN, SecureKafka};
+use super::secure_kafka::{ADMIN, OPERATOR, SecureKafka};
 use crate::{
     http::Http,
     metrics::Scrape,
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     pub(crate) database: TestDatabase,
     pub(crate) folder: TempDir,
     topic: String,
-    group: String,
+    pub(crate) group: String,
     http: Http,
     internal: String,
     programs: [PathBuf; 2],
@@ -62,11 +62,31 @@ impl Stage {
                 program("linkledger-projector", "projector"),
             ],
         };
-        let output = stage.topic_command("create", &stage.user(ADMIN));
+        stage.grant_rights();
+        let output = stage.topic_command("create", &stage.user(OPERATOR));
         assert!(output.status.success(), "{output:?}");
-        let (kafka, folder) = (stage.kafka, stage.folder.path());
-        kafka.grant_rights(&stage.topic, &stage.group, folder);
         stage
+    }
+
+    /// Gives the users the rights of `deploy/kafka/acls`.
+    pub(crate) fn grant_rights(&self) {
+        let folder = self.folder.path();
+        self.kafka.grant_rights(&self.topic, &self.group, folder);
+    }
+
+    /// Takes the right to read the topic from a user.
+    pub(crate) fn revoke_read(&self, user: &str) {
+        let folder = self.folder.path();
+        self.kafka.revoke(user, "Read", &self.topic, folder);
+    }
+
+    /// The cursors are as before everything that was published: it was, and they were not stored.
+    pub(crate) async fn forget_what_was_published(&self) {
+        let forget = "UPDATE event_store.relay_cursors
+            SET position = 0, record_offset = NULL, lease_expires_at = now();
+            DELETE FROM event_store.relay_producers";
+        let forget = sqlx::raw_sql(forget).execute(self.database.pool());
+        forget.await.unwrap();
     }
 
     /// How that user gets in.
@@ -106,6 +126,7 @@ impl Stage {
         command
             .args(arguments)
             .env("DATABASE_URL", self.database.url())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(kafka.environment())
             .env_remove("RUST_LOG")
             .stderr(file);
@@ -168,14 +189,15 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// What it has said that people should look at.
+    /// The errors that it has told people of.
     pub(crate) fn errors(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.log).unwrap();
         // The last line may be half written.
         let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
         lines
             .filter(|line: &Value| line["level"] == "WARN" || line["level"] == "ERROR")
-            .map(|line| line["error"].as_str().unwrap_or_default().to_owned())
+            // Without an error it is about a setting, of the database of tests for instance.
+            .filter_map(|line| Some(line["error"].as_str()?.to_owned()))
             .collect()
     }
 

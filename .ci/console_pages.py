@@ -1,0 +1,179 @@
+"""Looks at the operators' console as a person does, and leaves a screenshot of each page: wide and
+narrow, light and dark.
+
+usage: console_pages.py FOLDER DATA_FOLDER, from the root of the repository, with the variables of the
+stack's `env`; FOLDER is for the screenshots, DATA_FOLDER is the stack's
+"""
+
+import base64
+import os
+import pathlib
+import sys
+import tempfile
+from datetime import UTC, datetime
+
+import console_scene
+from chromium import browser, complaints, elsewhere, requested
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+CONSOLE_URL = os.environ["CONSOLE_URL"]
+WIDTHS = (1280, 400)
+SCHEMES = ("light", "dark")
+DEADLINE_S = 30
+
+# What is wrong with a page, in words. Contrast as WCAG 2 has it, AA; text whose ground can't be told
+# from its computed colours is not on these pages.
+FAULTS = """
+const faults = [];
+const wide = document.documentElement.scrollWidth - window.innerWidth;
+if (wide > 0) faults.push(`${wide} px wider than the window`);
+if (document.querySelectorAll('h1').length !== 1) faults.push('not one h1');
+for (const it of document.querySelectorAll('table')) {
+  if (!it.caption) faults.push('a table without a caption');
+}
+for (const it of document.querySelectorAll('th:not([scope])')) faults.push(`th without scope: ${it.textContent}`);
+for (const it of document.querySelectorAll('input')) {
+  if (!it.labels.length) faults.push(`input without label: ${it.name}`);
+}
+const parsed = (text) => text.match(/[\\d.]+/g).map(Number);
+const luminance = ([r, g, b]) => {
+  const [lr, lg, lb] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * lr + 0.7152 * lg + 0.0722 * lb;
+};
+const ground = (element) => {
+  for (let it = element; it; it = it.parentElement) {
+    const colour = parsed(getComputedStyle(it).backgroundColor);
+    if (colour.length < 4 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const element = texts.currentNode.parentElement;
+  const text = texts.currentNode.textContent.trim();
+  if (!text || !element.checkVisibility()) continue;
+  const lights = [parsed(getComputedStyle(element).color), ground(element)].map(luminance).sort((a, b) => b - a);
+  const contrast = (lights[0] + 0.05) / (lights[1] + 0.05);
+  if (contrast < 4.5) faults.push(`contrast ${contrast.toFixed(2)}: ${text.slice(0, 40)}`);
+}
+return faults;
+"""
+
+
+def pages(link, account):
+    """By the name of the screenshot: address, what stands there, and the HTTP status."""
+    zeros = ".".join(["0"] * 16)
+    return {
+        "overview": ("/", ["Waiting for an operator", "kim@ops-1", "loading", "2 of 3,141 buckets differ"], 200),
+        "events": ("/events", ["AccountPainted", "LinkCreated", "Older →"], 200),
+        "events-of-account": (f"/events?account={account}", ["CreditsGranted", "AccountPainted"], 200),
+        "events-of-type": ("/events?type=LinkDeleted", ["LinkDeleted", "were looked at"], 200),
+        "no-events": (f"/events?type=LinkPainted&before={zeros}", ["There is no such event"], 200),
+        "account": (f"/accounts/{account}", ["<b>Acme</b> & Söhne", "Parked", "invoice 7", "1,000 credits", "✓ yes", "waits, because"], 200),
+        "link": (f"/links/{link}?on={datetime.now(UTC):%Y-%m-%d}", ["Spring-Sale", "it was not created yet", "nowhere: out of service", "phishing, ticket 481", "✓ yes"], 200),
+        "bad-id": ("/links/lnk_<script>alert(1)", ["That is no id"], 400),
+        "bad-filter": ("/events?account=acme", ["acc_ and 26"], 400),
+        "not-found": ("/find?q=no-such-slug", ["No link has the slug no-such-slug"], 404),
+        "no-page": ("/nowhere", ["There is no such page"], 404),
+    }
+
+
+def check(is_true, complaint):
+    if not is_true:
+        sys.exit(f"console: {complaint}")
+
+
+def emulate(driver, width, scheme):
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def save_screenshot(driver, path):
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    path.write_bytes(base64.b64decode(shot["data"]))
+
+
+def text_of(driver):
+    return driver.find_element(By.TAG_NAME, "body").text
+
+
+def look_at(driver, folder, name, page):
+    address, texts, status = page
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            emulate(driver, width, scheme)
+            driver.get(CONSOLE_URL + address)
+            what = f"{address} at {width} px, {scheme}"
+            faults = driver.execute_script(FAULTS)
+            check(not faults, f"{what}: {faults}")
+            shown = text_of(driver)
+            for text in texts:
+                check(text in shown, f"{what} lacks {text!r}: {shown[:2000]}")
+            save_screenshot(driver, folder / f"{name}-{width}-{scheme}.png")
+    errors = [error for error in complaints(driver) if f"the server responded with a status of {status}" not in error]
+    check(not errors, f"{address}: the browser complains: {errors}")
+
+
+def wait(driver, what, condition):
+    WebDriverWait(driver, DEADLINE_S).until(condition, f"console: not within {DEADLINE_S} s: {what}")
+
+
+def watch(driver):
+    """The overview keeps itself up to date, can be told not to, and needs no script."""
+    def position(driver):
+        return driver.find_element(By.CSS_SELECTOR, "td[data-label=Position]").text
+
+    emulate(driver, 1280, "light")
+    driver.get(f"{CONSOLE_URL}/")
+    driver.find_element(By.CSS_SELECTOR, "#shards-of-links summary").click()
+    before = position(driver)
+    console_scene.call("POST", "/v1/links", {"destination_url": "https://example.com/"})
+    wait(driver, "a new link is counted", lambda driver: position(driver) != before)
+    check(driver.find_element(By.ID, "shards-of-links").get_attribute("open"), "what was opened is closed by an update")
+    button = driver.find_element(By.CSS_SELECTOR, "#live-state button")
+    button.click()
+    check(button.text == "Go on" and "paused" in text_of(driver), "the updates can't be paused")
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    driver.get(f"{CONSOLE_URL}/")
+    # Selenium itself reads by script.
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    check("Reload for newer figures" in text_of(driver), "without a script nobody says what to do")
+
+
+def use(driver, link):
+    """By keyboard: find a link, and ask where it pointed."""
+    emulate(driver, 1280, "light")
+    driver.get(f"{CONSOLE_URL}/events")
+    field = driver.find_element(By.ID, "find")
+    field.send_keys("spring-sale")
+    outline = driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+    check(outline != "none", "the focus can't be seen")
+    field.submit()
+    wait(driver, "the page of the link", lambda driver: driver.current_url == f"{CONSOLE_URL}/links/{link}")
+    check("https://example.com/sale/2?ref=newsletter" in text_of(driver), "the link points elsewhere")
+
+
+def main(folder, data_folder):
+    link, account = console_scene.set_up(data_folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = pages(link, account)
+    with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
+        for name, page in found.items():
+            look_at(driver, folder, name, page)
+        watch(driver)
+        use(driver, link)
+        urls = requested(driver)
+        others = elsewhere(urls, CONSOLE_URL)
+        check(not others, f"asks others: {others}")
+        errors = complaints(driver)
+        check(not errors, f"the browser complains: {errors}")
+    console_scene.clean_up()
+    shots = len(found) * len(WIDTHS) * len(SCHEMES)
+    print(f"{len(found)} pages, {len(urls)} requests, all to {CONSOLE_URL}; {shots} screenshots in {folder}")
+
+
+main(pathlib.Path(sys.argv[1]), sys.argv[2])

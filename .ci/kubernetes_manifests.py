@@ -1,0 +1,221 @@
+"""The part of .ci/manifests.py on deploy/kubernetes: what kustomize makes of it, against the schemas of
+Kubernetes and of the Gateway API, and against the programs. What schemas can't say is checked here:
+that selectors select, that ports and probes lead somewhere, that nobody has rights.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import yaml
+
+# The oldest that has all that is used: `sleep` before the end of a container.
+KUBERNETES = "1.32.0"
+FOLDER = Path("deploy/kubernetes")
+# Method matches of the route to command-api; the contract leaves every other method to query-api.
+WRITES = {"POST", "PATCH", "DELETE"}
+
+
+def check_all(programs, check):
+    built = subprocess.run(["kustomize", "build", FOLDER], capture_output=True, text=True)
+    check(built.returncode == 0, f"kustomize: {built.stderr.strip()}")
+    manifests = [it for it in yaml.safe_load_all(built.stdout) if it]
+    listed = set(yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"])
+    files = {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    check(files <= listed, f"kustomization.yaml: leaves out {sorted(files - listed)}")
+    for manifest in manifests:
+        check_schema(manifest, check)
+    cluster = Cluster(manifests, programs, check)
+    for workload in cluster.workloads.values():
+        cluster.check_workload(workload)
+    cluster.check_services()
+    cluster.check_routes()
+    cluster.check_others()
+
+
+def check_schema(manifest, check):
+    where = name_of(manifest)
+    try:
+        if manifest["apiVersion"].startswith("gateway."):
+            jsonschema.validate(manifest, gateway_schema(manifest))
+        else:
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    except jsonschema.ValidationError as error:
+        check(False, f"{where}: {'.'.join(map(str, error.path))}: {error.message}")
+    except kubernetes_validate.ValidationError as error:
+        check(False, f"{where}: {'.'.join(map(str, error.path))}: {error.message}")
+
+
+def gateway_schema(manifest):
+    kind = manifest["kind"].lower()
+    definition = Path(os.environ["GATEWAY_API"], f"config/crd/standard/gateway.networking.k8s.io_{kind}s.yaml")
+    versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
+    version = manifest["apiVersion"].split("/")[1]
+    schema = next(it for it in versions if it["name"] == version)["schema"]["openAPIV3Schema"]
+    # Of `metadata` the definition says only that there is one.
+    schema["properties"].pop("metadata")
+    strict = closed(schema)
+    strict["properties"]["metadata"] = {"type": "object"}
+    return strict
+
+
+def closed(schema):
+    """The same, which knows no property that it does not name."""
+    if isinstance(schema, list):
+        return [closed(it) for it in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def name_of(manifest):
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+def selects(selector, labels):
+    for expression in selector.get("matchExpressions", []):
+        if expression["operator"] != "In" or labels.get(expression["key"]) not in expression["values"]:
+            return False
+    return selector.get("matchLabels", {}).items() <= labels.items()
+
+
+class Cluster:
+    """All manifests together."""
+
+    def __init__(self, manifests, programs, check):
+        self.programs, self.check = programs, check
+        self.by_kind = {}
+        for manifest in manifests:
+            self.by_kind.setdefault(manifest["kind"], {})[manifest["metadata"]["name"]] = manifest
+        self.workloads = self.by_kind["Deployment"] | self.by_kind["Job"]
+
+    def check_workload(self, workload):
+        where = name_of(workload)
+        template = workload["spec"]["template"]
+        pod = template["spec"]
+        self.check(pod.get("enableServiceLinks") is False, f"{where}: variables of other services are injected")
+        self.check(pod.get("automountServiceAccountToken") is False, f"{where}: has a token of the cluster")
+        security = pod.get("securityContext", {})
+        restricted = security.get("runAsNonRoot") and security.get("runAsUser", 0) > 0 and security.get("seccompProfile") == {"type": "RuntimeDefault"}
+        self.check(restricted, f"{where}: the pod is not restricted")
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        for container in pod.get("initContainers", []) + pod["containers"]:
+            self.check_container(where, container, volumes)
+        if workload["kind"] == "Deployment":
+            labels = template["metadata"]["labels"]
+            self.check(selects(workload["spec"]["selector"], labels), f"{where}: does not select its own pods")
+            self.check_deployment(where, workload["metadata"]["name"], template)
+
+    def check_container(self, where, container, volumes):
+        security = container.get("securityContext", {})
+        restricted = security.get("allowPrivilegeEscalation") is False and security.get("readOnlyRootFilesystem") and security.get("capabilities") == {"drop": ["ALL"]}
+        self.check(restricted, f"{where}: {container['name']} is not restricted")
+        resources = container.get("resources", {})
+        self.check({"cpu", "memory"} <= resources.get("requests", {}).keys() and "memory" in resources.get("limits", {}), f"{where}: {container['name']} has no resources")
+        paths = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
+        mounted = {mount["name"] for mount in container.get("volumeMounts", [])}
+        self.check(mounted <= volumes, f"{where}: no volume {sorted(mounted - volumes)}")
+        environment = {it["name"]: it["value"] for it in container.get("env", [])}
+        for source in container.get("envFrom", []):
+            settings = self.by_kind["ConfigMap"].get(source["configMapRef"]["name"])
+            self.check(settings, f"{where}: no settings {source['configMapRef']['name']}")
+            environment = (settings or {"data": {}})["data"] | environment
+        for name, value in environment.items():
+            in_volume = any(value.startswith(f"{path}/") for path in paths)
+            self.check(not name.endswith("_FILE") or in_volume, f"{where}: {name} is in no volume of {container['name']}")
+        self.check_image(where, container, environment)
+
+    def check_image(self, where, container, environment):
+        image, _, tag = container["image"].partition(":")
+        if not image.startswith("linkledger/"):
+            self.check(re.search(r"\d+\.\d+", tag), f"{where}: {image} is not pinned to a release")
+            return
+        service = image.removeprefix("linkledger/")
+        self.check(service in self.programs.defaults, f"{where}: no image {image}")
+        self.check(tag == self.programs.version, f"{where}: {image}:{tag} is not the release of Cargo.toml")
+        known = set().union(*self.programs.defaults.values())
+        for name in environment:
+            # The shared settings are those of all programs.
+            is_setting = name in known or name.removesuffix("_FILE") in known
+            self.check(is_setting, f"{where}: no program has a setting {name}")
+        own = [it["name"] for it in container.get("env", [])]
+        self.programs.check_environment(where, service, own)
+        if container["name"] == service:
+            self.programs.check_required(where, service, environment)
+
+    def check_deployment(self, where, service, template):
+        pod = template["spec"]
+        (container,) = pod["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        expected = self.programs.ports[service]
+        self.check(sorted(ports.values()) == sorted(expected.values()), f"{where}: ports {ports}, the program has {expected}")
+        internal = next(port for name, port in expected.items() if "INTERNAL" in name)
+        self.check(ports.get("internal") == internal, f"{where}: the internal port is {internal}")
+        for name in ["startupProbe", "livenessProbe", "readinessProbe"]:
+            probe = container.get(name, {}).get("httpGet", {})
+            right = probe.get("port") == "internal" and probe.get("path") in self.programs.probes
+            self.check(right, f"{where}: {name} asks {probe}")
+        scraped = template["metadata"]["annotations"]
+        right = scraped["prometheus.io/port"] == str(internal) and scraped["prometheus.io/path"] in self.programs.probes
+        self.check(right, f"{where}: metrics are not at {scraped}")
+        pause = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        needed = pause + self.programs.drain_seconds
+        self.check(pod["terminationGracePeriodSeconds"] > needed, f"{where}: is killed before its {needed} s are over")
+
+    def pods(self, selector):
+        return [it for it in self.workloads.values() if selects(selector, it["spec"]["template"]["metadata"]["labels"])]
+
+    def check_services(self):
+        for service in self.by_kind["Service"].values():
+            pods = self.pods({"matchLabels": service["spec"]["selector"]})
+            self.check(len(pods) == 1, f"{name_of(service)}: selects {list(map(name_of, pods))}")
+            for pod in pods:
+                ports = {it["name"]: it["containerPort"] for it in pod["spec"]["template"]["spec"]["containers"][0]["ports"]}
+                for port in service["spec"]["ports"]:
+                    right = ports.get(port["targetPort"]) == port["port"] and port["targetPort"] != "internal"
+                    self.check(right, f"{name_of(service)}: {port} is not one of {ports}")
+
+    def check_routes(self):
+        methods = {}
+        listeners = {it["name"] for it in self.by_kind["Gateway"]["linkledger"]["spec"]["listeners"]}
+        for route in self.by_kind["HTTPRoute"].values():
+            where = name_of(route)
+            for parent in route["spec"]["parentRefs"]:
+                self.check(parent["name"] in self.by_kind["Gateway"] and parent["sectionName"] in listeners, f"{where}: no gateway {parent}")
+            for rule in route["spec"]["rules"]:
+                for backend in rule["backendRefs"]:
+                    service = self.by_kind["Service"].get(backend["name"], {"spec": {"ports": []}})
+                    ports = [port["port"] for port in service["spec"]["ports"]]
+                    self.check(backend["port"] in ports, f"{where}: {backend} is not one of {ports}")
+                    methods.setdefault(backend["name"], set()).update(match.get("method") for match in rule["matches"])
+        self.check(methods == {"command-api": WRITES, "query-api": {None}}, f"routes: {methods}")
+        settings = next(it["data"] for name, it in self.by_kind["ConfigMap"].items() if name.startswith("linkledger-settings"))
+        hosts = {f"https://{host}" for route in self.by_kind["HTTPRoute"].values() for host in route["spec"]["hostnames"]}
+        self.check({settings["BASE_URL"], settings["SHORT_BASE_URL"]} == hosts, f"routes: hosts {hosts} are not those of the settings")
+
+    def check_others(self):
+        for budget in self.by_kind["PodDisruptionBudget"].values():
+            self.check(len(self.pods(budget["spec"]["selector"])) == 1, f"{name_of(budget)}: selects no deployment")
+        scalers = self.by_kind["HorizontalPodAutoscaler"]
+        scaled = {it["spec"]["scaleTargetRef"]["name"] for it in scalers.values()}
+        self.check(scaled == set(self.by_kind["Deployment"]), f"autoscalers: of {scaled}")
+        for scaler in scalers.values():
+            for metric in scaler["spec"]["metrics"]:
+                name = metric.get("pods", {}).get("metric", {}).get("name")
+                self.check(name is None or name in self.programs.metrics, f"{name_of(scaler)}: no metric {name}")
+        policies = self.by_kind["NetworkPolicy"].values()
+        denied = [it for it in policies if it["spec"].get("podSelector") == {} and not {"ingress", "egress"} & it["spec"].keys() and set(it["spec"]["policyTypes"]) == {"Ingress", "Egress"}]
+        self.check(len(denied) == 1, "network policies: nothing denies by default")
+        for policy in policies:
+            pods = self.pods(policy["spec"]["podSelector"])
+            self.check(pods, f"{name_of(policy)}: selects nobody")
+            named = {port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}
+            for pod in pods if named else []:
+                ports = {it["name"] for it in pod["spec"]["template"]["spec"]["containers"][0]["ports"]}
+                self.check(named <= ports, f"{name_of(policy)}: {name_of(pod)} has no port {sorted(named - ports)}")

@@ -1,0 +1,229 @@
+//! What each role may do: all of it is in `deploy/postgres/rights`, one file a role, so that a new
+//! table, function or grant shows in review; and sessions of each role that try what none may.
+
+use std::{env, fs, path::PathBuf};
+
+use linkledger_core::{
+    migrations,
+    testing::{self, TestDatabase},
+};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, postgres::PgConnectOptions};
+use tokio::sync::OnceCell;
+
+use crate::append_only::{CHANGES, ROLES, database_with_a_link, sqlstate};
+
+const REWRITE: &str = "REWRITE_RIGHTS";
+const MATRIX: &str = include_str!("rights/matrix.sql");
+
+const OWNER: &str = "linkledger_owner";
+const PROCESSES: [&str; 5] = [
+    "linkledger_command_api",
+    "linkledger_relay",
+    "linkledger_projector",
+    "linkledger_query_api",
+    "linkledger_operator",
+];
+
+const DENIED: &str = "42501";
+
+/// What is denied to every process, beside all changes of the log.
+const DENIED_TO_ALL: [&str; 27] = [
+    "DO 'BEGIN LOCK TABLE event_store.events; END'",
+    "ALTER TABLE event_store.events DISABLE TRIGGER ALL",
+    "SET session_replication_role = replica",
+    "DROP TABLE event_store.events",
+    "DELETE FROM event_store.accounts",
+    "DELETE FROM event_store.api_keys",
+    "UPDATE event_store.api_keys SET scopes = '{}'",
+    "DELETE FROM event_store.relay_cursors",
+    "TRUNCATE read_model.links",
+    "DELETE FROM read_model.operations",
+    "UPDATE event_store._sqlx_migrations SET success = true",
+    "CREATE TABLE event_store.x ()",
+    "CREATE TABLE read_model.x ()",
+    "CREATE TABLE public.x ()",
+    "CREATE TEMPORARY TABLE x ()",
+    "CREATE FUNCTION public.x() RETURNS void LANGUAGE sql AS ''",
+    "CREATE SCHEMA x",
+    "CREATE PUBLICATION x",
+    "CREATE ROLE x",
+    "CREATE DATABASE x",
+    "SET ROLE linkledger_owner",
+    "SET SESSION AUTHORIZATION linkledger_owner",
+    "ALTER SYSTEM SET fsync = off",
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "COPY (SELECT 1) TO '/tmp/x'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT FROM pg_authid",
+];
+
+#[rustfmt::skip]
+const DENIED_TO_ONE: &[(&str, &str)] = &[
+    ("linkledger_command_api", "SELECT FROM read_model.links"),
+    ("linkledger_command_api", "UPDATE event_store.accounts SET status = 'active'"),
+    ("linkledger_command_api", "SELECT FROM event_store.relay_cursors"),
+    ("linkledger_relay", "SELECT FROM event_store.accounts"),
+    ("linkledger_relay", "SELECT FROM event_store.api_keys"),
+    ("linkledger_relay", "UPDATE event_store.log_shards SET head = head"),
+    ("linkledger_projector", "UPDATE event_store.accounts SET balance = 9"),
+    ("linkledger_projector", "SELECT FROM event_store.api_keys"),
+    ("linkledger_projector", "UPDATE read_model.projections SET active_generation = 2"),
+    ("linkledger_query_api", "SELECT payload FROM event_store.events"),
+    ("linkledger_query_api", "SELECT balance FROM event_store.accounts"),
+    ("linkledger_query_api", "UPDATE read_model.links SET slug = slug"),
+    ("linkledger_query_api", "DELETE FROM read_model.redirects"),
+    ("linkledger_query_api", "UPDATE event_store.api_keys SET revoked_at = NULL"),
+    ("linkledger_operator", "UPDATE event_store.slugs SET link_id = link_id"),
+    ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
+];
+
+/// Lets the roles log in: they are the whole server's, so once for all tests.
+async fn allow_logins(database: &TestDatabase) {
+    static ALLOWED: OnceCell<()> = OnceCell::const_new();
+    let allow = async || {
+        for role in PROCESSES.iter().chain([&OWNER]) {
+            execute(
+                database,
+                &format!("ALTER ROLE {role} LOGIN PASSWORD '{role}'"),
+            )
+            .await;
+        }
+    };
+    ALLOWED.get_or_init(allow).await;
+}
+
+async fn execute(database: &TestDatabase, statements: &str) {
+    let statements = AssertSqlSafe(statements.to_owned());
+    let executed = sqlx::raw_sql(statements).execute(database.pool());
+    executed.await.unwrap();
+}
+
+/// With the roles and their rights, and users of their names.
+async fn database_with_roles() -> TestDatabase {
+    let database = database_with_a_link().await;
+    execute(&database, ROLES).await;
+    allow_logins(&database).await;
+    database
+}
+
+async fn log_in(database: &TestDatabase, role: &str) -> PgConnection {
+    as_user(database, role).connect().await.unwrap()
+}
+
+fn as_user(database: &TestDatabase, role: &str) -> PgConnectOptions {
+    let options: PgConnectOptions = database.url().parse().unwrap();
+    options.username(role).password(role)
+}
+
+/// What the catalogue says that the role may do, an object a line.
+async fn rights_of(database: &TestDatabase, role: &str) -> String {
+    let lines = sqlx::query_scalar::<_, String>(MATRIX).bind(role);
+    let lines = lines.fetch_all(database.pool()).await.unwrap();
+    format!("{role}\n{}\n", lines.join("\n"))
+}
+
+#[tokio::test]
+async fn each_role_may_do_what_is_committed_and_no_more() {
+    let database = database_with_roles().await;
+    // What the script does not grant it takes away.
+    let everybody = PROCESSES.join(", ");
+    for granted in ["ALL TABLES IN", "ALL FUNCTIONS IN", ""] {
+        let schemas = format!("{granted} SCHEMA event_store, read_model");
+        let grant = format!("GRANT ALL ON {schemas} TO PUBLIC, {everybody}");
+        execute(&database, &grant).await;
+    }
+    execute(&database, ROLES).await;
+    for role in PROCESSES {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/postgres/rights");
+        let file: PathBuf = [folder, &format!("{role}.txt")].iter().collect();
+        let rights = rights_of(&database, role).await;
+        if env::var_os(REWRITE).is_some() {
+            fs::write(&file, &rights).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&file).unwrap_or_default() == rights,
+            "{role} may do something else than {file:?} says; rewrite it and read the difference:\n\
+             {REWRITE}=1 cargo test -p linkledger-command-api --test api rights && git diff deploy"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_process_changes_the_log_nor_leaves_its_place() {
+    let database = database_with_roles().await;
+    for role in PROCESSES {
+        let mut session = log_in(&database, role).await;
+        let own = DENIED_TO_ONE.iter().filter(|(whose, _)| *whose == role);
+        let own = own.map(|(_, statement)| *statement);
+        for statement in CHANGES.into_iter().chain(DENIED_TO_ALL).chain(own) {
+            let refused = sqlstate(&mut session, statement).await;
+            assert_eq!(refused.as_deref(), Some(DENIED), "{role}: {statement}");
+        }
+        for other in PROCESSES.iter().filter(|it| **it != role) {
+            let refused = sqlstate(&mut session, &format!("SET ROLE {other}")).await;
+            assert_eq!(refused.as_deref(), Some(DENIED), "{role} as {other}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_a_process_neither_waits_for_a_lock_nor_holds_one_for_long() {
+    let database = database_with_roles().await;
+    let mut holder = database.pool().begin().await.unwrap();
+    let lock = "SELECT FROM event_store.accounts FOR UPDATE";
+    sqlx::query(lock).execute(&mut *holder).await.unwrap();
+    let mut waiter = log_in(&database, "linkledger_command_api").await;
+    let update = "UPDATE event_store.accounts SET version = version";
+    assert_eq!(
+        sqlstate(&mut waiter, update).await.as_deref(),
+        Some("55P03")
+    );
+
+    let mut idle = log_in(&database, "linkledger_projector").await;
+    assert_eq!(sqlstate(&mut idle, "BEGIN").await, None);
+    testing::eventually("the server ends the session", async || {
+        let idle = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'linkledger_projector'
+            AND datname = current_database()";
+        let sessions: i64 = sqlx::query_scalar(idle)
+            .fetch_one(database.pool())
+            .await
+            .unwrap();
+        (sessions == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_owner_is_no_superuser_and_that_suffices() {
+    let server = database_with_roles().await;
+    execute(&server, "CREATE DATABASE owned OWNER linkledger_owner").await;
+    let log_in = async |role| {
+        let options = as_user(&server, role).database("owned");
+        options.connect().await.unwrap()
+    };
+    let pool = sqlx::PgPool::connect_lazy_with(as_user(&server, OWNER).database("owned"));
+    migrations::run(&pool).await.unwrap();
+    // The roles are there; their time limits are a superuser's to set, and it says so.
+    sqlx::raw_sql(ROLES).execute(&pool).await.unwrap();
+
+    let mut operator = log_in("linkledger_operator").await;
+    for allowed in [
+        "SELECT read_model.create_generation('links', 2, 1)",
+        "SELECT read_model.drop_generation('links', 2)",
+    ] {
+        assert_eq!(sqlstate(&mut operator, allowed).await, None, "{allowed}");
+    }
+    let mut owner = log_in(OWNER).await;
+    for denied in [
+        "SET session_replication_role = replica",
+        "SELECT pg_read_file('/etc/passwd')",
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+        "CREATE ROLE x",
+        "CREATE DATABASE x",
+    ] {
+        let refused = sqlstate(&mut owner, denied).await;
+        assert_eq!(refused.as_deref(), Some(DENIED), "{denied}");
+    }
+    let truncated = sqlstate(&mut owner, "TRUNCATE event_store.events").await;
+    assert_eq!(truncated.as_deref(), Some("23001"));
+}

@@ -1,0 +1,159 @@
+//! What can be said of settings without connecting to anything.
+
+use std::{fs::File, net::IpAddr, str::FromStr as _};
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use url::Url;
+
+use super::{Finding, Verdict};
+use crate::{
+    config::BaseUrl,
+    kafka_config::KafkaConfig,
+    telemetry::{self, TelemetryConfig},
+};
+
+const DATABASE: &str = "database address";
+const ENCRYPTION: &str = "encryption";
+/// Files that an address of a database may name.
+const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
+
+/// Whether the address can be used, and nobody on the way reads what goes over it.
+pub fn database(url: &str) -> Vec<Finding> {
+    let check = DATABASE;
+    let options = match PgConnectOptions::from_str(url) {
+        Ok(options) => options,
+        Err(error) => {
+            let remedy = "give --database-url as postgres://user:password@host:port/name";
+            let error = error.to_string();
+            return vec![Finding::new(check, Verdict::Error, error, remedy)];
+        }
+    };
+    let mut findings = vec![encryption(&options)];
+    let url = Url::parse(url).ok();
+    let parameters = url.iter().flat_map(Url::query_pairs);
+    for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
+        if let Err(error) = File::open(file.as_ref()) {
+            let is = format!("{name}: can't read {file}: {error}");
+            let remedy = "mend the address or the rights of the file";
+            findings.push(Finding::new(check, Verdict::Error, is, remedy));
+        }
+    }
+    findings
+}
+
+fn encryption(options: &PgConnectOptions) -> Finding {
+    let check = ENCRYPTION;
+    let host = options.get_host();
+    if options.get_socket().is_some() || is_loopback(host) {
+        return Finding::ok(check, format!("{host} is this machine"));
+    }
+    let mode = match options.get_ssl_mode() {
+        PgSslMode::VerifyFull => {
+            return Finding::ok(check, format!("TLS, and {host} must prove its name"));
+        }
+        PgSslMode::VerifyCa => "verify-ca",
+        PgSslMode::Require => "require",
+        PgSslMode::Prefer => "prefer",
+        PgSslMode::Allow => "allow",
+        PgSslMode::Disable => "disable",
+    };
+    Finding::new(
+        check,
+        Verdict::Warning,
+        format!("sslmode={mode} to {host}: whoever is on the way can read and change everything"),
+        "add ?sslmode=verify-full&sslrootcert=FILE to the address of the database",
+    )
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|it: IpAddr| it.is_loopback())
+}
+
+/// Whether settings fit together and files can be used.
+pub fn kafka(config: &KafkaConfig) -> Finding {
+    match config.client_settings() {
+        Ok(_) => {
+            let protocol = config.security.protocol.name();
+            Finding::ok("Kafka", format!("{} by {protocol}", config.brokers))
+        }
+        Err(error) => Finding::new("Kafka", Verdict::Error, crate::failure::text(&error), ""),
+    }
+}
+
+/// Whether logs and traces can be written as wanted.
+pub fn telemetry(config: &TelemetryConfig) -> Finding {
+    match telemetry::check(config) {
+        Ok(()) => Finding::ok("telemetry", "it can be used"),
+        Err(error) => Finding::new(
+            "telemetry",
+            Verdict::Error,
+            crate::failure::text(&error),
+            "",
+        ),
+    }
+}
+
+/// Whether addresses that are given out lead to this machine only, while others can connect to it.
+pub fn public_addresses(listens_to_others: bool, addresses: &[(&str, &BaseUrl)]) -> Vec<Finding> {
+    let findings = addresses.iter().map(|(flag, address)| {
+        let host = address.url().host_str().unwrap_or_default();
+        let is = format!("{flag} is {}", address.as_str());
+        if listens_to_others && is_loopback(host) {
+            let remedy = format!("give {flag} as clients see it: this one is of this machine only");
+            Finding::new("public addresses", Verdict::Warning, is, remedy)
+        } else {
+            Finding::ok("public addresses", is)
+        }
+    });
+    findings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_full_verification_is_silent_on_the_way_to_another_machine() {
+        for (url, verdict) in [
+            ("postgres://u@127.0.0.1/d", Verdict::Ok),
+            ("postgres://u@localhost/d?sslmode=disable", Verdict::Ok),
+            ("postgres://u@[::1]/d", Verdict::Ok),
+            ("postgres://u@%2Frun%2Fpostgresql/d", Verdict::Ok),
+            ("postgres://u@db.example/d?sslmode=verify-full", Verdict::Ok),
+            (
+                "postgres://u@db.example/d?sslmode=verify-ca",
+                Verdict::Warning,
+            ),
+            (
+                "postgres://u@db.example/d?sslmode=require",
+                Verdict::Warning,
+            ),
+            ("postgres://u@10.0.0.1/d", Verdict::Warning),
+            ("nonsense", Verdict::Error),
+            (
+                "postgres://u@db.example/d?sslmode=verify-full&sslrootcert=/nowhere/ca.pem",
+                Verdict::Error,
+            ),
+        ] {
+            let findings = database(url);
+            assert_eq!(findings.last().map(|it| it.verdict), Some(verdict), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_told_once_others_can_connect() {
+        let own: BaseUrl = "http://127.0.0.1:8080".parse().unwrap();
+        let public: BaseUrl = "https://sho.rt".parse().unwrap();
+        let verdicts = |listens_to_others| {
+            let addresses = [("--base-url", &own), ("--short-base-url", &public)];
+            let findings = public_addresses(listens_to_others, &addresses);
+            findings.iter().map(|it| it.verdict).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(false), [Verdict::Ok, Verdict::Ok]);
+        assert_eq!(verdicts(true), [Verdict::Warning, Verdict::Ok]);
+    }
+}

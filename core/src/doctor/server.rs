@@ -1,0 +1,206 @@
+//! What a Postgres server must be like: settings under which the log is not lost, and sessions that
+//! are as they were asked for.
+
+use std::fmt;
+
+use anyhow::{Context as _, bail};
+use sqlx::{FromRow, PgPool};
+
+use super::{Finding, Verdict, pooler};
+use crate::event_store::{self, SessionKind};
+
+/// The oldest release with what the statements use.
+const VERSION_MIN: i32 = 14;
+const ALLOW_UNSAFE: &str = "--allow-unsafe-postgres (ALLOW_UNSAFE_POSTGRES)";
+
+/// A server, as one of our sessions sees it.
+#[derive(Debug, Clone, FromRow)]
+pub struct Facts {
+    version: i32,
+    encoding: String,
+    is_standby: bool,
+    is_read_only: bool,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    isolation: String,
+    statement_timeout: String,
+}
+
+/// Reads them.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
+    sqlx::query_as(
+        "SELECT current_setting('server_version_num')::int / 10000 AS version,
+                current_setting('server_encoding') AS encoding,
+                pg_is_in_recovery() AS is_standby,
+                current_setting('default_transaction_read_only')::bool AS is_read_only,
+                current_setting('fsync') AS fsync,
+                current_setting('full_page_writes') AS full_page_writes,
+                current_setting('synchronous_commit') AS synchronous_commit,
+                current_setting('default_transaction_isolation') AS isolation,
+                current_setting('statement_timeout') AS statement_timeout",
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// What of it a process with such sessions must know. Pure.
+pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+    let mut findings = vec![
+        version(facts),
+        expect(
+            "encoding",
+            &facts.encoding,
+            "UTF8",
+            "make the database with ENCODING 'UTF8' TEMPLATE template0",
+        ),
+        writable(facts, kind),
+    ];
+    findings.extend(durability(facts, kind, allows_unsafe));
+    findings.extend(session(facts));
+    findings
+}
+
+fn version(facts: &Facts) -> Finding {
+    let is = format!("Postgres {}", facts.version);
+    if facts.version < VERSION_MIN {
+        let remedy = format!("upgrade to Postgres {VERSION_MIN} or later");
+        Finding::new("version", Verdict::Error, is, remedy)
+    } else {
+        Finding::ok("version", is)
+    }
+}
+
+fn writable(facts: &Facts, kind: SessionKind) -> Finding {
+    let check = "writable";
+    let reads_only = kind == SessionKind::Reader;
+    if facts.is_standby && reads_only {
+        let remedy = "when keys were used is not noted; fine for a replica";
+        Finding::new(check, Verdict::Warning, "it is a standby", remedy)
+    } else if facts.is_standby {
+        let remedy = "give the address of the primary, or promote it";
+        Finding::new(check, Verdict::Error, "it is a standby", remedy)
+    } else if facts.is_read_only && !reads_only {
+        Finding::new(
+            check,
+            Verdict::Error,
+            "default_transaction_read_only is on",
+            "ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only",
+        )
+    } else {
+        Finding::ok(check, "it is a primary")
+    }
+}
+
+/// A crash of the machine must not take back what was answered and published.
+fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+    let unsafe_verdict = if allows_unsafe {
+        Verdict::Warning
+    } else {
+        Verdict::Error
+    };
+    let off = |check, is_off: bool, verdict, remedy: String| {
+        if is_off {
+            Finding::new(check, verdict, "off", remedy)
+        } else {
+            Finding::ok(check, "on")
+        }
+    };
+    let mut findings = vec![
+        off(
+            "fsync",
+            facts.fsync == "off",
+            unsafe_verdict,
+            format!(
+                "ALTER SYSTEM SET fsync = on: a crash of the machine destroys the log; for tests \
+                 {ALLOW_UNSAFE}"
+            ),
+        ),
+        off(
+            "full_page_writes",
+            facts.full_page_writes == "off",
+            Verdict::Warning,
+            "ALTER SYSTEM SET full_page_writes = on, unless the file system never tears a page"
+                .to_owned(),
+        ),
+    ];
+    // The projector sets its own: what it loses is in the log. Readers write next to nothing.
+    if kind == SessionKind::Writer {
+        findings.push(off(
+            "synchronous_commit",
+            facts.synchronous_commit == "off",
+            unsafe_verdict,
+            format!(
+                "set it to on, for the server, the database and the role: what was answered could \
+                 be lost; for tests {ALLOW_UNSAFE}"
+            ),
+        ));
+    }
+    findings
+}
+
+/// What our sessions ask for has arrived.
+fn session(facts: &Facts) -> [Finding; 2] {
+    let remedy = "something between us and Postgres drops what sessions ask for at their start: \
+                  connect to Postgres itself, or to a pooler in session mode that passes `options`";
+    [
+        expect("isolation", &facts.isolation, "read committed", remedy),
+        expect(
+            "session settings",
+            &facts.statement_timeout,
+            event_store::STATEMENT_TIMEOUT,
+            remedy,
+        ),
+    ]
+}
+
+fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Finding {
+    if is == should_be {
+        return Finding::ok(check, is);
+    }
+    let is = format!("{is}, not {should_be}");
+    Finding::new(check, Verdict::Error, is, remedy)
+}
+
+/// A server that a process does not start on.
+#[derive(Debug, thiserror::Error)]
+pub struct Refused(pub(super) Finding);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this database is refused: {}", self.0.sentence())
+    }
+}
+
+/// Whether a process may work on that server; what is not well and no obstacle is logged.
+///
+/// # Errors
+/// The first thing that is, or why nobody answers.
+pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
+    let mut findings = super::configuration::database(url);
+    let pooler = pooler::look(url, kind).await?;
+    if pooler.verdict == Verdict::Error {
+        // Statements may meet what others have left in a session.
+        bail!(Refused(pooler));
+    }
+    let pool = event_store::pool(url, kind, 1)?;
+    let facts = read(&pool)
+        .await
+        .context("can't read the server's settings")?;
+    pool.close().await;
+    findings.extend(judge(&facts, kind, allows_unsafe));
+    for finding in findings {
+        match finding.verdict {
+            Verdict::Error => bail!(Refused(finding)),
+            Verdict::Warning => tracing::warn!("the database: {}", finding.sentence()),
+            Verdict::Ok | Verdict::Unseen => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! What makes a server slow, or its disk full, in time: sessions, autovacuum, old snapshots,
+//! replication slots, clocks.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{FromRow, PgPool};
+use time::OffsetDateTime;
+
+use super::{
+    Finding, Verdict,
+    snapshot::{self, AGE_MAX_S, Snapshots},
+};
+use crate::clock::{Clock as _, SystemClock};
+
+/// Clocks that differ by more make ages and times of links wrong, in seconds.
+const SKEW_MAX: Duration = Duration::from_secs(1);
+/// Sessions that are kept free for others.
+const SPARE_SESSIONS: i64 = 5;
+
+/// Looks at all of it.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Finding>> {
+    let mut findings = vec![
+        clock(pool).await?,
+        sessions(pool, connections_max).await?,
+        autovacuum(pool).await?,
+        of_snapshots(&snapshot::read(pool).await?),
+    ];
+    findings.extend(slots(pool).await?);
+    findings.push(Finding::new(
+        "disk",
+        Verdict::Unseen,
+        "this process writes no files, and the disks of Postgres and Kafka can't be seen from here",
+        "watch the free space of both there",
+    ));
+    Ok(findings)
+}
+
+async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
+    let asked = Instant::now();
+    let server: OffsetDateTime = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(pool)
+        .await?;
+    let answered = SystemClock.now();
+    // It was read somewhere between question and answer.
+    let uncertain = asked.elapsed();
+    let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
+    let is = format!("differs from Postgres's by {} ms", skew.as_millis());
+    Ok(if skew > SKEW_MAX {
+        Finding::new("clock", Verdict::Error, is, "run NTP on both machines")
+    } else {
+        Finding::ok("clock", is)
+    })
+}
+
+#[derive(FromRow)]
+struct Sessions {
+    allowed: i64,
+    taken: i64,
+}
+
+async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> {
+    let sessions: Sessions = sqlx::query_as(
+        "SELECT current_setting('max_connections')::bigint
+                - current_setting('superuser_reserved_connections')::bigint AS allowed,
+                (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database) AS taken",
+    )
+    .fetch_one(pool)
+    .await?;
+    let own = i64::from(connections_max);
+    let Sessions { allowed, taken } = sessions;
+    let is = format!("{taken} of {allowed} in use; a process like this one takes up to {own}");
+    let remedy = "raise max_connections, or run fewer processes";
+    Ok(if own > allowed {
+        Finding::new("sessions", Verdict::Error, is, remedy)
+    } else if taken + own + SPARE_SESSIONS > allowed {
+        Finding::new("sessions", Verdict::Warning, is, remedy)
+    } else {
+        Finding::ok("sessions", is)
+    })
+}
+
+async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
+    let check = "autovacuum";
+    let is_on: bool = sqlx::query_scalar(
+        "SELECT current_setting('autovacuum')::bool AND current_setting('track_counts')::bool",
+    )
+    .fetch_one(pool)
+    .await?;
+    if !is_on {
+        let remedy = "ALTER SYSTEM SET autovacuum = on, and track_counts: appends get slow within \
+                      minutes";
+        return Ok(Finding::new(check, Verdict::Error, "off", remedy));
+    }
+    let without: Vec<String> = sqlx::query_scalar(
+        "SELECT oid::regclass::text FROM pg_class
+         WHERE relnamespace IN (SELECT oid FROM pg_namespace
+                                WHERE nspname IN ('event_store', 'read_model'))
+           AND reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off']
+         ORDER BY 1",
+    )
+    .fetch_all(pool)
+    .await?;
+    let Some(first) = without.first() else {
+        return Ok(Finding::ok(check, "on, for every table"));
+    };
+    let remedy = format!("ALTER TABLE {first} RESET (autovacuum_enabled)");
+    let is = format!("off for {}", without.join(", "));
+    Ok(Finding::new(check, Verdict::Error, is, remedy))
+}
+
+fn of_snapshots(snapshots: &Snapshots) -> Finding {
+    let check = "oldest snapshot";
+    let Some(oldest) = &snapshots.oldest else {
+        return if snapshots.is_complete {
+            Finding::ok(check, "none is held")
+        } else {
+            Finding::new(
+                check,
+                Verdict::Unseen,
+                "none of this role's own; others can't be seen",
+                "GRANT pg_read_all_stats to this role",
+            )
+        };
+    };
+    let holder = oldest.pid.map_or_else(
+        || "a prepared transaction".to_owned(),
+        |pid| format!("process {pid}"),
+    );
+    let is = format!(
+        "held for {:.0} s by {holder} ({}, {})",
+        oldest.age_seconds, oldest.user, oldest.application_name
+    );
+    if oldest.age_seconds > AGE_MAX_S {
+        let remedy = "end it (pg_terminate_backend, ROLLBACK PREPARED): appends get slower as long \
+                      as it lasts";
+        Finding::new(check, Verdict::Warning, is, remedy)
+    } else {
+        Finding::ok(check, is)
+    }
+}
+
+#[derive(FromRow)]
+struct Slot {
+    name: String,
+    active: bool,
+    held_mib: Option<i64>,
+}
+
+async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
+    let slots: Vec<Slot> = sqlx::query_as(
+        "SELECT slot_name::text AS name, active,
+                (pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn()
+                                      ELSE pg_current_wal_lsn() END,
+                                 restart_lsn) / 1048576)::bigint AS held_mib
+         FROM pg_replication_slots ORDER BY 3 DESC NULLS LAST, 1",
+    )
+    .fetch_all(pool)
+    .await?;
+    if slots.is_empty() {
+        return Ok(vec![Finding::ok("replication slots", "there are none")]);
+    }
+    let findings = slots.into_iter().map(|slot| {
+        let Slot { name, active, .. } = &slot;
+        let is = format!("{name} holds {} MiB of WAL", slot.held_mib.unwrap_or(0));
+        if *active {
+            Finding::ok("replication slots", is)
+        } else {
+            Finding::new(
+                "replication slots",
+                Verdict::Warning,
+                format!("{is}, and nobody reads it"),
+                format!(
+                    "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"
+                ),
+            )
+        }
+    });
+    Ok(findings.collect())
+}

@@ -1,0 +1,137 @@
+//! Reading the log from its end: what people look at comes last.
+
+use sqlx::{PgPool, types::Json};
+use time::OffsetDateTime;
+
+use super::{EventRow, Metadata, RecordedEvent};
+use crate::{
+    event::Subject,
+    id::AccountId,
+    shard::{Position, Shard},
+};
+
+/// A part of a shard, the end of which is read first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The shard.
+    pub shard: Shard,
+    /// The lowest position that is looked at.
+    pub from: Position,
+    /// Right after the highest one.
+    pub before: Position,
+}
+
+/// Which events of a span are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct NewestOf<'a> {
+    /// Of this account only.
+    pub account_id: Option<AccountId>,
+    /// Of this stored type only.
+    pub event_type: Option<&'a str>,
+    /// As many of each span.
+    pub limit: i64,
+}
+
+/// The newest of the wanted events of each span, the last one first within each.
+///
+/// No index leads to the events of an account or of a type: every event of a span is looked at
+/// until there are enough, so it is the caller's to keep the spans short.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_before(
+    pool: &PgPool,
+    spans: &[Span],
+    wanted: NewestOf<'_>,
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let shards: Vec<i16> = spans.iter().map(|span| span.shard.number()).collect();
+    let from: Vec<i64> = spans.iter().map(|span| span.from).collect();
+    let before: Vec<i64> = spans.iter().map(|span| span.before).collect();
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.recorded_at AS "recorded_at!"
+        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS span (shard, first, before)
+        CROSS JOIN LATERAL (
+            SELECT * FROM event_store.events
+            WHERE shard = span.shard AND position >= span.first AND position < span.before
+              AND ($4::uuid IS NULL OR account_id = $4)
+              AND ($5::text IS NULL OR type = $5)
+            ORDER BY position DESC
+            LIMIT $6
+        ) AS e
+        "#,
+        &shards,
+        &from,
+        &before,
+        wanted.account_id.map(AccountId::uuid),
+        wanted.event_type,
+        wanted.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// A part of a stream, the end of which is read first.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamPart {
+    /// The shard that the stream lies in.
+    pub shard: Shard,
+    /// Whose stream.
+    pub subject: Subject,
+    /// Only what stands before this version.
+    pub before: i64,
+    /// Only what was recorded before.
+    pub recorded_before: Option<OffsetDateTime>,
+    /// As many events.
+    pub limit: i64,
+}
+
+impl StreamPart {
+    /// The end of a stream.
+    pub const fn newest(shard: Shard, subject: Subject, limit: i64) -> Self {
+        Self {
+            shard,
+            subject,
+            before: i64::MAX,
+            recorded_before: None,
+            limit,
+        }
+    }
+}
+
+/// The latest events of that part of a stream, the last one first.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn read_stream_backwards(
+    pool: &PgPool,
+    part: &StreamPart,
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT shard, position, stream_id, version, account_id, event_id, type AS "event_type",
+               schema_version, payload::text AS "payload!",
+               metadata AS "metadata!: Json<Metadata>", recorded_at
+        FROM event_store.events
+        WHERE shard = $1 AND stream_id = $2 AND version < $3
+          AND ($4::timestamptz IS NULL OR recorded_at < $4)
+        ORDER BY version DESC
+        LIMIT $5
+        "#,
+        part.shard.number(),
+        part.subject.stream_id(),
+        part.before,
+        part.recorded_before,
+        part.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}

@@ -1,0 +1,74 @@
+//! Whether what others hold for events of the log is in it.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{
+    envelope::RecordedEvent,
+    id::EventId,
+    shard::{Position, Shard},
+};
+
+/// Most places that one statement looks up, so that it takes a few milliseconds.
+const PLACES_MAX: usize = 2_000;
+
+/// An event, and where in the log somebody has seen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The shard.
+    pub shard: Shard,
+    /// Where.
+    pub position: Position,
+    /// Which event.
+    pub event_id: EventId,
+}
+
+impl Place {
+    /// Where it is.
+    pub fn of(event: &RecordedEvent) -> Self {
+        Self {
+            shard: event.shard,
+            position: event.position,
+            event_id: event.event_id,
+        }
+    }
+}
+
+/// The first of these places at which the log has another event, or none: whoever has seen it
+/// there has seen another log, which has lost that event since.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn first_absent(pool: &PgPool, places: &[Place]) -> sqlx::Result<Option<Place>> {
+    for places in places.chunks(PLACES_MAX) {
+        let shards: Vec<i16> = places.iter().map(|it| it.shard.number()).collect();
+        let positions: Vec<i64> = places.iter().map(|it| it.position).collect();
+        let event_ids: Vec<Uuid> = places.iter().map(|it| it.event_id.uuid()).collect();
+        let absent = sqlx::query_scalar!(
+            r#"
+            SELECT place.nth AS "nth!"
+            FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) WITH ORDINALITY
+                AS place (shard, position, event_id, nth)
+            -- Not a plain join: planned while there are no events, that would read whole shards.
+            LEFT JOIN LATERAL (
+                SELECT e.event_id FROM event_store.events AS e
+                WHERE e.shard = place.shard AND e.position = place.position
+                LIMIT 1
+            ) AS present ON true
+            WHERE present.event_id IS DISTINCT FROM place.event_id
+            ORDER BY place.nth
+            LIMIT 1
+            "#,
+            &shards,
+            &positions,
+            &event_ids
+        )
+        .fetch_optional(pool)
+        .await?;
+        if let Some(nth) = absent {
+            let index = usize::try_from(nth - 1).expect("an ordinality begins with 1");
+            return Ok(places.get(index).copied());
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,79 @@
+//! Who gives an operator's command, and what they say of it, for the record.
+
+use clap::Args;
+use nix::unistd::{Uid, User};
+
+use crate::lifecycle::host_name;
+
+/// The name under which a command is recorded.
+#[derive(Debug, Clone, Args)]
+pub struct Operator {
+    /// Who you are, for the record; your user name at this host unless you say otherwise.
+    #[arg(
+        id = "operator",
+        long = "operator",
+        env = "LINKLEDGER_OPERATOR",
+        value_name = "NAME",
+        value_parser = parse_text
+    )]
+    given: Option<String>,
+}
+
+impl Operator {
+    /// As given, or made of user and host.
+    pub fn name(&self) -> String {
+        self.given.clone().unwrap_or_else(user_at_host)
+    }
+}
+
+/// A name or a reason: one line of text that people can read. Others see it on their terminals.
+///
+/// # Errors
+/// What to give instead.
+pub fn parse_text(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().count() > 200 || text.chars().any(char::is_control) {
+        return Err("give 1 to 200 characters on one line".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn user_at_host() -> String {
+    let variable = |name| parse_text(&std::env::var(name).ok()?).ok();
+    let user = variable("USER").or_else(|| variable("LOGNAME"));
+    let user = user.unwrap_or_else(user_of_process);
+    match parse_text(&host_name()) {
+        Ok(host) => format!("{user}@{host}"),
+        Err(_) => user,
+    }
+}
+
+/// Neither cron nor systemd need tell the name in the environment.
+fn user_of_process() -> String {
+    let uid = Uid::current();
+    match User::from_uid(uid) {
+        Ok(Some(user)) => user.name,
+        Ok(None) | Err(_) => format!("uid {uid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_for_the_record_is_one_line_that_people_can_read() {
+        assert_eq!(parse_text(" ticket 7 "), Ok("ticket 7".to_owned()));
+        let too_long = "x".repeat(201);
+        for text in [
+            "",
+            "  ",
+            "two\nlines",
+            "\u{1b}[2Jgone",
+            "\u{9b}2J",
+            &too_long,
+        ] {
+            assert!(parse_text(text).is_err(), "{text:?}");
+        }
+    }
+}

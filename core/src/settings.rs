@@ -1,0 +1,147 @@
+//! Where settings come from: each is a flag, an environment variable `NAME`, or the content of the
+//! file that `NAME_FILE` names, in this order, or else its default.
+//!
+//! What can't be a setting is refused before anything is done: see [`unknown`].
+
+mod file;
+mod help;
+mod manual;
+mod print;
+pub mod unknown;
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    io::{self, Write as _},
+    path::PathBuf,
+    process,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, Parser, error::ErrorKind};
+
+pub use self::file::{FileError, variable};
+
+const PRINT_CONFIG: &str = "print-config";
+
+/// The variables of a process.
+pub type Variables = BTreeMap<String, OsString>;
+
+/// Files whose content is the value of a setting, by the setting's variable.
+type Files = BTreeMap<String, PathBuf>;
+
+/// The command line of this process, completed from variables and files. Ends the process where
+/// something is wrong, or asks for help, or to print the settings.
+pub fn parse<T: Parser>() -> T {
+    parse_explaining(|error| error)
+}
+
+/// The same, with another word on errors of the command line.
+pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error) -> T {
+    // Names that are not Unicode are not ours.
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .collect();
+    let mut read = read(T::command(), env::args_os(), &variables)
+        .unwrap_or_else(|error| explain(error).exit());
+    if let Some(folder) = manual::asked_for(&read.matches) {
+        let program = help::name_sources(T::command().arg(print_config()));
+        manual::write(program, folder)
+            .unwrap_or_else(|error| read.command.error(ErrorKind::Io, error).exit());
+        process::exit(0)
+    }
+    if read.matches.get_flag(PRINT_CONFIG) {
+        let printed = write!(io::stdout(), "{}", print::settings(&read));
+        process::exit(i32::from(printed.is_err()))
+    }
+    T::from_arg_matches(&read.matches)
+        .unwrap_or_else(|error| error.format(&mut read.command).exit())
+}
+
+/// A command line that is right.
+struct Read {
+    command: Command,
+    matches: ArgMatches,
+    files: Files,
+}
+
+fn read(
+    command: Command,
+    arguments: impl IntoIterator<Item = OsString>,
+    variables: &Variables,
+) -> Result<Read, clap::Error> {
+    let mut files = Files::new();
+    let mut wrong = None;
+    let mut command = complete(command, &mut |name| match file::value(name, variables) {
+        Ok(None) => None,
+        Ok(Some((file, value))) => {
+            files.insert(name.to_owned(), file);
+            Some(value)
+        }
+        Err(error) => {
+            wrong.get_or_insert(error);
+            None
+        }
+    })
+    .arg(print_config())
+    .subcommand(manual::command());
+    command = help::name_sources(command);
+    let parsed = command.try_get_matches_from_mut(arguments);
+    let asks_for_help = matches!(&parsed, Err(error) if !error.use_stderr());
+    if let Some(wrong) = wrong.filter(|_| !asks_for_help) {
+        return Err(command.error(ErrorKind::ValueValidation, wrong));
+    }
+    let unknown = unknown::first(&names(&command), variables);
+    if let Some(unknown) = unknown.filter(|_| !asks_for_help) {
+        return Err(command.error(ErrorKind::UnknownArgument, unknown));
+    }
+    Ok(Read {
+        matches: parsed.map_err(|error| help::name_variables(error, &command))?,
+        command,
+        files,
+    })
+}
+
+fn print_config() -> Arg {
+    Arg::new(PRINT_CONFIG)
+        .long(PRINT_CONFIG)
+        .global(true)
+        .action(ArgAction::SetTrue)
+        .help("Print each setting with its value and where it is from, secrets hidden, and end")
+}
+
+/// Gives each argument of the command and of those below it the value of its file.
+fn complete(command: Command, value_of: &mut impl FnMut(&str) -> Option<OsString>) -> Command {
+    let command = command.mut_args(|arg| {
+        let value = arg
+            .get_env()
+            .and_then(|name| name.to_str())
+            .and_then(&mut *value_of);
+        match value {
+            // The value can be a secret: no help shows it.
+            Some(value) => arg
+                .required(false)
+                .default_value(value)
+                .hide_default_value(true),
+            None => arg,
+        }
+    });
+    command.mut_subcommands(|command| complete(command, value_of))
+}
+
+/// The variables of the command and of those below it.
+fn names(command: &Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(Arg::get_env);
+    let mut names: Vec<String> = own
+        .filter_map(|name| Some(name.to_str()?.to_owned()))
+        .collect();
+    for command in command.get_subcommands() {
+        names.extend(self::names(command));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! What help and errors say of variables and files, which clap knows nothing of or does not name.
+
+use clap::{
+    Arg, Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+use super::file;
+
+const OTHER_SOURCES: &str = "Each setting with a variable, [env: NAME], is also read from the file \
+                             whose path NAME_FILE holds.";
+
+/// Says below the options of the command, and of those below it, where else settings may be.
+pub(super) fn name_sources(command: Command) -> Command {
+    name_sources_below(command, false)
+}
+
+fn name_sources_below(command: Command, inherits_variables: bool) -> Command {
+    let has_variables = |is_counted: fn(&Arg) -> bool| {
+        let mut arguments = command.get_arguments().filter(|arg| is_counted(arg));
+        arguments.any(|arg| {
+            let name = arg.get_env().and_then(|name| name.to_str());
+            name.is_some_and(file::may_name_file)
+        })
+    };
+    let inherited = inherits_variables || has_variables(Arg::is_global_set);
+    let is_said = inherits_variables || has_variables(|_| true);
+    let own = command.get_after_help().map(ToString::to_string);
+    let said = own
+        .into_iter()
+        .chain(is_said.then(|| OTHER_SOURCES.to_owned()));
+    let said = said.collect::<Vec<_>>().join("\n\n");
+    let command = if said.is_empty() {
+        command
+    } else {
+        command.after_help(said)
+    };
+    command.mut_subcommands(|command| name_sources_below(command, inherited))
+}
+
+/// Adds the variables of the settings that the error misses.
+pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap::Error {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return error;
+    }
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let mut variables = Vec::new();
+    collect_variables(command, missing, &mut variables);
+    variables.sort_unstable();
+    variables.dedup();
+    if !variables.is_empty() {
+        let tip = format!(
+            "a variable is as good as a flag, and so is NAME_FILE, the path of a file with the \
+             value: {}",
+            variables.join(", ")
+        );
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
+fn collect_variables(command: &Command, missing: &[String], variables: &mut Vec<String>) {
+    // An argument of a command that was not run is not complete enough to print itself.
+    let is_missing = |arg: &&Arg| {
+        let flag = arg.get_long().map(|name| format!("--{name}"));
+        let is_it = |text: &String| text.split_whitespace().next() == flag.as_deref();
+        flag.is_some() && missing.iter().any(is_it)
+    };
+    for arg in command.get_arguments().filter(is_missing) {
+        let name = arg.get_env().and_then(|name| name.to_str());
+        variables.extend(name.map(str::to_owned));
+    }
+    for command in command.get_subcommands() {
+        collect_variables(command, missing, variables);
+    }
+}

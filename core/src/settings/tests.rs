@@ -1,0 +1,209 @@
+//! Flags before variables before files before defaults; secrets stay hidden; slips are told.
+//!
+//! Variables themselves are read by clap from the process: `deploy/local/tests` has them.
+
+use std::{ffi::OsString, fs};
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+
+use super::{Variables, read, unknown};
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Sub {
+    #[command(after_help = "Exit codes: 0")]
+    Serve {
+        #[arg(long, env = "NOT_IN_THIS_PROCESS_URL", hide_env_values = true)]
+        url: String,
+        #[arg(long, env = "NOT_IN_THIS_PROCESS_KEYS", hide_env_values = true)]
+        keys: Option<String>,
+        #[arg(long, env = "NOT_IN_THIS_PROCESS_HOSTS", value_delimiter = ',')]
+        hosts: Vec<String>,
+        #[arg(long, env = "NOT_IN_THIS_PROCESS_LIMIT", default_value_t = 7)]
+        limit: u32,
+    },
+}
+
+fn variables(pairs: &[(&str, &str)]) -> Variables {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(name, value)| ((*name).to_owned(), OsString::from(value)))
+        .collect()
+}
+
+fn try_read(arguments: &str, given: &Variables) -> Result<super::Read, String> {
+    let arguments = format!("program {arguments}");
+    let arguments = arguments.split_whitespace().map(OsString::from);
+    read(Cli::command(), arguments, given).map_err(|error| error.to_string())
+}
+
+fn parsed(arguments: &str, given: &Variables) -> Result<Sub, String> {
+    let read = try_read(arguments, given)?;
+    Ok(Cli::from_arg_matches(&read.matches).unwrap().command)
+}
+
+#[test]
+fn a_file_has_the_value_unless_a_flag_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.display().to_string()
+    };
+    let given = variables(&[
+        (
+            "NOT_IN_THIS_PROCESS_URL_FILE",
+            &path("url", "postgres://u:secret@h/d\n"),
+        ),
+        ("NOT_IN_THIS_PROCESS_HOSTS_FILE", &path("hosts", "a,b\r\n")),
+        ("NOT_IN_THIS_PROCESS_LIMIT_FILE", &path("limit", "9\n")),
+    ]);
+    let Sub::Serve {
+        url,
+        keys,
+        hosts,
+        limit,
+    } = parsed("serve", &given).unwrap();
+    assert_eq!(
+        (url.as_str(), keys, limit),
+        ("postgres://u:secret@h/d", None, 9)
+    );
+    assert_eq!(hosts, ["a", "b"]);
+    let Sub::Serve { url, limit, .. } = parsed("serve --url x --limit 8", &given).unwrap();
+    assert_eq!((url.as_str(), limit), ("x", 8));
+
+    let wrong = variables(&[
+        ("NOT_IN_THIS_PROCESS_URL", "x"),
+        ("NOT_IN_THIS_PROCESS_LIMIT_FILE", &path("limit", "many")),
+    ]);
+    let refused = parsed("serve --url x", &wrong).unwrap_err();
+    assert!(
+        refused.contains("invalid value 'many' for '--limit"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_file_that_can_not_be_read_is_named_with_its_variable() {
+    let unreadable = variables(&[("NOT_IN_THIS_PROCESS_URL_FILE", "/nowhere/url")]);
+    let refused = parsed("serve", &unreadable).unwrap_err();
+    let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: can't read /nowhere/url: No such file";
+    assert!(refused.starts_with(expected), "{refused}");
+
+    let both = variables(&[
+        ("NOT_IN_THIS_PROCESS_URL_FILE", "/nowhere/url"),
+        ("NOT_IN_THIS_PROCESS_URL", "x"),
+    ]);
+    let refused = parsed("serve", &both).unwrap_err();
+    assert!(
+        refused.contains("NOT_IN_THIS_PROCESS_URL_FILE are both set"),
+        "{refused}"
+    );
+    // Whoever asks for help gets it.
+    let help = parsed("serve --help", &both).unwrap_err();
+    assert!(help.contains("Usage: program serve"), "{help}");
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_variable() {
+    let refused = parsed("serve", &Variables::new()).unwrap_err();
+    assert!(refused.contains("--url <URL>"), "{refused}");
+    assert!(
+        refused.contains("with the value: NOT_IN_THIS_PROCESS_URL\n"),
+        "{refused}"
+    );
+    let help = parsed("serve --help", &Variables::new()).unwrap_err();
+    assert!(
+        help.contains("Exit codes: 0\n\nEach setting with a variable, [env: NAME], is also read"),
+        "{help}"
+    );
+}
+
+#[test]
+fn settings_are_printed_with_their_origin_and_without_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    fs::write(&keys, "0123456789abcdef\n").unwrap();
+    let keys = keys.display().to_string();
+    let given = variables(&[("NOT_IN_THIS_PROCESS_KEYS_FILE", &keys)]);
+    let url = "postgres://me:hunter2@db/links?sslmode=verify-full&sslpassword=hunter3";
+    let read = try_read(&format!("serve --print-config --url {url}"), &given).unwrap();
+    let printed = super::print::settings(&read);
+    let lines: Vec<Vec<&str>> = printed
+        .lines()
+        .map(|line| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|it| !it.is_empty())
+                .collect()
+        })
+        .collect();
+    let shown_url = "postgres://me@db/links?sslmode=verify-full (password hidden)";
+    assert_eq!(lines[0], ["--url", shown_url, "flag"]);
+    let origin = format!("file {keys} (NOT_IN_THIS_PROCESS_KEYS_FILE)");
+    assert_eq!(lines[1], ["--keys", "…", &origin]);
+    assert_eq!(lines[2], ["--hosts", "-", "not set"]);
+    assert_eq!(lines[3], ["--limit", "7", "default"]);
+    assert_eq!(lines.len(), 4);
+    assert!(!printed.contains("hunter"));
+}
+
+#[test]
+fn what_looks_like_a_setting_and_is_none_is_refused() {
+    let settings = [
+        "DATABASE_URL",
+        "GROUP_ID",
+        "KAFKA_PASSWORD_FILE",
+        "LINKLEDGER_OPERATOR",
+    ];
+    let settings = settings.map(str::to_owned);
+    let told = |given: &[(&str, &str)]| {
+        let unknown = unknown::first(&settings, &variables(given));
+        unknown.map(|it| it.to_string())
+    };
+    for (name, meant) in [
+        ("DATABASE_URI", "did you mean DATABASE_URL?"),
+        ("DATABASE_URL_FIEL", "did you mean DATABASE_URL_FILE?"),
+        ("GRUOP_ID", "did you mean GROUP_ID?"),
+        ("KAFKA_PASSWORD", "did you mean KAFKA_PASSWORD_FILE?"),
+        ("LINKLEDGER_OPERATER", "did you mean LINKLEDGER_OPERATOR?"),
+        (
+            "LINKLEDGER_COLOUR",
+            "no setting has the variable LINKLEDGER_COLOUR: unset it",
+        ),
+        (
+            "PROJECTOR_PORT",
+            "no setting has the variable PROJECTOR_PORT: unset it",
+        ),
+    ] {
+        let told = told(&[(name, "x")]).unwrap_or_default();
+        assert!(
+            told.contains(name) && told.contains(meant),
+            "{name}: {told}"
+        );
+    }
+    for (name, value) in [
+        ("HOME", "/root"),
+        ("USER_ID", "1"),
+        ("KAFKA_HEAP_OPTS", "-Xmx1g"),
+        // Of another program of ours.
+        ("QUERY_API_LISTEN", "0.0.0.0:80"),
+        ("CURSOR_KEYS_FILE", "/run/secrets/keys"),
+        ("LINKLEDGER_TEST_KAFKA", "apache"),
+        // What Kubernetes makes of services of these names.
+        ("QUERY_API_PORT", "tcp://10.0.0.1:80"),
+        ("QUERY_API_SERVICE_HOST", "10.0.0.1"),
+        ("QUERY_API_SERVICE_PORT_HTTP", "80"),
+        ("QUERY_API_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("LINKLEDGER_COMMAND_API_PORT_80_TCP_ADDR", "10.0.0.1"),
+    ] {
+        assert_eq!(told(&[(name, value)]), None, "{name}");
+    }
+    // Somebody else's, then: ours has its value.
+    assert_eq!(told(&[("DATABASE_URI", "x"), ("DATABASE_URL", "y")]), None);
+}

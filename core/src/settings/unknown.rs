@@ -1,0 +1,163 @@
+//! Variables that look like settings and are none: a slip of the pen must not be a default.
+//!
+//! Refused are names with a prefix of ours, and those that differ by a letter or two from a setting
+//! that is not set. Variables that Kubernetes makes of the names of its services, such as
+//! `QUERY_API_PORT=tcp://…`, are nobody's slip.
+
+use std::fmt;
+
+use super::Variables;
+
+/// Every variable of every program: one environment may be meant for all of them.
+pub const NAMES: &[&str] = &[
+    "ALLOW_UNSAFE_POSTGRES",
+    "BASE_URL",
+    "COMMAND_API_LISTEN",
+    "COMMAND_INTERNAL_LISTEN",
+    "CONNECTIONS_MAX",
+    "CORS_ALLOWED_ORIGINS",
+    "CURSOR_KEYS",
+    "DATABASE_URL",
+    "FETCH_WAIT_MAX_MS",
+    "GROUP_ID",
+    "GROUP_PROTOCOL",
+    "INSTANCE_ID",
+    "KAFKA_BROKERS",
+    "KAFKA_CA_FILE",
+    "KAFKA_CERTIFICATE_FILE",
+    "KAFKA_COMPRESSION",
+    "KAFKA_KEY_FILE",
+    "KAFKA_PASSWORD_FILE",
+    "KAFKA_SASL_MECHANISM",
+    "KAFKA_SECURITY_PROTOCOL",
+    "KAFKA_TOPIC",
+    "KAFKA_USERNAME",
+    "LINKLEDGER_ALLOW_UNSAFE_POSTGRES",
+    "LINKLEDGER_API_KEY",
+    "LINKLEDGER_API_PORT",
+    "LINKLEDGER_API_URL",
+    "LINKLEDGER_CREDITS",
+    "LINKLEDGER_DATABASE_URL",
+    "LINKLEDGER_DATA_DIR",
+    "LINKLEDGER_KAFKA",
+    "LINKLEDGER_KAFKA_BROKERS",
+    "LINKLEDGER_KAFKA_TOPIC",
+    "LINKLEDGER_OPERATOR",
+    "LINKLEDGER_RATE_LIMIT",
+    "LINKLEDGER_SHORT_PORT",
+    "LINK_PRICE",
+    "LOG_FORMAT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "PROJECTOR_CONSOLE_HOSTS",
+    "PROJECTOR_INTERNAL_LISTEN",
+    "QUERY_API_LISTEN",
+    "QUERY_INTERNAL_LISTEN",
+    "QUERY_SHORT_LISTEN",
+    "RATE_LIMIT",
+    "REDIRECT_CACHE_MIB",
+    "REDIRECT_STATUS",
+    "RELAY_BATCH_INTERVAL_MS",
+    "RELAY_DATABASE_URL",
+    "RUST_LOG",
+    "SHORT_BASE_URL",
+    "WRITERS",
+];
+
+/// What begins like this is meant for us.
+const PREFIXES: [&str; 4] = ["LINKLEDGER_", "COMMAND_API_", "PROJECTOR_", "QUERY_API_"];
+
+/// Of the file `env` of the local stack, for whoever calls it, and of builds for tests.
+const NO_SETTINGS: [&str; 4] = [
+    "LINKLEDGER_FAIL_AT",
+    "LINKLEDGER_RECORD_DIR",
+    "LINKLEDGER_STOP_AT",
+    "PROJECTOR_METRICS_URL",
+];
+const OF_TESTS: &str = "LINKLEDGER_TEST_";
+
+/// From this length on two letters may be wrong; in a shorter name that would be another word.
+const LONG_NAME_LENGTH: usize = 9;
+
+/// A variable that looks like a setting.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unknown {
+    name: String,
+    /// The setting that it resembles.
+    meant: Option<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.meant {
+            Some(meant) => write!(
+                f,
+                "no setting has the variable {name}: did you mean {meant}? Rename it or unset it"
+            ),
+            None => write!(
+                f,
+                "no setting has the variable {name}: unset it; --help names those that there are"
+            ),
+        }
+    }
+}
+
+/// The first variable that looks like one of `settings`, those of this program, and is none.
+pub(super) fn first(settings: &[String], variables: &Variables) -> Option<Unknown> {
+    variables.iter().find_map(|(name, value)| {
+        if is_known(name) || is_of_kubernetes(name, &value.to_string_lossy()) {
+            return None;
+        }
+        let is_ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let meant = settings
+            .iter()
+            .filter(|it| is_ours || !is_set(it, variables))
+            .flat_map(|it| [it.clone(), format!("{it}_FILE")])
+            .find(|it| resembles(name, it));
+        (is_ours || meant.is_some()).then(|| Unknown {
+            name: name.clone(),
+            meant,
+        })
+    })
+}
+
+fn is_known(name: &str) -> bool {
+    let setting = name.strip_suffix("_FILE").unwrap_or(name);
+    NAMES.contains(&name)
+        || NAMES.contains(&setting)
+        || NO_SETTINGS.contains(&name)
+        || name.starts_with(OF_TESTS)
+}
+
+fn is_set(setting: &str, variables: &Variables) -> bool {
+    variables.contains_key(setting) || variables.contains_key(&format!("{setting}_FILE"))
+}
+
+fn resembles(name: &str, setting: &str) -> bool {
+    let distance_max = if setting.len() < LONG_NAME_LENGTH {
+        1
+    } else {
+        2
+    };
+    setting.strip_suffix("_FILE") == Some(name)
+        || strsim::osa_distance(name, setting) <= distance_max
+}
+
+/// `REDIS_SERVICE_HOST`, `REDIS_PORT=tcp://…`, `REDIS_PORT_6379_TCP_ADDR` and their like.
+fn is_of_kubernetes(name: &str, value: &str) -> bool {
+    let protocols = ["tcp", "udp", "sctp"];
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT")
+            && protocols
+                .iter()
+                .any(|it| value.starts_with(&format!("{it}://")))
+        || name.split_once("_PORT_").is_some_and(|(_, port)| {
+            let mut parts = port.split('_');
+            let is_number = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+            parts.next().is_some_and(is_number)
+                && parts
+                    .next()
+                    .is_some_and(|it| protocols.contains(&it.to_lowercase().as_str()))
+        })
+}

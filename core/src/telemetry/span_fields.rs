@@ -1,0 +1,179 @@
+//! Fields of spans in log lines of JSON: written once, in their order, when a request begins.
+//!
+//! The library would sort them, and read and write all of them again for each that is added.
+
+use std::{
+    fmt::{self, Debug},
+    mem,
+};
+
+use serde_json::Value;
+use tracing::{
+    field::{Field, Visit},
+    span::Record,
+};
+use tracing_subscriber::{
+    field::RecordFields,
+    fmt::{FormatFields, FormattedFields, format::Writer},
+};
+
+/// Room for the fields of a request, in bytes.
+const FIELDS_LENGTH: usize = 384;
+
+/// Writes them as an object of JSON.
+pub(super) struct JsonSpanFields;
+
+impl<'writer> FormatFields<'writer> for JsonSpanFields {
+    fn format_fields<R: RecordFields>(
+        &self,
+        mut writer: Writer<'writer>,
+        fields: R,
+    ) -> fmt::Result {
+        let mut members = Members(String::with_capacity(FIELDS_LENGTH));
+        fields.record(&mut members);
+        writer.write_str(&members.into_object())
+    }
+
+    fn add_fields(
+        &self,
+        current: &'writer mut FormattedFields<Self>,
+        fields: &Record<'_>,
+    ) -> fmt::Result {
+        let mut members = Members(mem::take(&mut current.fields));
+        members.0.pop();
+        fields.record(&mut members);
+        current.fields = members.into_object();
+        Ok(())
+    }
+}
+
+/// An object without its last brace, or nothing at all.
+struct Members(String);
+
+impl Members {
+    fn into_object(mut self) -> String {
+        self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
+        self.0
+    }
+
+    /// Writes the name of a member, which is ours: nothing in it has to be escaped.
+    fn begin(&mut self, field: &Field) {
+        self.0.push_str(match self.0.as_str() {
+            "" => "{\"",
+            "{" => "\"",
+            _ => ",\"",
+        });
+        self.0.push_str(field.name());
+        self.0.push_str("\":");
+    }
+
+    fn write(&mut self, field: &Field, value: impl Into<Value>) {
+        self.begin(field);
+        self.0.push_str(&value.into().to_string());
+    }
+}
+
+impl Visit for Members {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.write(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.write(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.write(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.write(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let is_special = |byte| byte < b' ' || matches!(byte, b'"' | b'\\');
+        if value.bytes().any(is_special) {
+            return self.write(field, value);
+        }
+        self.begin(field);
+        self.0.push('"');
+        self.0.push_str(value);
+        self.0.push('"');
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+    use tracing_subscriber::{Registry, fmt, layer::SubscriberExt as _};
+
+    use super::*;
+
+    /// The span of the one line that is written within a span of these fields.
+    fn logged(write: impl FnOnce()) -> Value {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let copy = Arc::clone(&lines);
+        let layer = fmt::layer::<Registry>()
+            .json()
+            .with_writer(move || Sink(Arc::clone(&copy)));
+        let subscriber = tracing_subscriber::registry().with(layer.fmt_fields(JsonSpanFields));
+        tracing::subscriber::with_default(subscriber, write);
+        let line: Value = serde_json::from_slice(&lines.lock().unwrap()).unwrap();
+        line["span"].clone()
+    }
+
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_kind_of_value_is_what_it_was() {
+        let span = logged(|| {
+            let span = tracing::info_span!(
+                "request",
+                text = "a \"quoted\" line\n\\ \u{e9}\u{1}",
+                shown = %format_args!("{}-{}", 1, '"'),
+                negative = -7,
+                large = u64::MAX,
+                is_so = true,
+                share = 0.5,
+                none = f64::NAN,
+                later = tracing::field::Empty,
+            );
+            span.record("later", "x\ty");
+            span.in_scope(|| tracing::info!("said"));
+        });
+        let expected = json!({
+            "name": "request", "text": "a \"quoted\" line\n\\ \u{e9}\u{1}", "shown": "1-\"",
+            "negative": -7, "large": u64::MAX, "is_so": true, "share": 0.5, "none": null,
+            "later": "x\ty",
+        });
+        assert_eq!(span, expected);
+    }
+
+    #[test]
+    fn a_span_may_have_no_field_or_get_its_first_one_later() {
+        let span = logged(|| tracing::info_span!("bare").in_scope(|| tracing::info!("said")));
+        assert_eq!(span, json!({ "name": "bare" }));
+        let span = logged(|| {
+            let span = tracing::info_span!("late", first = tracing::field::Empty);
+            span.record("first", 1);
+            span.in_scope(|| tracing::info!("said"));
+        });
+        assert_eq!(span, json!({ "name": "late", "first": 1 }));
+    }
+}

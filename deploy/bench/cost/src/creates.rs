@@ -1,0 +1,123 @@
+//! Creates, from the bytes of a request to those of its answer, in batches of a fixed size.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use linkledger_command_api::{
+    command_handler::CommandHandler,
+    command_queue::CommandQueue,
+    log_end::LogEpoch,
+    routes::{self, AppState, Guards},
+};
+use linkledger_core::{
+    api_key::ApiKey,
+    batch::Terms,
+    clock::{Clock as _, SystemClock, new_uuid},
+    event_store::{self, SessionKind},
+    http::authentication::Authenticator,
+    lifecycle::{self, Tasks},
+    link::OwnHosts,
+};
+use tokio::{net::TcpListener, runtime::Runtime, sync::Notify};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Counted, RATE_LIMIT, REQUESTS_PER_ROUND, accounts::Account, server::Counters,
+    visitors::Visitors,
+};
+
+const BASE_URL: &str = "https://api.sho.rt";
+const SHORT_BASE_URL: &str = "https://sho.rt";
+/// Each time with keys that nobody has seen yet, so that none is looked up again while its round is
+/// counted: it is trusted for seconds only, and callgrind is slow.
+pub(crate) const PARTS: usize = 8;
+const ROUNDS: usize = 2;
+
+pub(crate) fn count(
+    runtime: &Runtime,
+    server: &Counters,
+    accounts: &[Account],
+) -> anyhow::Result<Counted> {
+    let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
+    let address = runtime.block_on(serve(server, &mut tasks))?;
+    let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
+    let mut counted = Counted::default();
+    for part in 0..PARTS {
+        // Each key once, one after the other: of unknown keys few are looked up at a time.
+        for first in requests(accounts, part).chunks(1).take(accounts.len()) {
+            serve_uncounted(runtime, &visitors, first)?;
+        }
+        serve_uncounted(runtime, &visitors, &requests(accounts, part))?;
+        let counting = runtime.block_on(server.begin())?;
+        for _ in 0..ROUNDS {
+            visitors.send(&requests(accounts, part))?;
+            visitors.let_serve(runtime)?;
+            visitors.receive(REQUESTS_PER_ROUND, "201")?;
+        }
+        let spent = runtime.block_on(server.end(counting, ROUNDS))?;
+        counted.add(spent, ROUNDS * REQUESTS_PER_ROUND);
+    }
+    Ok(counted)
+}
+
+fn serve_uncounted(
+    runtime: &Runtime,
+    visitors: &Visitors,
+    requests: &[Vec<u8>],
+) -> anyhow::Result<()> {
+    visitors.send(requests)?;
+    runtime.block_on(visitors.answered(requests.len()))?;
+    visitors.receive(requests.len(), "201")
+}
+
+/// The service without what works beside the requests.
+async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAddr> {
+    let clock = Arc::new(SystemClock);
+    let handler = CommandHandler {
+        pool: server.counted_pool(SessionKind::Writer, 1)?,
+        terms: Terms {
+            link_price: 1,
+            short_base_url: SHORT_BASE_URL.to_owned(),
+        },
+        clock: clock.clone(),
+        appended: Arc::new(Notify::new()),
+    };
+    let state = AppState {
+        queue: CommandQueue::start(handler, 1, tasks),
+        own_hosts: Arc::new(OwnHosts::default()),
+        log_epoch: LogEpoch::new(1),
+        short_base_url: SHORT_BASE_URL.into(),
+    };
+    let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
+    // Under callgrind a session takes longer to begin than a request would wait for one.
+    drop(readers.acquire().await?);
+    let guards = Guards {
+        authenticator: Arc::new(Authenticator::new(readers, clock)),
+        rate_limit: RATE_LIMIT,
+        base_url: BASE_URL.into(),
+    };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let router = routes::router(state, guards);
+    lifecycle::serve(tasks, "api listener", listener, router);
+    Ok(address)
+}
+
+fn requests(accounts: &[Account], part: usize) -> Vec<Vec<u8>> {
+    let senders = accounts.iter().cycle().take(REQUESTS_PER_ROUND);
+    senders
+        .map(|account| request(&account.keys[part]))
+        .collect()
+}
+
+fn request(key: &ApiKey) -> Vec<u8> {
+    let idempotency_key = new_uuid(SystemClock.now());
+    let body = r#"{"destination_url":"https://example.com/offers?season=spring&page=1"}"#;
+    format!(
+        "POST /v1/links HTTP/1.1\r\nhost: api.sho.rt\r\nuser-agent: cost/1\r\naccept: */*\r\n\
+         authorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         idempotency-key: {idempotency_key}\r\ncontent-length: {}\r\n\r\n{body}",
+        key.reveal(),
+        body.len()
+    )
+    .into_bytes()
+}

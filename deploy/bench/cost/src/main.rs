@@ -1,0 +1,125 @@
+//! What a create, an event and a redirect cost, counted and not timed: the work for `.ci/performance`.
+//!
+//! All that is counted happens on the main thread, inside of functions that callgrind knows by
+//! name (`let_serve`, `apply`); it dumps its counters at each call of `end_of`. What works by the
+//! clock runs on other threads. The server is another process: with a command as its arguments, this
+//! program starts one and runs the command beside it.
+
+mod accounts;
+mod creates;
+mod events;
+mod redirects;
+mod server;
+mod visitors;
+mod wire;
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::Write as _,
+};
+
+use anyhow::Context as _;
+use linkledger_core::{
+    lifecycle::Tasks,
+    metrics::recorder::Recorder,
+    telemetry::{self, LogFormat, TelemetryConfig},
+};
+use serde_json::json;
+use tokio::{
+    process::Command,
+    runtime::{self, Runtime},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{Counters, CountingServer, Spent};
+
+/// Requests that arrive at the same moment: the size of a batch.
+const REQUESTS_PER_ROUND: usize = 32;
+/// Is looked after, and never reached.
+const RATE_LIMIT: u32 = 1_000_000;
+
+/// What was done, and what it has cost the database.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Creates, events or redirects.
+    done: usize,
+    /// Of Postgres, where it takes part. Of all rounds, where they come in several parts; of a round,
+    /// that of the part with the fewest.
+    spent: Option<Spent>,
+}
+
+impl Counted {
+    fn add(&mut self, spent: Spent, done: usize) {
+        self.done += done;
+        self.spent = Some(match self.spent.take() {
+            None => spent,
+            Some(before) => Spent {
+                statements: fewest(before.statements, spent.statements),
+                round_trips: before.round_trips.min(spent.round_trips),
+                wal_bytes: before.wal_bytes + spent.wal_bytes,
+            },
+        });
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let command: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some((program, arguments)) = command.split_first() {
+        return runtime.block_on(run_beside_a_server(program, arguments));
+    }
+    let url = std::env::var("DATABASE_URL").context("no DATABASE_URL, and no command to run")?;
+    count(&runtime, &url)
+}
+
+/// Runs the command with the address of a fresh server in `DATABASE_URL`.
+async fn run_beside_a_server(program: &OsStr, arguments: &[OsString]) -> anyhow::Result<()> {
+    let server = CountingServer::start().await?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("DATABASE_URL", server.url());
+    let status = command.status().await.context("can't run the command")?;
+    server.stop().await?;
+    anyhow::ensure!(status.success(), "the command has ended with {status}");
+    Ok(())
+}
+
+fn count(runtime: &Runtime, url: &str) -> anyhow::Result<()> {
+    let config = TelemetryConfig {
+        log_format: LogFormat::Json,
+        log_filter: None,
+        otlp_endpoint: None,
+    };
+    let _telemetry = telemetry::init("cost", &config, "info")?;
+    let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
+    runtime.block_on(async { Recorder::install(&mut tasks) })?;
+    let server = runtime.block_on(async { Counters::of(url) })?;
+    let accounts = runtime.block_on(accounts::create(&server.pool, creates::PARTS))?;
+    end_of("preparation", &Counted::default())?;
+    end_of("create", &creates::count(runtime, &server, &accounts)?)?;
+    end_of("event", &events::count(runtime, &server)?)?;
+    end_of("redirect", &redirects::count(runtime, &server)?)
+}
+
+fn fewest(some: Vec<String>, others: Vec<String>) -> Vec<String> {
+    if others.len() < some.len() {
+        others
+    } else {
+        some
+    }
+}
+
+/// Where callgrind dumps what it has counted since the last time. Prints a line of JSON.
+#[inline(never)]
+fn end_of(part: &str, counted: &Counted) -> anyhow::Result<()> {
+    let spent = counted.spent.as_ref();
+    let line = json!({
+        "part": part,
+        "done": counted.done,
+        "statements": spent.map(|it| &it.statements),
+        "round_trips": spent.map(|it| it.round_trips),
+        "wal_bytes": spent.map(|it| it.wal_bytes),
+    });
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}

@@ -1,0 +1,164 @@
+//! Redirects from the cache, from the bytes of a request to those of its answer.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use linkledger_core::{
+    clock::SystemClock,
+    lifecycle::{self, Tasks},
+};
+use linkledger_query_api::{Config, ShortHost};
+use tokio::{net::TcpListener, runtime::Runtime};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Counted, RATE_LIMIT, REQUESTS_PER_ROUND, server::Counters, visitors::Visitors};
+
+/// Rounds in which each slug stands once.
+const DISTINCT_ROUNDS: usize = 1;
+/// How often these are repeated.
+const REPETITIONS: usize = 8;
+/// Tries until a round is answered by the cache, 20 ms apart.
+const TRIES_MAX: usize = 500;
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Counted> {
+    let beside = Beside::start(server.url.clone())?;
+    let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
+    let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+    let address = listener.local_addr()?;
+    runtime.block_on(async {
+        lifecycle::serve(
+            &mut tasks,
+            "short host",
+            listener,
+            beside.short_host.clone(),
+        );
+    });
+    let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
+    let rounds = runtime.block_on(rounds(server))?;
+    // One after the other: under callgrind sessions begin too slowly for many misses at once.
+    let follow = |round: &[Vec<u8>]| {
+        for request in round.chunks(1) {
+            visitors.send(request)?;
+            runtime.block_on(visitors.answered(1))?;
+            visitors.receive(1, "302")?;
+        }
+        anyhow::Ok(())
+    };
+    let mut loads = 0;
+    for round in rounds.iter().cycle().take(REPETITIONS * rounds.len()) {
+        // Loads what the cache lacks, and waits while it is bypassed, as at the beginning.
+        until_nothing_is_loaded(runtime, server, || follow(round))?;
+        let loads_begin = runtime.block_on(server.redirects_loaded())?;
+        visitors.send(round)?;
+        visitors.let_serve(runtime)?;
+        visitors.receive(REQUESTS_PER_ROUND, "302")?;
+        loads += runtime.block_on(server.redirects_loaded())? - loads_begin;
+    }
+    let requests = REPETITIONS * rounds.len() * REQUESTS_PER_ROUND;
+    anyhow::ensure!(
+        loads == 0,
+        "{loads} of {requests} redirects were not in the cache; is the machine very busy?"
+    );
+    beside.stop()?;
+    Ok(Counted {
+        done: requests,
+        spent: None,
+    })
+}
+
+fn until_nothing_is_loaded(
+    runtime: &Runtime,
+    server: &Counters,
+    follow: impl Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for _ in 0..TRIES_MAX {
+        let loads_begin = runtime.block_on(server.redirects_loaded())?;
+        let followed = follow();
+        if followed.is_ok() && runtime.block_on(server.redirects_loaded())? == loads_begin {
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+    }
+    anyhow::bail!("the cache of redirects is not used")
+}
+
+async fn rounds(server: &Counters) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
+    let slugs: Vec<String> =
+        sqlx::query_scalar("SELECT slug FROM event_store.slugs ORDER BY slug_folded LIMIT $1")
+            .bind(i64::try_from(DISTINCT_ROUNDS * REQUESTS_PER_ROUND)?)
+            .fetch_all(&server.pool)
+            .await?;
+    let requests: Vec<Vec<u8>> = slugs.iter().map(|slug| request(slug)).collect();
+    Ok(requests
+        .chunks(REQUESTS_PER_ROUND)
+        .map(<[_]>::to_vec)
+        .collect())
+}
+
+fn request(slug: &str) -> Vec<u8> {
+    format!(
+        "GET /{slug} HTTP/1.1\r\nhost: sho.rt\r\nuser-agent: cost/1\r\naccept: text/html,*/*\r\n\
+         accept-language: en\r\naccept-encoding: gzip\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// The service, but for its listener, on a thread of its own: what it does by the clock is not
+/// counted.
+struct Beside {
+    short_host: ShortHost,
+    shutdown: CancellationToken,
+    thread: thread::JoinHandle<anyhow::Result<()>>,
+}
+
+impl Beside {
+    fn start(database_url: String) -> anyhow::Result<Self> {
+        let shutdown = CancellationToken::new();
+        let until = shutdown.clone();
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                let mut tasks = Tasks::new(until);
+                let clock = Arc::new(SystemClock);
+                let config = config(database_url);
+                let service = linkledger_query_api::start(config, clock, &mut tasks).await?;
+                sender.send(service.short_host)?;
+                tasks.join().await
+            })
+        });
+        let short_host = receiver.recv().context("query-api does not start")?;
+        Ok(Self {
+            short_host,
+            shutdown,
+            thread,
+        })
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        self.thread.join().expect("it does not panic")
+    }
+}
+
+fn config(database_url: String) -> Config {
+    Config {
+        database_url: database_url.into(),
+        allow_unsafe_postgres: true,
+        base_url: "https://api.sho.rt".parse().expect("an address"),
+        short_base_url: "https://sho.rt".parse().expect("an address"),
+        cursor_keys: "00".repeat(32).into(),
+        rate_limit: RATE_LIMIT,
+        cors_allowed_origins: Vec::new(),
+        redirect_status: "302".parse().expect("a status of a redirect"),
+        redirect_cache_mib: 64,
+        connections_max: 4,
+    }
+}

@@ -1,0 +1,71 @@
+//! Accounts that a load works with.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use linkledger_command_api::admin::{
+    account,
+    credits::{self, GrantRequest, Subject},
+    key::{self, IssueKey},
+};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::SystemClock,
+    event_store::{self, SessionKind},
+    id::AccountId,
+};
+use sqlx::PgPool;
+
+/// Never used up by a load.
+const CREDITS: i64 = 1_000_000_000;
+/// How many are made at once.
+const AT_ONCE: usize = 8;
+
+/// An account with credits, and a key with every scope.
+#[derive(Debug, Clone)]
+pub struct LoadAccount {
+    /// The account.
+    pub account_id: AccountId,
+    /// What its requests carry.
+    pub api_key: ApiKey,
+}
+
+/// Makes `count` accounts in the database of that address, as an operator would.
+///
+/// # Errors
+/// When Postgres refuses.
+pub async fn create(url: &str, count: usize) -> anyhow::Result<Vec<LoadAccount>> {
+    let connections = u32::try_from(AT_ONCE).expect("a few");
+    let pool = event_store::pool(url, SessionKind::Writer, connections)?;
+    let accounts = stream::iter(0..count)
+        .map(|number| create_one(&pool, number))
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await?;
+    pool.close().await;
+    Ok(accounts)
+}
+
+async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount> {
+    let name = format!("bench {number}");
+    let account_id = account::create(pool, &SystemClock, &name).await?.account_id;
+    let grant = GrantRequest {
+        amount: CREDITS,
+        subject: Subject {
+            account: account_id,
+            reason: "bench".to_owned(),
+            idempotency_key: None,
+        },
+    };
+    credits::grant(pool, &SystemClock, &grant).await?;
+    let request = IssueKey {
+        account: account_id,
+        scopes: Scope::ALL.to_vec(),
+        name,
+        expires_at: None,
+    };
+    let api_key = ApiKey::generate();
+    key::issue(pool, &SystemClock, &request, &api_key).await?;
+    Ok(LoadAccount {
+        account_id,
+        api_key,
+    })
+}

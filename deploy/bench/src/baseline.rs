@@ -1,0 +1,3 @@
+//! What Postgres does by itself with the same rows.
+
+pub mod creates;

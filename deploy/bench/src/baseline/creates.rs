@@ -1,0 +1,99 @@
+//! Creates without the service: pgbench writes the rows that creates write.
+//!
+//! Tables, indexes, constraints and the settings of the sessions are those of the service, and each
+//! create takes the same steps in the same order of locks. Nothing is parsed, decided or answered,
+//! nobody relays or projects, and what an application would make (ids, payloads) costs as little as
+//! it can: ids in payloads have the right width only, so `log verify` does not accept these rows.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use sqlx::{Connection as _, PgConnection};
+use uuid::Uuid;
+
+use crate::{
+    accounts::LoadAccount,
+    pgbench::{self, Script},
+};
+
+/// Creates of one statement of [`many_at_once_per_second`]; each is of another account.
+pub const CREATES_AT_ONCE: u32 = 100;
+
+const SETUP: &str = include_str!("creates/setup.sql");
+const ONE: &str = include_str!("creates/one.sql");
+const MANY: &str = include_str!("creates/many.sql");
+
+/// Creates per second, each a transaction of its own.
+///
+/// # Errors
+/// When the database has been used so before, or pgbench fails.
+pub async fn one_by_one_per_second(
+    url: &str,
+    accounts: &[LoadAccount],
+    clients: u32,
+    duration: Duration,
+) -> anyhow::Result<f64> {
+    number(url, accounts).await?;
+    let script = Script {
+        text: ONE,
+        clients,
+        variables: &[
+            ("accounts", i64::try_from(accounts.len())?),
+            ("clients", clients.into()),
+            ("turn", 0),
+        ],
+    };
+    pgbench::transactions_per_second(url, script, duration).await
+}
+
+/// Creates per second of one client, [`CREATES_AT_ONCE`] in each statement.
+///
+/// # Errors
+/// When there are fewer accounts than that, the database has been used so before, or pgbench fails.
+pub async fn many_at_once_per_second(
+    url: &str,
+    accounts: &[LoadAccount],
+    duration: Duration,
+) -> anyhow::Result<f64> {
+    ensure!(
+        accounts.len() >= CREATES_AT_ONCE as usize,
+        "a statement creates one link in each of {CREATES_AT_ONCE} accounts; there are {}",
+        accounts.len()
+    );
+    number(url, accounts).await?;
+    let script = Script {
+        text: MANY,
+        clients: 1,
+        variables: &[
+            ("accounts", i64::try_from(accounts.len())?),
+            ("creates", CREATES_AT_ONCE.into()),
+            ("turn", 0),
+        ],
+    };
+    let statements = pgbench::transactions_per_second(url, script, duration).await?;
+    Ok(statements * f64::from(CREATES_AT_ONCE))
+}
+
+/// Adds what the scripts need beside the tables of the service: above all, accounts by number.
+async fn number(url: &str, accounts: &[LoadAccount]) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(url).await?;
+    sqlx::raw_sql(SETUP).execute(&mut connection).await?;
+    let ids: Vec<Uuid> = accounts.iter().map(|it| it.account_id.uuid()).collect();
+    let texts: Vec<String> = accounts
+        .iter()
+        .map(|it| it.account_id.to_string())
+        .collect();
+    sqlx::query(
+        "
+        INSERT INTO bench.accounts (number, account_id, text)
+        SELECT nth - 1, account_id, text
+        FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS a (account_id, text, nth)
+        ",
+    )
+    .bind(&ids)
+    .bind(&texts)
+    .execute(&mut connection)
+    .await
+    .context("can't number the accounts")?;
+    Ok(connection.close().await?)
+}

@@ -1,0 +1,149 @@
+//! Large data sets, made by SQL once and kept: a question works on a copy.
+//!
+//! The name of a database says which migrations and which SQL have made it, and only a whole one
+//! that `log verify` and `projector verify` accept has that name.
+
+mod build;
+mod validity;
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+use linkledger_core::{
+    api_key::ApiKey,
+    event_store::{self, SessionKind},
+    id::AccountId,
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::{accounts::LoadAccount, server::BenchServer};
+
+/// The database of a set that is not whole yet, or never became so.
+const HALF_BUILT: &str = "bench_half_built";
+
+/// Accounts that have created as many links each, in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataSet {
+    /// How many accounts; each has a key, and credits for more links.
+    pub accounts: u32,
+    /// How many links each of them has.
+    pub links_of_each: u32,
+}
+
+impl DataSet {
+    /// A thousand accounts, which have not created anything yet.
+    pub const NO_LINKS: Self = Self::new(1_000, 0);
+    /// A million links of one account: two million events.
+    pub const ONE_ACCOUNT: Self = Self::new(1, 1_000_000);
+    /// A million events of a thousand accounts.
+    pub const MILLION_EVENTS: Self = Self::new(1_000, 500);
+    /// Ten million events of a thousand accounts.
+    pub const TEN_MILLION_EVENTS: Self = Self::new(1_000, 5_000);
+    /// Those that the questions need.
+    pub const ALL: [Self; 4] = [
+        Self::NO_LINKS,
+        Self::ONE_ACCOUNT,
+        Self::MILLION_EVENTS,
+        Self::TEN_MILLION_EVENTS,
+    ];
+
+    /// A set of that size.
+    pub const fn new(accounts: u32, links_of_each: u32) -> Self {
+        Self {
+            accounts,
+            links_of_each,
+        }
+    }
+
+    /// The slug of a link by its number, from 1 on, as `links.sql` has it.
+    pub fn slug(number: u64) -> String {
+        format!("{:08x}", (number * 2_654_435_761) & 0xffff_ffff)
+    }
+
+    /// How many links it has.
+    pub fn links(self) -> u64 {
+        u64::from(self.accounts) * u64::from(self.links_of_each)
+    }
+
+    /// Makes it if it is not there yet; returns the name of its database, which is to be copied,
+    /// not used.
+    ///
+    /// # Errors
+    /// When Postgres refuses, or what was made is not valid.
+    pub async fn prepare(self, server: &BenchServer) -> anyhow::Result<String> {
+        let name = self.database_name(server).await?;
+        if server.has_database(&name).await? {
+            return Ok(name);
+        }
+        for stale in server.databases(&self.name_prefix()).await? {
+            server.drop_database(&stale).await?;
+        }
+        let url = server.empty_database(HALF_BUILT).await?;
+        let begun = Instant::now();
+        build::build(&url, self).await?;
+        say(&format!("{name}: made in {} s", begun.elapsed().as_secs()));
+        validity::check(&url)
+            .await
+            .with_context(|| format!("{self:?} is not valid"))?;
+        server.rename(HALF_BUILT, &name).await?;
+        Ok(name)
+    }
+
+    /// A copy of it under that name, which may be used up; makes the set if it is not there yet.
+    /// Returns its address.
+    ///
+    /// # Errors
+    /// When Postgres refuses.
+    pub async fn copy(self, server: &BenchServer, database: &str) -> anyhow::Result<String> {
+        let name = self.prepare(server).await?;
+        server.clone_of(&name, database).await
+    }
+
+    fn name_prefix(self) -> String {
+        format!("data_set_{}_{}_", self.accounts, self.links_of_each)
+    }
+
+    async fn database_name(self, server: &BenchServer) -> anyhow::Result<String> {
+        let mut hasher = Sha256::new();
+        for checksum in server.migrations().await? {
+            hasher.update(checksum);
+        }
+        for statement in build::STATEMENTS {
+            hasher.update(statement);
+        }
+        let hash: [u8; 32] = hasher.finalize().into();
+        let (digits, _) = hash.split_first_chunk().expect("it has 32 bytes");
+        Ok(format!(
+            "{}{:016x}",
+            self.name_prefix(),
+            u64::from_be_bytes(*digits)
+        ))
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "what a person must see")]
+fn say(progress: &str) {
+    eprintln!("{progress}");
+}
+
+/// The accounts of a data set, or of a copy of it, with their keys.
+///
+/// # Errors
+/// When the database can't be read.
+pub async fn accounts(url: &str) -> anyhow::Result<Vec<LoadAccount>> {
+    let pool = event_store::pool(url, SessionKind::Reader, 1)?;
+    let rows =
+        sqlx::query!("SELECT account_id, name FROM event_store.api_keys ORDER BY account_id")
+            .fetch_all(&pool)
+            .await?;
+    pool.close().await;
+    let accounts = rows.into_iter().filter_map(|row| {
+        // A key that a stack has issued in the copy has another name.
+        let api_key = ApiKey::parse(&row.name)?;
+        Some(LoadAccount {
+            account_id: AccountId::from_uuid(row.account_id),
+            api_key,
+        })
+    });
+    Ok(accounts.collect())
+}

@@ -1,0 +1,149 @@
+//! The making of a data set, in an empty database.
+
+use anyhow::Context as _;
+use linkledger_command_api::sealing::EVENTS_PER_SEGMENT;
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
+    event_store::{self, SessionKind, segments},
+    id::AccountId,
+    segment::Segment,
+    shard::Shard,
+};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::DataSet;
+
+/// All that decides what a data set looks like.
+pub(super) const STATEMENTS: [&str; 3] = [
+    include_str!("accounts.sql"),
+    include_str!("links.sql"),
+    include_str!("ends.sql"),
+];
+
+/// Of each account, before its links are charged. More than any load uses up.
+const CREDITS: i64 = 1_000_000_000;
+/// Links that one statement makes: what it sorts and keeps fits into memory.
+const LINKS_PER_STATEMENT: u32 = 100_000;
+
+/// Accounts as the statements take them.
+struct Accounts {
+    ids: Vec<Uuid>,
+    texts: Vec<String>,
+    shards: Vec<i16>,
+}
+
+/// Fills an empty database.
+pub(super) async fn build(url: &str, set: DataSet) -> anyhow::Result<()> {
+    let options = event_store::session_options(url, SessionKind::Migration)?;
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options.options([
+            // The set is taken only when all of it is there.
+            ("synchronous_commit", "off"),
+            ("work_mem", "256MB"),
+            ("maintenance_work_mem", "256MB"),
+            ("jit", "off"),
+        ]));
+    // The last round is over by now.
+    let age = Duration::milliseconds(i64::from(set.links_of_each) + 1);
+    let created_at = to_millisecond(SystemClock.now() - age);
+    let accounts = Accounts::create(set.accounts, created_at);
+    accounts.insert(&pool, created_at).await?;
+    let rounds_per_statement = (LINKS_PER_STATEMENT / set.accounts).max(1);
+    let mut first = 0;
+    while first < set.links_of_each {
+        let end = set.links_of_each.min(first + rounds_per_statement);
+        let rounds = (i64::from(first), i64::from(end - 1));
+        let begin = created_at + Duration::MILLISECOND;
+        insert_links(&pool, &accounts, rounds, begin).await?;
+        first = end;
+    }
+    sqlx::query_file!("src/data_set/ends.sql", i64::from(set.links_of_each))
+        .execute(&pool)
+        .await
+        .context("can't move heads and checkpoints")?;
+    // As autovacuum would sooner or later: not while something is measured.
+    sqlx::query("VACUUM (FREEZE, ANALYZE)")
+        .execute(&pool)
+        .await?;
+    seal(&pool).await?;
+    pool.close().await;
+    Ok(())
+}
+
+impl Accounts {
+    fn create(count: u32, now: OffsetDateTime) -> Self {
+        let ids = (0..count).map(|_| AccountId::from_uuid(new_uuid(now)));
+        let ids: Vec<AccountId> = ids.collect();
+        Self {
+            texts: ids.iter().map(ToString::to_string).collect(),
+            shards: ids.iter().map(|id| Shard::of(*id).number()).collect(),
+            ids: ids.iter().map(|id| id.uuid()).collect(),
+        }
+    }
+
+    async fn insert(&self, pool: &PgPool, now: OffsetDateTime) -> anyhow::Result<()> {
+        let keys: Vec<ApiKey> = self.ids.iter().map(|_| ApiKey::generate()).collect();
+        let key_ids: Vec<Uuid> = keys.iter().map(|_| new_uuid(now)).collect();
+        let secrets: Vec<String> = keys.iter().map(|key| key.reveal().to_owned()).collect();
+        let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.sha256().to_vec()).collect();
+        let scopes = Scope::ALL.map(|scope| scope.as_str().to_owned());
+        sqlx::query_file!(
+            "src/data_set/accounts.sql",
+            &self.ids,
+            &self.texts,
+            &self.shards,
+            &key_ids,
+            &secrets,
+            &hashes,
+            &scopes,
+            CREDITS,
+            now
+        )
+        .execute(pool)
+        .await
+        .context("can't make the accounts")?;
+        Ok(())
+    }
+}
+
+async fn insert_links(
+    pool: &PgPool,
+    accounts: &Accounts,
+    (first, last): (i64, i64),
+    begin: OffsetDateTime,
+) -> anyhow::Result<()> {
+    sqlx::query_file!(
+        "src/data_set/links.sql",
+        &accounts.ids,
+        &accounts.texts,
+        &accounts.shards,
+        first,
+        last,
+        CREDITS,
+        begin
+    )
+    .execute(pool)
+    .await
+    .context("can't make the links")?;
+    Ok(())
+}
+
+/// Seals what has enough events, as command-api does sooner or later.
+async fn seal(pool: &PgPool) -> anyhow::Result<()> {
+    let shards = segments::sealed_shards(pool).await?;
+    for (shard, state) in Shard::all().zip(&shards) {
+        let mut last = state.last;
+        loop {
+            let place = Segment::next(last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);
+            if state.head < place.last_position {
+                break;
+            }
+            last = Some(segments::seal(pool, place, last.as_ref(), SystemClock.now()).await?);
+        }
+    }
+    Ok(())
+}

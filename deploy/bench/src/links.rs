@@ -1,0 +1,150 @@
+//! The links of a data set, as those who ask for them know them.
+
+use anyhow::ensure;
+use linkledger_core::id::{AccountId, LinkId};
+use sqlx::{Connection as _, PgConnection};
+use uuid::Uuid;
+
+/// Bits of a `UUIDv7` behind its milliseconds.
+const BITS_BEHIND_TIME: u32 = 80;
+
+/// The links of one account, the oldest first.
+#[derive(Debug)]
+pub struct Links {
+    /// Their ids.
+    pub ids: Vec<LinkId>,
+    /// Their slugs, in the same order.
+    pub slugs: Vec<String>,
+}
+
+impl Links {
+    /// Those that the read table of that database has.
+    ///
+    /// # Errors
+    /// When it can't be read, or has none.
+    pub async fn of_account(url: &str, account_id: AccountId) -> anyhow::Result<Self> {
+        let mut connection = PgConnection::connect(url).await?;
+        let rows: Vec<(Uuid, String)> = sqlx::query_as(
+            "SELECT link_id, slug FROM read_model.links
+             WHERE generation = (
+                       SELECT active_generation FROM read_model.projections
+                       WHERE projection = 'links'
+                   )
+               AND account_id = $1
+             ORDER BY link_id",
+        )
+        .bind(account_id.uuid())
+        .fetch_all(&mut connection)
+        .await?;
+        connection.close().await?;
+        ensure!(!rows.is_empty(), "{account_id} has no links");
+        let (ids, slugs) = rows
+            .into_iter()
+            .map(|(id, slug)| (LinkId::from_uuid(id), slug))
+            .unzip();
+        Ok(Self { ids, slugs })
+    }
+}
+
+/// Ids that differ in their milliseconds only, one for each of them: pgbench draws a number, and a
+/// statement can make an id of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsecutiveIds {
+    /// Milliseconds of the first.
+    pub first: u64,
+    /// Milliseconds of the last.
+    pub last: u64,
+    /// What all have behind the milliseconds.
+    rest: u128,
+}
+
+impl ConsecutiveIds {
+    /// What these ids, in order, come to.
+    ///
+    /// # Errors
+    /// When they are not of that kind.
+    pub fn of(ids: &[LinkId]) -> anyhow::Result<Self> {
+        let bits = |id: &LinkId| id.uuid().as_u128();
+        let step = 1 << BITS_BEHIND_TIME;
+        ensure!(
+            !ids.is_empty()
+                && ids
+                    .windows(2)
+                    .all(|pair| bits(&pair[0]) + step == bits(&pair[1])),
+            "the ids of the links don't follow each other by the millisecond"
+        );
+        let milliseconds = |id| u64::try_from(bits(id) >> BITS_BEHIND_TIME).expect("48 bits");
+        Ok(Self {
+            first: milliseconds(&ids[0]),
+            last: milliseconds(&ids[ids.len() - 1]),
+            rest: bits(&ids[0]) % step,
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// The id of that index, from 0 on.
+    pub fn nth(&self, index: u64) -> LinkId {
+        let milliseconds = u128::from(self.first + index);
+        LinkId::from_uuid(Uuid::from_u128(
+            milliseconds << BITS_BEHIND_TIME | self.rest,
+        ))
+    }
+
+    /// The id whose milliseconds that term of SQL gives, as a term.
+    pub fn in_sql(&self, milliseconds: &str) -> String {
+        // Ids of this age have a zero before their eleven digits: the shortest term there is.
+        format!(
+            "('0' || to_hex({milliseconds}::bigint) || '{:020x}')::uuid",
+            self.rest
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::{id::LinkId, testing::TestDatabase};
+    use uuid::Uuid;
+
+    use super::ConsecutiveIds;
+
+    fn ids(texts: [&str; 3]) -> [LinkId; 3] {
+        texts.map(|text| LinkId::from_uuid(text.parse().unwrap()))
+    }
+
+    #[tokio::test]
+    async fn ids_are_made_of_their_milliseconds_here_and_by_a_statement() {
+        let ids = ids([
+            "0198a0ff-fffe-7aaa-8bbb-0123456789ab",
+            "0198a0ff-ffff-7aaa-8bbb-0123456789ab",
+            "0198a100-0000-7aaa-8bbb-0123456789ab",
+        ]);
+        let consecutive = ConsecutiveIds::of(&ids).unwrap();
+        let database = TestDatabase::create().await;
+        assert_eq!(consecutive.count(), 3);
+        for (id, index) in ids.iter().zip(0..) {
+            assert_eq!(consecutive.nth(index), *id);
+            let term = consecutive.in_sql(&(consecutive.first + index).to_string());
+            let made: Uuid = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("SELECT {term}")))
+                .fetch_one(database.pool())
+                .await
+                .unwrap();
+            assert_eq!(made, id.uuid());
+        }
+    }
+
+    #[test]
+    fn ids_that_do_not_follow_each_other_are_refused() {
+        let gap = ids([
+            "0198a0ff-fffe-7aaa-8bbb-0123456789ab",
+            "0198a0ff-ffff-7aaa-8bbb-0123456789ab",
+            "0198a100-0001-7aaa-8bbb-0123456789ab",
+        ]);
+        assert!(ConsecutiveIds::of(&gap).is_err());
+        assert!(ConsecutiveIds::of(&gap[..2]).is_ok());
+        assert!(ConsecutiveIds::of(&[]).is_err());
+    }
+}

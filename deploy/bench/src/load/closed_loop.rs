@@ -1,0 +1,61 @@
+//! As many answers as there can be.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use tokio::task::JoinSet;
+
+use super::{Connection, Outcome, Target, all_seen};
+
+/// Asks on every connection without a pause, and counts what is answered after the warm-up.
+///
+/// # Errors
+/// When a connection breaks, or an answer does not come.
+pub async fn closed_loop(
+    target: &Target,
+    warm_up: Duration,
+    duration: Duration,
+) -> anyhow::Result<Outcome> {
+    let opened = target.connect().await?;
+    let numbers = Arc::new(AtomicU64::new(0));
+    let begin = Instant::now() + warm_up;
+    let end = begin + duration;
+    let mut connections = JoinSet::new();
+    for connection in opened {
+        let numbers = Arc::clone(&numbers);
+        connections.spawn(ask(connection, target.clone(), numbers, (begin, end)));
+    }
+    let mut outcome = all_seen(connections, warm_up + duration).await?;
+    outcome.seconds = duration.as_secs_f64();
+    Ok(outcome)
+}
+
+async fn ask(
+    mut connection: Connection,
+    target: Target,
+    numbers: Arc<AtomicU64>,
+    (begin, end): (Instant, Instant),
+) -> anyhow::Result<Outcome> {
+    let mut request = Vec::new();
+    let mut outcome = Outcome::default();
+    loop {
+        request.clear();
+        (target.requests)(numbers.fetch_add(1, Ordering::Relaxed), &mut request);
+        let asked = Instant::now();
+        let answer = connection.exchange(&request).await;
+        let status = answer.context("a request is not answered")?.status;
+        let answered = Instant::now();
+        if answered >= end {
+            return Ok(outcome);
+        }
+        if answered >= begin {
+            outcome.record(status, target.expected_status, answered - asked);
+        }
+    }
+}

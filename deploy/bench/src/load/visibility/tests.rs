@@ -1,0 +1,105 @@
+//! The meter against a server that shows a link only in a list of a certain number.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use linkledger_core::testing::in_background;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
+
+use super::{Followed, POLL_INTERVAL, follow};
+
+/// A link is in the list that is asked for at this time, and not before.
+const SHOWN_IN_LIST: u32 = 6;
+
+/// How often each link was looked for.
+type Looks = Arc<Mutex<HashMap<String, u32>>>;
+
+/// Answers requests of one line each: `create <name>` and `list <name>`.
+async fn serve(mut stream: TcpStream, looks: Looks) {
+    let mut request = vec![0; 64];
+    loop {
+        let length = stream.read(&mut request).await.unwrap();
+        if length == 0 {
+            return;
+        }
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        let (verb, name) = request.split_once(' ').unwrap();
+        let (status, body) = if verb == "create" {
+            (201, format!(r#"{{"id":"{name}"}}"#))
+        } else {
+            let mut looks = looks.lock().unwrap();
+            let look = looks.entry(name.to_owned()).or_default();
+            *look += 1;
+            let listed = if *look < SHOWN_IN_LIST {
+                "another"
+            } else {
+                name
+            };
+            (200, format!(r#"{{"data":[{{"id":"{listed}"}}]}}"#))
+        };
+        let answer = format!(
+            "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_link_counts_as_visible_once_it_is_in_the_list_and_is_looked_for_no_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let looks = Looks::default();
+    let seen = Arc::clone(&looks);
+    let server = in_background(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(in_background(serve(stream, Arc::clone(&seen))));
+        }
+    });
+    let request = |verb: &'static str| -> super::Requests {
+        Arc::new(move |number, buffer| {
+            buffer.extend_from_slice(format!("{verb} lnk_{number:06}").as_bytes());
+        })
+    };
+    let followed = Followed {
+        address,
+        creates: request("create"),
+        lists: request("list"),
+    };
+    let begun = Instant::now();
+    let seen = follow(&followed, 200.0, Duration::from_millis(200)).await;
+    let (seen, took) = (seen.unwrap(), begun.elapsed());
+    server.abort();
+
+    let looks = looks.lock().unwrap();
+    let links = looks.len() as u64;
+    assert!(links > 10, "{links}");
+    assert!(
+        looks.values().all(|look| *look == SHOWN_IN_LIST),
+        "{looks:?}"
+    );
+    assert_eq!(seen.from_answer.answers, links);
+    assert_eq!(seen.from_due.answers, links);
+    assert_eq!(seen.lists.answers, links * u64::from(SHOWN_IN_LIST));
+    // Between the first and the last look lie these intervals, however fast the machine is.
+    let least_ms = (POLL_INTERVAL * (SHOWN_IN_LIST - 1)).as_secs_f64() * 1_000.0;
+    let figures = [
+        seen.from_answer.latency_ms(0.0),
+        seen.from_due.latency_ms(0.0),
+    ];
+    assert!(
+        figures.iter().all(|figure| *figure >= least_ms * 0.99),
+        "{figures:?}"
+    );
+    let longest = seen.from_due.longest_ms();
+    assert!(longest >= seen.from_answer.longest_ms() * 0.99, "{longest}");
+    assert!(longest <= took.as_secs_f64() * 1_000.0 * 1.01, "{longest}");
+}

@@ -1,0 +1,11 @@
+//! The binary `linkledger-bench`; what it does is in the library of the same name.
+
+use std::process::ExitCode;
+
+use linkledger_bench::command_line;
+
+// One thread: the load takes one core at most.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    command_line::run().await
+}

@@ -1,0 +1,117 @@
+//! pgbench, the load generator of Postgres: what the database itself can do.
+
+use std::{env, path::PathBuf, process::Stdio, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::event_store::{self, SessionKind};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+/// Lines of its errors that are told.
+const ERROR_LINES_MAX: usize = 3;
+
+/// What pgbench runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Script<'a> {
+    /// Statements with pgbench's own meta-commands.
+    pub text: &'a str,
+    /// Sessions at once.
+    pub clients: u32,
+    /// Variables of the script.
+    pub variables: &'a [(&'a str, i64)],
+}
+
+/// Runs the script over and over on the database of that address, with prepared statements and the
+/// session settings of the services, so that plans are the same on both sides; transactions per
+/// second, the connecting left aside.
+///
+/// # Errors
+/// When pgbench is missing, or a transaction fails.
+pub async fn transactions_per_second(
+    url: &str,
+    script: Script<'_>,
+    duration: Duration,
+) -> anyhow::Result<f64> {
+    let session = event_store::session_options(url, SessionKind::Reader)?;
+    let mut command = Command::new(program()?);
+    command
+        .env("PGOPTIONS", session.get_options().unwrap_or_default())
+        .args(["--no-vacuum", "--protocol=prepared", "--file=-"])
+        .arg(format!("--client={}", script.clients))
+        .arg(format!("--jobs={}", script.clients.min(2)))
+        .arg(format!("--time={}", duration.as_secs()));
+    for (name, value) in script.variables {
+        command.arg(format!("--define={name}={value}"));
+    }
+    let mut child = command
+        .arg(url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("can't run pgbench")?;
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(script.text.as_bytes()).await?;
+    drop(stdin);
+    let output = child.wait_with_output().await?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "pgbench has failed: {}",
+        first_lines(&String::from_utf8_lossy(&output.stderr))
+    );
+    printed
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = "))
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .with_context(|| format!("pgbench tells no rate; try more --seconds: {printed}"))
+}
+
+/// Sessions at once, of which the best count is taken.
+pub const CLIENTS: [u32; 3] = [16, 32, 64];
+
+/// With how many clients the script, which needs no variables, is fastest.
+///
+/// # Errors
+/// When pgbench is missing, or a transaction fails.
+pub async fn fastest_clients(url: &str, text: &str, duration: Duration) -> anyhow::Result<u32> {
+    let mut fastest = (0.0, CLIENTS[0]);
+    for clients in CLIENTS {
+        let script = Script {
+            text,
+            clients,
+            variables: &[],
+        };
+        let per_second = transactions_per_second(url, script, duration).await?;
+        if per_second > fastest.0 {
+            fastest = (per_second, clients);
+        }
+    }
+    Ok(fastest.1)
+}
+
+/// Beside the server's programs, or wherever the shell finds it.
+fn program() -> anyhow::Result<PathBuf> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> = env::split_paths(&folders)
+        .map(|folder| folder.join("pgbench"))
+        .filter(|path| path.is_file())
+        .collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let programs = versions
+            .filter_map(Result::ok)
+            .map(|version| version.path().join("bin/pgbench"))
+            .filter(|path| path.is_file());
+        found.extend(programs);
+    }
+    found
+        .into_iter()
+        .next()
+        .context("pgbench is missing: it is in the package of Postgres' server")
+}
+
+/// Its sessions all say the same.
+fn first_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().take(ERROR_LINES_MAX).collect();
+    lines.join("; ")
+}

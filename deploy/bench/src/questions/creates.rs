@@ -1,0 +1,138 @@
+//! How many links can be created in a second, in many accounts and in one?
+
+use std::time::Duration;
+
+use crate::{
+    accounts::LoadAccount,
+    answer::{Answer, Reach, Row},
+    baseline::creates as baseline,
+    bench::Bench,
+    data_set::{self, DataSet},
+    load::{self, Target},
+    pgbench::CLIENTS,
+    requests,
+    rounds::Spread,
+    stack::{Broker, Stack},
+};
+
+const ACCOUNTS: usize = DataSet::NO_LINKS.accounts as usize;
+const WARM_UP: Duration = Duration::from_secs(1);
+const DATABASE: &str = "bench_creates";
+
+/// Creates per second, by what was measured, of each round.
+#[derive(Default)]
+struct Figures {
+    connections_64: Vec<f64>,
+    connections_256: Vec<f64>,
+    one_account: Vec<f64>,
+    one_by_one: [Vec<f64>; CLIENTS.len()],
+    many_at_once: Vec<f64>,
+}
+
+pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+    let mut figures = Figures::default();
+    for _ in bench.rounds("creates") {
+        figures.add_round(bench).await?;
+    }
+    Ok(figures.answer())
+}
+
+impl Figures {
+    /// Baselines and service in turn, so that what disturbs a part of a round disturbs both.
+    async fn add_round(&mut self, bench: &Bench) -> anyhow::Result<()> {
+        let [clients_16, clients_32, clients_64] = &mut self.one_by_one;
+        clients_16.push(one_by_one(bench, CLIENTS[0]).await?);
+        self.connections_64
+            .push(service(bench, 64, ACCOUNTS).await?);
+        clients_32.push(one_by_one(bench, CLIENTS[1]).await?);
+        self.connections_256
+            .push(service(bench, 256, ACCOUNTS).await?);
+        clients_64.push(one_by_one(bench, CLIENTS[2]).await?);
+        self.one_account.push(service(bench, 64, 1).await?);
+        self.many_at_once.push(many_at_once(bench).await?);
+        Ok(())
+    }
+
+    fn answer(&self) -> Answer {
+        let best = self.best_one_by_one();
+        let row = |what: &str, measured: &[f64], baseline: (&str, &[f64]), least: f64| {
+            let reach = Some(Reach::AtLeast(least));
+            Row::ratio(what, "creates/s", measured, baseline, reach)
+        };
+        let one_by_one = ("pgbench, one each", best.as_slice());
+        let many_at_once = ("pgbench, 100 each", self.many_at_once.as_slice());
+        let (of_64, of_256) = (&self.connections_64, &self.connections_256);
+        let many_accounts = ("1,000 accounts", of_64.as_slice());
+        Answer {
+            question: "creates",
+            title: "Creates per second",
+            rows: vec![
+                row("64 connections", of_64, one_by_one, 2.5),
+                row("256 connections", of_256, one_by_one, 2.5),
+                row("64 connections, to the roof", of_64, many_at_once, 0.4),
+                row("256 connections, to the roof", of_256, many_at_once, 0.4),
+                row(
+                    "64 connections, one account",
+                    &self.one_account,
+                    many_accounts,
+                    0.8,
+                ),
+            ],
+            latencies: Vec::new(),
+            notes: vec![self.note()],
+        }
+    }
+
+    /// Of each round.
+    fn best_one_by_one(&self) -> Vec<f64> {
+        let [clients_16, clients_32, clients_64] = &self.one_by_one;
+        clients_16
+            .iter()
+            .zip(clients_32)
+            .zip(clients_64)
+            .map(|((a, b), c)| a.max(*b).max(*c))
+            .collect()
+    }
+
+    fn note(&self) -> String {
+        let tried = CLIENTS.iter().zip(&self.one_by_one);
+        let medians: Vec<String> = tried
+            .map(|(clients, rounds)| format!("{clients}: {:.0}", Spread::of(rounds).median))
+            .collect();
+        format!(
+            "Creates per second of pgbench, one in each transaction, by its clients (medians): {}.",
+            medians.join(", ")
+        )
+    }
+}
+
+async fn one_by_one(bench: &Bench, clients: u32) -> anyhow::Result<f64> {
+    let (url, accounts) = without_links(bench).await?;
+    baseline::one_by_one_per_second(&url, &accounts, clients, bench.duration()).await
+}
+
+async fn many_at_once(bench: &Bench) -> anyhow::Result<f64> {
+    let (url, accounts) = without_links(bench).await?;
+    baseline::many_at_once_per_second(&url, &accounts, bench.duration()).await
+}
+
+async fn service(bench: &Bench, connections: usize, accounts: usize) -> anyhow::Result<f64> {
+    let (url, all) = without_links(bench).await?;
+    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    let target = Target {
+        address: stack.api,
+        connections,
+        requests: requests::creates(&all[..accounts]),
+        expected_status: 201,
+    };
+    let outcome = load::closed_loop(&target, WARM_UP, bench.duration()).await?;
+    stack.stop().await?;
+    Ok(outcome.all_expected()?.per_second())
+}
+
+/// A fresh database.
+async fn without_links(bench: &Bench) -> anyhow::Result<(String, Vec<LoadAccount>)> {
+    let url = DataSet::NO_LINKS.copy(&bench.server, DATABASE).await?;
+    let accounts = data_set::accounts(&url).await?;
+    Ok((url, accounts))
+}

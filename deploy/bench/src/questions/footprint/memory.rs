@@ -1,0 +1,72 @@
+//! How much memory a process has, as Linux counts it.
+
+use std::{fs, time::Duration};
+
+use anyhow::Context as _;
+use nix::unistd::Pid;
+use tokio::time::sleep;
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// MiB of a process that are in memory now, the program itself included.
+pub(super) fn resident_mib(process: Pid) -> anyhow::Result<f64> {
+    let path = format!("/proc/{process}/smaps_rollup");
+    let text = fs::read_to_string(&path).with_context(|| format!("can't read {path}"))?;
+    parse(&text).with_context(|| format!("{path} has no Rss"))
+}
+
+/// The most that any look at the processes finds while `work` goes on, and what comes of that.
+pub(super) async fn most_while<T, const N: usize>(
+    processes: [Pid; N],
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<(T, [f64; N])> {
+    let mut most = [0.0_f64; N];
+    let mut work = std::pin::pin!(work);
+    loop {
+        let done = tokio::select! {
+            done = &mut work => Some(done?),
+            () = sleep(INTERVAL) => None,
+        };
+        for (most, process) in most.iter_mut().zip(processes) {
+            *most = most.max(resident_mib(process)?);
+        }
+        if let Some(done) = done {
+            return Ok((done, most));
+        }
+    }
+}
+
+fn parse(smaps_rollup: &str) -> Option<f64> {
+    let line = smaps_rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Rss:"))?;
+    let kib: u32 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(f64::from(kib) / 1_024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::Pid;
+
+    use super::{parse, resident_mib};
+
+    #[test]
+    fn the_resident_pages_of_all_mappings_are_told() {
+        let text = "55d0c8a5e000-7ffd6a5c2000 ---p 00000000 00:00 0    [rollup]\n\
+                    Rss:               20480 kB\n\
+                    Pss:                9999 kB\n\
+                    Pss_Anon:           8888 kB\n";
+        assert_eq!(parse(text), Some(20.0));
+        assert_eq!(parse("Pss:                9999 kB\n"), None);
+        assert_eq!(parse("Rss:               many kB\n"), None);
+    }
+
+    #[test]
+    fn memory_that_is_used_is_counted() {
+        let before = resident_mib(Pid::this()).unwrap();
+        let used = vec![1_u8; 64 << 20];
+        let after = resident_mib(Pid::this()).unwrap();
+        assert!(after - before > 60.0, "{before} {after} {}", used.len());
+    }
+}

@@ -1,0 +1,91 @@
+//! Does linkledger slow down while its log grows?
+
+mod store;
+
+use crate::{
+    answer::{Answer, Reach, Row},
+    bench::Bench,
+    data_set::DataSet,
+    load,
+    stack::{Broker, Stack},
+};
+use store::{Figures, Store};
+
+/// What is measured on each store, and how far it may be from the empty one.
+const MEASURES: [(&str, &str, Reach); 6] = [
+    ("creates", "creates/s", FAST),
+    ("create, p50", "ms", PROMPT),
+    ("create, p99", "ms", PROMPT),
+    ("list", "lists/s", FAST),
+    ("redirects, links not in memory", "redirects/s", FAST),
+    ("redirects, links in memory", "redirects/s", FAST),
+];
+const FAST: Reach = Reach::AtLeast(0.9);
+const PROMPT: Reach = Reach::AtMost(1.1);
+
+pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+    let stores = [
+        Store::new("empty", DataSet::NO_LINKS),
+        Store::new("1 million events", DataSet::MILLION_EVENTS),
+        Store::new("10 million events", DataSet::TEN_MILLION_EVENTS),
+    ];
+    for store in &stores {
+        store.warm_up(bench).await?;
+    }
+    let arrivals = half_of_the_maximum(bench, &stores[0]).await?;
+    let mut measured = [const { Vec::new() }; 3];
+    for _ in bench.rounds("growth") {
+        for (store, rounds) in stores.iter().zip(&mut measured) {
+            rounds.push(store.measure(bench, arrivals).await?);
+        }
+    }
+    Ok(Answer {
+        question: "growth",
+        title: "Growth: large stores beside an empty one",
+        rows: rows(&stores, &measured),
+        latencies: Vec::new(),
+        notes: vec![
+            format!("Latencies of creates: {arrivals:.0} arrive per second at every store."),
+            format!(
+                "A list is the newest page of an account; redirects are to {} links of each store, \
+                 asked once and then over and over.",
+                store::FOLLOWED_LINKS
+            ),
+            "The empty store is made anew in each round; the others grow by what is created."
+                .to_owned(),
+        ],
+    })
+}
+
+/// What the empty store takes, by which every store is asked the same.
+async fn half_of_the_maximum(bench: &Bench, empty: &Store) -> anyhow::Result<f64> {
+    let (url, accounts) = empty.open(bench).await?;
+    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    let outcome = load::closed_loop(
+        &store::creates(&stack, &accounts),
+        store::WARM_UP,
+        bench.duration(),
+    )
+    .await?;
+    stack.stop().await?;
+    Ok(outcome.all_expected()?.per_second() / 2.0)
+}
+
+fn rows(stores: &[Store; 3], measured: &[Vec<Figures>; 3]) -> Vec<Row> {
+    let figures = |store: usize, measure: usize| -> Vec<f64> {
+        measured[store].iter().map(|it| it[measure]).collect()
+    };
+    let mut rows = Vec::new();
+    for (measure, (what, unit, reach)) in MEASURES.into_iter().enumerate() {
+        for (store, name) in stores.iter().map(|store| store.name).enumerate().skip(1) {
+            rows.push(Row::ratio(
+                format!("{what}, {name}"),
+                unit,
+                &figures(store, measure),
+                ("the empty store", &figures(0, measure)),
+                Some(reach),
+            ));
+        }
+    }
+    rows
+}

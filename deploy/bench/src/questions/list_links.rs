@@ -1,0 +1,284 @@
+//! How often can a page of an account's links be read in a second, the first and one far behind?
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    cursor::{CursorKeys, CursorScope},
+    http::route_table,
+    id::LinkId,
+    shard::Shard,
+};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::{
+    accounts::LoadAccount,
+    answer::{Answer, Reach, Row},
+    bench::Bench,
+    data_set::{self, DataSet},
+    links::Links,
+    load::{self, Connection, Target},
+    pgbench::{self, Script},
+    requests,
+    stack::{Broker, Stack},
+    statement::{self, Statement},
+};
+
+const CONNECTIONS: usize = 64;
+const LIMIT: usize = 50;
+/// One more tells the service whether there is a next page.
+const ROWS: usize = LIMIT + 1;
+const PAGES: [usize; 2] = [1, 10_000];
+/// Before each measurement.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Of each number of clients that pgbench is tried with.
+const TRIAL: Duration = Duration::from_secs(2);
+
+pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+    let url = DataSet::ONE_ACCOUNT
+        .copy(&bench.server, "bench_list_links")
+        .await?;
+    let account = data_set::accounts(&url).await?.remove(0);
+    let mut links = Links::of_account(&url, account.account_id).await?.ids;
+    links.reverse();
+    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    bench.server.checkpoint().await?;
+    let list = List {
+        keys: CursorKeys::parse(stack.variable("CURSOR_KEYS")?)?,
+        api: stack.api,
+        url: &url,
+        account: &account,
+        links: &links,
+    };
+    let mut pages = Vec::new();
+    for number in PAGES {
+        let page = list.page(number).await?;
+        pages.push(MeasuredPage {
+            statement: Baseline::of(&url, &page.statement).await?,
+            select: Baseline::of(&url, &page.select).await?,
+            page,
+            measured: Vec::new(),
+        });
+    }
+    for _ in bench.rounds("list-links") {
+        for page in &mut pages {
+            page.measure(bench, &url).await?;
+        }
+    }
+    stack.stop().await?;
+    Ok(answer(&pages, links.len()))
+}
+
+fn answer(pages: &[MeasuredPage], links: usize) -> Answer {
+    let mut rows: Vec<Row> = pages.iter().flat_map(MeasuredPage::rows).collect();
+    let rounds = pages[0].measured.iter().zip(&pages[1].measured);
+    let apart: Vec<f64> = rounds.map(|(a, b)| a.max(*b) / a.min(*b)).collect();
+    rows.push(Row::absolute(
+        format!(
+            "the faster of pages {} and {} to the slower",
+            PAGES[0], PAGES[1]
+        ),
+        "times",
+        &apart,
+        Some(Reach::AtMost(1.2)),
+    ));
+    Answer {
+        question: "list-links",
+        title: "Pages of a list of links",
+        rows,
+        latencies: Vec::new(),
+        notes: vec![format!(
+            "The account has {links} links; a page shows {LIMIT}."
+        )],
+    }
+}
+
+/// The list of an account, newest first.
+pub(super) struct List<'a> {
+    pub(super) api: SocketAddr,
+    pub(super) url: &'a str,
+    pub(super) account: &'a LoadAccount,
+    pub(super) links: &'a [LinkId],
+    pub(super) keys: CursorKeys,
+}
+
+/// One page of it.
+pub(super) struct Page {
+    number: usize,
+    pub(super) target: Target,
+    /// The service's own statement.
+    pub(super) statement: String,
+    /// Its rows, by the least that finds them.
+    pub(super) select: String,
+}
+
+/// A page and its rounds.
+struct MeasuredPage {
+    page: Page,
+    measured: Vec<f64>,
+    statement: Baseline,
+    select: Baseline,
+}
+
+/// What pgbench runs, and its rounds.
+struct Baseline {
+    script: String,
+    clients: u32,
+    measured: Vec<f64>,
+}
+
+impl Baseline {
+    async fn of(url: &str, script: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            script: script.to_owned(),
+            clients: pgbench::fastest_clients(url, script, TRIAL).await?,
+            measured: Vec::new(),
+        })
+    }
+
+    async fn measure(&mut self, bench: &Bench, url: &str) -> anyhow::Result<()> {
+        let script = Script {
+            text: &self.script,
+            clients: self.clients,
+            variables: &[],
+        };
+        let rate = pgbench::transactions_per_second(url, script, bench.duration()).await?;
+        self.measured.push(rate);
+        Ok(())
+    }
+}
+
+/// What of an answer is looked at.
+#[derive(Deserialize)]
+struct Shown {
+    items: Vec<ShownLink>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ShownLink {
+    id: LinkId,
+}
+
+impl List<'_> {
+    /// The page of that number, from 1; what is asked for it, here and of Postgres alone, shows the
+    /// links that belong on it.
+    pub(super) async fn page(&self, number: usize) -> anyhow::Result<Page> {
+        let begin = (number - 1) * LIMIT;
+        let expected = self.links.get(begin..begin + LIMIT);
+        let expected = expected.with_context(|| format!("the list has no page {number}"))?;
+        let before = begin.checked_sub(1).map(|last| self.links[last]);
+        let cursor = before.map(|link| self.cursor(link));
+        let request = requests::list(self.account, LIMIT, cursor.as_deref()).into_bytes();
+        let shown = self.ask(&request).await?;
+        let ids: Vec<LinkId> = shown.items.into_iter().map(|link| link.id).collect();
+        ensure!(ids == expected, "page {number} begins at {:?}", ids.first());
+        let next_cursor = Some(self.cursor(expected[LIMIT - 1]));
+        ensure!(
+            shown.next_cursor == next_cursor,
+            "cursors are made in another way"
+        );
+        let before = before.map_or(Uuid::max(), LinkId::uuid);
+        let statement = self.statement(before, expected).await?;
+        let select = self.select(before, expected).await?;
+        Ok(Page {
+            number,
+            target: Target {
+                address: self.api,
+                connections: CONNECTIONS,
+                requests: Arc::new(move |_, buffer| buffer.extend_from_slice(&request)),
+                expected_status: 200,
+            },
+            statement,
+            select,
+        })
+    }
+
+    /// As the service makes it.
+    fn cursor(&self, last: LinkId) -> String {
+        let scope = CursorScope {
+            list: route_table::LINKS.to_owned(),
+            account_id: self.account.account_id,
+        };
+        self.keys.seal(&scope, last.uuid().as_u128())
+    }
+
+    async fn ask(&self, request: &[u8]) -> anyhow::Result<Shown> {
+        let mut connection = Connection::open(self.api).await?;
+        let answer = connection.exchange(request).await?;
+        ensure!(
+            answer.status == 200,
+            "a page is answered with {}",
+            answer.status
+        );
+        Ok(serde_json::from_slice(answer.body)?)
+    }
+
+    /// The statement with which the service has read that page, as for one request.
+    async fn statement(&self, before: Uuid, expected: &[LinkId]) -> anyhow::Result<String> {
+        let statement = Statement::last_on("read_model.links", self.url).await?;
+        let text = statement.with(&[
+            &format!("'{{{}}}'", Shard::of(self.account.account_id)),
+            &format!("'{{{}}}'", self.account.account_id.uuid()),
+            &format!("'{{{before}}}'"),
+            &format!("'{{{ROWS}}}'"),
+        ])?;
+        self.check(&text, expected).await?;
+        Ok(text)
+    }
+
+    /// Reads the rows of that page by the primary key, and nothing else: neither how far the read
+    /// table is, nor whether the account is parked.
+    async fn select(&self, before: Uuid, expected: &[LinkId]) -> anyhow::Result<String> {
+        let select = format!(
+            "SELECT link_id, slug, destination_url, version, created_at FROM read_model.links \
+             WHERE generation = 1 AND account_id = '{}' AND link_id < '{before}' \
+             ORDER BY link_id DESC LIMIT {ROWS};",
+            self.account.account_id.uuid(),
+        );
+        self.check(&select, expected).await?;
+        Ok(select)
+    }
+
+    async fn check(&self, script: &str, expected: &[LinkId]) -> anyhow::Result<()> {
+        let found = statement::link_ids(self.url, script).await?;
+        let mut pairs = found.iter().zip(expected);
+        ensure!(
+            pairs.all(|(id, link)| *id == link.uuid()) && found.len() == ROWS,
+            "pgbench would read other rows"
+        );
+        Ok(())
+    }
+}
+
+impl MeasuredPage {
+    async fn measure(&mut self, bench: &Bench, url: &str) -> anyhow::Result<()> {
+        let outcome = load::closed_loop(&self.page.target, WARM_UP, bench.duration()).await?;
+        self.measured.push(outcome.all_expected()?.per_second());
+        self.statement.measure(bench, url).await?;
+        self.select.measure(bench, url).await
+    }
+
+    fn rows(&self) -> [Row; 2] {
+        let page = format!(
+            "page {} of {LIMIT}, {CONNECTIONS} connections",
+            self.page.number
+        );
+        let row = |page: String, name: &str, baseline: &Baseline, reach| {
+            let name = format!("pgbench, {name}, {} clients", baseline.clients);
+            let baseline = (name.as_str(), baseline.measured.as_slice());
+            Row::ratio(page, "pages/s", &self.measured, baseline, reach)
+        };
+        let reach = Some(Reach::AtLeast(0.6));
+        [
+            row(page.clone(), "the same SELECT", &self.statement, reach),
+            row(
+                format!("{page}, to its rows alone"),
+                "SELECT of the rows",
+                &self.select,
+                None,
+            ),
+        ]
+    }
+}

@@ -1,0 +1,153 @@
+//! The reads that are measured, asked of a query-api over a small data set: what is asked is what
+//! is meant, and a baseline does the same work. None takes times.
+
+use std::{collections::HashSet, net::SocketAddr, sync::Arc};
+
+use linkledger_core::{
+    clock::SystemClock,
+    cursor::CursorKeys,
+    lifecycle::{self, Tasks},
+};
+use linkledger_query_api::Config;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{get_link, list_links::List};
+use crate::{
+    accounts::LoadAccount,
+    bare_redirect::{self, BareRedirect, are_alike},
+    data_set::{self, DataSet},
+    links::{ConsecutiveIds, Links},
+    load::Connection,
+    server::BenchServer,
+    statement,
+};
+
+const CURSOR_KEYS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+/// Two full pages and a bit.
+const SMALL: DataSet = DataSet::new(1, 120);
+
+#[tokio::test]
+async fn what_is_asked_is_what_is_meant_and_a_baseline_does_the_same_work() {
+    let folder = TempDir::new().unwrap();
+    let server = BenchServer::start(folder.path()).await.unwrap();
+    let url = SMALL.copy(&server, "reads").await.unwrap();
+    let account = data_set::accounts(&url).await.unwrap().remove(0);
+    let links = Links::of_account(&url, account.account_id).await.unwrap();
+    let mut tasks = Tasks::new(CancellationToken::new());
+    let [api, short_host] = serve(&url, &mut tasks).await;
+
+    a_link_is_read_by_its_id_here_and_there(&url, api, (&account, &links)).await;
+    pages_show_the_links_that_belong_there(&url, api, (&account, &links)).await;
+    the_bare_server_answers_as_the_short_host(short_host, &links.slugs[7]).await;
+
+    tasks.shutdown().cancel();
+    tasks.join().await.unwrap();
+    server.stop().await.unwrap();
+}
+
+async fn a_link_is_read_by_its_id_here_and_there(
+    url: &str,
+    api: SocketAddr,
+    (account, links): (&LoadAccount, &Links),
+) {
+    let ids = ConsecutiveIds::of(&links.ids).unwrap();
+    let target = get_link::target(api, account, &ids);
+    let mut request = Vec::new();
+    let mut connection = Connection::open(api).await.unwrap();
+    let mut asked = HashSet::new();
+    for number in 0..10 {
+        request.clear();
+        (target.requests)(number, &mut request);
+        let answer = connection.exchange(&request).await.unwrap();
+        assert_eq!(answer.status, 200);
+        let shown: serde_json::Value = serde_json::from_slice(answer.body).unwrap();
+        let id = shown["id"].as_str().unwrap().parse().unwrap();
+        assert!(links.ids.contains(&id), "{shown}");
+        asked.insert(id);
+    }
+    assert!(asked.len() > 5, "any link, not always the same: {asked:?}");
+    let select = get_link::select(url, (account, &ids)).await.unwrap();
+    let eighth = select.replace(":ms", &(ids.first + 7).to_string());
+    let found = statement::link_ids(url, &eighth).await.unwrap();
+    assert_eq!(found, [links.ids[7].uuid()]);
+}
+
+async fn pages_show_the_links_that_belong_there(
+    url: &str,
+    api: SocketAddr,
+    (account, links): (&LoadAccount, &Links),
+) {
+    let newest_first: Vec<_> = links.ids.iter().rev().copied().collect();
+    let keys = || CursorKeys::parse(CURSOR_KEYS).unwrap();
+    let list = |links| List {
+        api,
+        url,
+        account,
+        links,
+        keys: keys(),
+    };
+    for (number, first) in [(1, 0), (2, 50)] {
+        let page = list(&newest_first).page(number).await.unwrap();
+        // As many as the service reads to know whether there are more.
+        let expected = newest_first[first..=first + 50].iter().map(|id| id.uuid());
+        let expected: Vec<Uuid> = expected.collect();
+        for script in [&page.statement, &page.select] {
+            let found = statement::link_ids(url, script).await.unwrap();
+            assert_eq!(found, expected, "page {number}");
+        }
+    }
+    // The last page is not full: there is none to measure.
+    assert!(list(&newest_first).page(3).await.is_err());
+    // Were the list in another order, it would be noticed.
+    assert!(list(&links.ids).page(2).await.is_err());
+}
+
+async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug: &str) {
+    let request = format!("GET /{slug} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes();
+    let mut connection = Connection::open(short_host).await.unwrap();
+    let shown = connection.exchange(&request).await.unwrap();
+    assert_eq!(shown.status, 302);
+    let bare = BareRedirect::answering(shown, 1).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = async {
+        let mut connection = Connection::open(address).await.unwrap();
+        let answer = connection.exchange(&request).await.unwrap();
+        let text = String::from_utf8_lossy(answer.head);
+        assert!(are_alike(&answer, &shown), "{text}");
+    };
+    tokio::select! {
+        ended = bare_redirect::accept(listener, bare.router().unwrap()) => panic!("{ended:?}"),
+        () = asked => {}
+    }
+}
+
+/// A query-api on that database; the addresses of its API and of its short host.
+async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
+    let config = Config {
+        database_url: url.to_owned().into(),
+        allow_unsafe_postgres: true,
+        base_url: "https://api.example.com".parse().unwrap(),
+        short_base_url: "https://sho.rt".parse().unwrap(),
+        cursor_keys: CURSOR_KEYS.to_owned().into(),
+        rate_limit: 0,
+        cors_allowed_origins: Vec::new(),
+        redirect_status: "302".parse().unwrap(),
+        redirect_cache_mib: 1,
+        connections_max: 4,
+    };
+    let service = linkledger_query_api::start(config, Arc::new(SystemClock), tasks);
+    let service = service.await.unwrap();
+    let mut addresses = Vec::new();
+    let mut listener = async || {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        addresses.push(listener.local_addr().unwrap());
+        listener
+    };
+    lifecycle::serve(tasks, "api", listener().await, service.api);
+    lifecycle::serve(tasks, "short host", listener().await, service.short_host);
+    addresses.try_into().unwrap()
+}

@@ -1,0 +1,93 @@
+//! What Postgres makes of a log is what the projector makes of it.
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    credits::{CreditsEvent, CreditsGranted},
+    event::Event,
+    event_store::log::{self, ReadFrom},
+    shard::Shard,
+    testing::{TestDatabase, account, append_events, append_links},
+};
+use linkledger_projector::engine::Engine;
+use sqlx::{AssertSqlSafe, PgPool};
+
+use super::ReadTables;
+
+const TABLES: [&str; 4] = ["links", "redirects", "credit_entries", "credit_balances"];
+
+/// A log of grants and creates, applied by the projector.
+async fn projected() -> TestDatabase {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    for name in ["one", "two", "three"] {
+        let account_id = account(pool, 0).await;
+        let granted = CreditsGranted {
+            account_id,
+            amount: 100,
+            balance_after: 100,
+            reason: "test".to_owned(),
+        };
+        append_events(
+            pool,
+            account_id,
+            &[Event::Credits(CreditsEvent::Granted(granted))],
+        )
+        .await;
+        let slugs = ["First", "second"].map(|slug| format!("{name}-{slug}"));
+        let links = slugs
+            .each_ref()
+            .map(|slug| (slug.as_str(), "https://a.example/b?c=d"));
+        append_links(pool, account_id, &links).await;
+    }
+    let shards: Vec<Shard> = Shard::all().collect();
+    let from: Vec<ReadFrom> = Shard::all()
+        .map(|shard| ReadFrom { shard, after: 0 })
+        .collect();
+    let events = log::read_after(pool, &from, 1_000).await.unwrap();
+    let delivered = events.into_iter().map(|event| PublishedEvent {
+        event,
+        log_epoch: 1,
+    });
+    let mut engine = Engine::new(pool.clone());
+    engine.assign(&shards);
+    engine.cycle(delivered.collect()).await.unwrap();
+    database
+}
+
+/// All rows of the read models in that schema, as text.
+async fn rows(pool: &PgPool, schema: &str) -> Vec<String> {
+    let mut rows = Vec::new();
+    for table in TABLES {
+        let statement = format!("SELECT t::text FROM {schema}.{table} AS t ORDER BY 1");
+        let of_table: Vec<String> = sqlx::query_scalar(AssertSqlSafe(statement))
+            .fetch_all(pool)
+            .await
+            .unwrap();
+        assert!(!of_table.is_empty(), "{table}");
+        rows.extend(of_table.into_iter().map(|row| format!("{table} {row}")));
+    }
+    rows
+}
+
+#[tokio::test]
+async fn postgres_makes_the_very_rows_of_the_projector() {
+    let database = projected().await;
+    let of_projector = rows(database.pool(), "read_model").await;
+    let mut tables = ReadTables::connect(database.url()).await.unwrap();
+    tables.empty().await.unwrap();
+    tables.fill().await.unwrap();
+    assert_eq!(rows(database.pool(), "read_model").await, of_projector);
+    tables.fill_bare().await.unwrap();
+    assert_eq!(rows(database.pool(), "bare").await, of_projector);
+}
+
+#[tokio::test]
+async fn a_projector_that_is_set_back_has_applied_nothing_of_the_log() {
+    let database = projected().await;
+    let mut tables = ReadTables::connect(database.url()).await.unwrap();
+    let events = tables.events().await.unwrap();
+    assert_eq!(events, 15, "three grants, six creates of two events each");
+    assert_eq!(tables.applied().await.unwrap(), events);
+    tables.empty().await.unwrap();
+    assert_eq!(tables.applied().await.unwrap(), 0);
+}

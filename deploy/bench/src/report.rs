@@ -1,0 +1,49 @@
+//! An answer on the terminal, as JSON for programs, and as plots for people.
+
+mod machine;
+mod plot;
+mod table;
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::answer::Answer;
+use machine::Machine;
+
+pub use table::table;
+
+/// What a file of figures holds.
+#[derive(Serialize)]
+struct Figures<'a> {
+    machine: Machine,
+    #[serde(flatten)]
+    answer: &'a Answer,
+}
+
+/// Writes `<question>.json`, `<question>.svg` and, where there are latencies,
+/// `<question>-latency.svg`.
+///
+/// # Errors
+/// When the folder can't be written.
+pub fn write(folder: &Path, answer: &Answer) -> anyhow::Result<()> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
+    };
+    fs::create_dir_all(folder)?;
+    let figures = Figures {
+        machine: Machine::read(),
+        answer,
+    };
+    let question = answer.question;
+    let json = serde_json::to_string_pretty(&figures)? + "\n";
+    write(&format!("{question}.json"), &json)?;
+    write(&format!("{question}.svg"), &plot::rows(answer)?)?;
+    if !answer.latencies.is_empty() {
+        let name = format!("{question}-latency.svg");
+        write(&name, &plot::latencies(answer)?)?;
+    }
+    Ok(())
+}

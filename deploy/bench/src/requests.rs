@@ -1,0 +1,65 @@
+//! What loads ask for.
+
+use std::sync::Arc;
+
+use linkledger_core::{clock, http::route_table};
+use uuid::Builder;
+
+use crate::{accounts::LoadAccount, load::Requests};
+
+/// Each request a new link under a key of its own, the accounts in turn.
+///
+/// The keys are random, so that no load repeats those of another: what is replayed costs less.
+pub fn creates(accounts: &[LoadAccount]) -> Requests {
+    let accounts = accounts.to_vec();
+    Arc::new(move |number, buffer| {
+        let account = &accounts[turn(number, accounts.len())];
+        let body = format!(r#"{{"destination_url":"https://example.com/some/path?n={number}"}}"#);
+        let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
+        let request = format!(
+            "POST /v1/links HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nIdempotency-Key: {key}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            account.api_key.reveal(),
+            body.len(),
+        );
+        buffer.extend_from_slice(request.as_bytes());
+    })
+}
+
+/// The newest page of each account in turn.
+pub fn lists(accounts: &[LoadAccount], limit: usize) -> Requests {
+    let lists = accounts.iter().map(|account| list(account, limit, None));
+    let lists: Vec<String> = lists.collect();
+    Arc::new(move |number, buffer| {
+        buffer.extend_from_slice(lists[turn(number, lists.len())].as_bytes());
+    })
+}
+
+/// A page of the account's links, from that cursor on.
+pub fn list(account: &LoadAccount, limit: usize, cursor: Option<&str>) -> String {
+    let cursor = cursor.map(|cursor| format!("&cursor={cursor}"));
+    format!(
+        "GET {}?limit={limit}{} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
+        route_table::LINKS,
+        cursor.unwrap_or_default(),
+        account.api_key.reveal()
+    )
+}
+
+/// Visits to these short links in turn.
+pub fn visits(slugs: Arc<[String]>) -> Requests {
+    Arc::new(move |number, buffer| visit(&slugs[turn(number, slugs.len())], buffer))
+}
+
+/// A visit to that short link.
+pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
+    for part in ["GET /", slug, " HTTP/1.1\r\nHost: bench\r\n\r\n"] {
+        buffer.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// Which of `count` a request of that number is about.
+fn turn(number: u64, count: usize) -> usize {
+    usize::try_from(number).expect("64 bits") % count
+}

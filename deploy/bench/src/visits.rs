@@ -1,0 +1,101 @@
+//! Visits to short links as people make them: a few links have most of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use rand::{
+    SeedableRng as _,
+    distr::{Distribution as _, weighted::WeightedIndex},
+    rngs::SmallRng,
+    seq::SliceRandom as _,
+};
+
+/// The link of rank `k` has a share of all visits in proportion to `1 / k`.
+pub const EXPONENT: f64 = 1.0;
+/// The same visits in every run.
+pub const SEED: u64 = 1;
+/// Drawn ahead, so that a visit costs the load next to nothing; begun again after the last.
+const DRAWN: usize = 1 << 22;
+
+/// Which link each visit goes to.
+#[derive(Debug)]
+pub struct Visits {
+    links: Box<[u32]>,
+    next: AtomicUsize,
+}
+
+impl Visits {
+    /// Visits to links of the numbers 1 to `links`.
+    ///
+    /// # Errors
+    /// When there is no link.
+    pub fn draw(links: u32) -> anyhow::Result<Self> {
+        let mut random = SmallRng::seed_from_u64(SEED);
+        let shares = (1..=links).map(|rank| f64::from(rank).powf(-EXPONENT));
+        let ranks = WeightedIndex::new(shares).context("visits need links")?;
+        // Links that are visited often are not neighbours.
+        let mut by_rank: Vec<u32> = (1..=links).collect();
+        by_rank.shuffle(&mut random);
+        let drawn = ranks.sample_iter(random).take(DRAWN);
+        Ok(Self {
+            links: drawn.map(|rank| by_rank[rank]).collect(),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The link of the next visit, whoever asks.
+    pub fn next(&self) -> u32 {
+        self.links[self.next.fetch_add(1, Ordering::Relaxed) % DRAWN]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::{DRAWN, Visits};
+
+    const LINKS: u32 = 1_000;
+
+    /// How often each link is visited, the most visited first.
+    fn counts() -> Vec<(u32, usize)> {
+        let visits = Visits::draw(LINKS).unwrap();
+        let mut counts = HashMap::new();
+        for _ in 0..DRAWN {
+            *counts.entry(visits.next()).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+
+    #[test]
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn a_link_of_rank_k_has_one_kth_of_the_visits_of_the_first() {
+        let counts = counts();
+        assert_eq!(counts.len(), LINKS as usize);
+        let harmonic: f64 = (1..=LINKS).map(|rank| 1.0 / f64::from(rank)).sum();
+        for rank in [1, 2, 3, 10, 30] {
+            let expected = DRAWN as f64 / harmonic / rank as f64;
+            let seen = counts[rank - 1].1 as f64;
+            assert!(
+                (seen / expected - 1.0).abs() < 0.03,
+                "{rank}: {seen} of {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn links_that_are_visited_often_are_no_neighbours() {
+        let links: Vec<u32> = counts().iter().take(10).map(|(link, _)| *link).collect();
+        assert!(links.iter().all(|link| (1..=LINKS).contains(link)));
+        let is_neighbour = |pair: &[u32]| pair[0].abs_diff(pair[1]) == 1;
+        assert!(!links.windows(2).any(is_neighbour), "{links:?}");
+    }
+
+    #[test]
+    fn every_run_has_the_same_visits() {
+        let [a, b] = [(); 2].map(|()| Visits::draw(LINKS).unwrap());
+        assert_eq!(a.links, b.links);
+    }
+}

@@ -1,0 +1,222 @@
+//! What the baselines of creates write, beside what the service writes for the same creates.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use linkledger_bench::{
+    accounts::LoadAccount,
+    baseline::creates as baseline,
+    data_set::{self, DataSet},
+    load::{self, Target},
+    requests,
+    server::BenchServer,
+};
+use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_core::{
+    clock::SystemClock,
+    lifecycle::{self, Tasks},
+    testing::TestBroker,
+};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// As many as one statement of the baseline needs.
+const ACCOUNTS: DataSet = DataSet::new(baseline::CREATES_AT_ONCE, 0);
+const SECOND: Duration = Duration::from_secs(1);
+/// How far apart the mean widths of a column may be: numbers in texts have more digits or fewer.
+const WIDTH_TOLERANCE: f64 = 0.04;
+
+#[tokio::test]
+async fn the_baselines_write_what_the_service_writes() {
+    let folder = TempDir::new().unwrap();
+    let server = BenchServer::start(folder.path()).await.unwrap();
+
+    let (url, accounts) = fresh(&server, "service").await;
+    create_by_service(&url, &accounts).await;
+    let service = Written::read(&url).await;
+    service.assert_is_sound();
+
+    let (url, accounts) = fresh(&server, "one_by_one").await;
+    let per_second = baseline::one_by_one_per_second(&url, &accounts, 4, SECOND).await;
+    let one_by_one = Written::read(&url).await;
+    one_by_one.assert_is_sound();
+    one_by_one.assert_is_like(&service);
+    assert!(per_second.unwrap() > 0.0);
+
+    let (url, accounts) = fresh(&server, "many_at_once").await;
+    let per_second = baseline::many_at_once_per_second(&url, &accounts, SECOND).await;
+    let many_at_once = Written::read(&url).await;
+    many_at_once.assert_is_sound();
+    many_at_once.assert_is_like(&service);
+    assert!(per_second.unwrap() > 0.0);
+
+    let too_few = baseline::many_at_once_per_second(&url, &accounts[1..], SECOND).await;
+    assert!(too_few.unwrap_err().to_string().contains("there are 99"));
+    server.stop().await.unwrap();
+}
+
+async fn fresh(server: &BenchServer, database: &str) -> (String, Vec<LoadAccount>) {
+    let url = ACCOUNTS.copy(server, database).await.expect("a database");
+    let accounts = data_set::accounts(&url).await.expect("accounts");
+    (url, accounts)
+}
+
+async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
+    let broker = TestBroker::embedded();
+    let config = Config {
+        database: DatabaseConfig {
+            database_url: url.to_owned().into(),
+        },
+        relay_database_url: None,
+        allow_unsafe_postgres: true,
+        kafka: broker.config(),
+        kafka_compression: "none".to_owned(),
+        relay_batch_interval_ms: 20,
+        base_url: "http://127.0.0.1:40000".parse().expect("an address"),
+        short_base_url: "http://127.0.0.1:40001".parse().expect("an address"),
+        link_price: 1,
+        rate_limit: 0,
+        cors_allowed_origins: Vec::new(),
+        writers: 1,
+        instance_id: None,
+    };
+    let mut tasks = Tasks::new(CancellationToken::new());
+    let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
+    let router = service.await.expect("the service starts").router;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let target = Target {
+        address: listener.local_addr().expect("an address"),
+        connections: 4,
+        requests: requests::creates(accounts),
+        expected_status: 201,
+    };
+    lifecycle::serve(&mut tasks, "command-api", listener, router);
+    let seen = load::open_loop(&target, 200.0, SECOND).await;
+    let seen = seen.expect("answers").all_expected();
+    seen.expect("links are created");
+    tasks.shutdown().cancel();
+    tasks.join().await.expect("a clean end");
+}
+
+/// What is in a database after creates.
+struct Written {
+    /// Rows, by kind: a type of events, or slugs.
+    rows: BTreeMap<String, i64>,
+    /// Mean widths in bytes, by kind and column; none where the column is empty.
+    widths: BTreeMap<(String, String), Option<f64>>,
+    /// Members of payloads and metadata, by kind.
+    members: Vec<(String, String)>,
+    /// What contradicts itself.
+    contradictions: Vec<String>,
+}
+
+impl Written {
+    async fn read(url: &str) -> Self {
+        let mut connection = PgConnection::connect(url).await.expect("a session");
+        let rows = sqlx::query_as(
+            "SELECT type, count(*) FROM event_store.events
+             WHERE type <> 'CreditsGranted' GROUP BY type
+             UNION ALL SELECT 'slug', count(*) FROM event_store.slugs",
+        );
+        let rows: Vec<_> = rows.fetch_all(&mut connection).await.expect("rows");
+        let members = sqlx::query_as(
+            "SELECT DISTINCT type, member
+             FROM event_store.events,
+                  LATERAL (SELECT json_object_keys(payload) UNION ALL
+                           SELECT 'metadata: ' || json_object_keys(metadata)) AS m (member)
+             WHERE type <> 'CreditsGranted' ORDER BY 1, 2",
+        );
+        let members = members.fetch_all(&mut connection).await.expect("rows");
+        let contradictions = sqlx::query_scalar(
+            "SELECT 'shard ' || shard || ' has gaps'
+             FROM event_store.log_shards AS s
+             WHERE head <> (SELECT count(*) FROM event_store.events AS e WHERE e.shard = s.shard)
+                OR head <> (SELECT coalesce(max(position), 0) FROM event_store.events AS e
+                            WHERE e.shard = s.shard)
+             UNION ALL
+             SELECT 'an account has another version or balance than its events say'
+             FROM event_store.accounts AS a
+             JOIN event_store.events AS e ON e.stream_id = a.account_id
+             GROUP BY a.account_id
+             HAVING a.version <> count(*) OR a.balance <> 1000000000 - count(*) + 1",
+        );
+        let contradictions = contradictions
+            .fetch_all(&mut connection)
+            .await
+            .expect("rows");
+        let mut widths = BTreeMap::new();
+        for (table, kind) in [("events", "type"), ("slugs", "'slug'")] {
+            add_widths(&mut widths, &mut connection, (table, kind)).await;
+        }
+        connection.close().await.expect("the session ends");
+        Self {
+            rows: rows.into_iter().collect(),
+            widths,
+            members,
+            contradictions,
+        }
+    }
+
+    fn assert_is_sound(&self) {
+        assert_eq!(self.contradictions, Vec::<String>::new());
+        let kinds: Vec<&str> = self.rows.keys().map(String::as_str).collect();
+        assert_eq!(kinds, ["CreditsCharged", "LinkCreated", "slug"]);
+        let creates = self.rows["LinkCreated"];
+        assert!(creates > 0);
+        assert!(
+            self.rows.values().all(|rows| *rows == creates),
+            "{:?}",
+            self.rows
+        );
+    }
+
+    fn assert_is_like(&self, service: &Self) {
+        assert_eq!(self.members, service.members);
+        assert!(self.widths.keys().eq(service.widths.keys()));
+        for (column, of_service) in &service.widths {
+            let width = self.widths[column];
+            let alike = match (width, of_service) {
+                (None, None) => true,
+                (Some(a), Some(b)) => (a / b - 1.0).abs() <= WIDTH_TOLERANCE,
+                (None, Some(_)) | (Some(_), None) => false,
+            };
+            assert!(
+                alike,
+                "{column:?}: {width:?} bytes, of the service {of_service:?}"
+            );
+        }
+    }
+}
+
+/// Every column of a table, whatever it has.
+async fn add_widths(
+    widths: &mut BTreeMap<(String, String), Option<f64>>,
+    connection: &mut PgConnection,
+    (table, kind): (&str, &str),
+) {
+    let columns: Vec<String> = sqlx::query_scalar(
+        "SELECT column_name::text FROM information_schema.columns
+         WHERE table_schema = 'event_store' AND table_name = $1",
+    )
+    .bind(table)
+    .fetch_all(&mut *connection)
+    .await
+    .expect("rows");
+    assert!(!columns.is_empty());
+    for column in columns {
+        let statement = format!(
+            "SELECT {kind}, avg(pg_column_size({column}))::float8
+             FROM event_store.{table} GROUP BY 1"
+        );
+        let found: Vec<(String, Option<f64>)> = sqlx::query_as(AssertSqlSafe(statement))
+            .fetch_all(&mut *connection)
+            .await
+            .expect("rows");
+        widths.extend(
+            found
+                .into_iter()
+                .map(|(kind, width)| ((kind, column.clone()), width)),
+        );
+    }
+}

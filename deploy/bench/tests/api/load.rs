@@ -1,0 +1,172 @@
+//! Loads on a small server of the test's own.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use linkledger_bench::load::{self, Outcome, Stall, Target};
+use linkledger_core::lifecycle::{self, Tasks};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+const CONNECTIONS: usize = 4;
+const DURATION: Duration = Duration::from_millis(500);
+const NO_WARM_UP: Duration = Duration::ZERO;
+/// Half of the load: no machine is so slow that it could be taken for anything else.
+const STALL: Stall = Stall {
+    held: Duration::from_secs(1),
+    load: Duration::from_secs(2),
+};
+
+/// Answers 200, but what it is told to refuse, and stands still at one request.
+struct Server {
+    /// Each request of a multiple of it is refused.
+    refused: u64,
+    /// The request at which it stands still.
+    stalled: u64,
+    asked: AtomicU64,
+    still_until: Mutex<Option<Instant>>,
+}
+
+impl Server {
+    const fn always_right() -> Self {
+        Self {
+            refused: u64::MAX,
+            stalled: u64::MAX,
+            asked: AtomicU64::new(0),
+            still_until: Mutex::new(None),
+        }
+    }
+
+    async fn answer(State(server): State<Arc<Self>>) -> StatusCode {
+        let number = server.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let still_until = {
+            let mut still_until = server.still_until.lock().expect("nobody has panicked");
+            if number == server.stalled {
+                *still_until = Some(Instant::now() + STALL.held);
+            }
+            *still_until
+        };
+        if let Some(instant) = still_until {
+            sleep_until(instant).await;
+        }
+        if number.is_multiple_of(server.refused) {
+            StatusCode::TOO_MANY_REQUESTS
+        } else {
+            StatusCode::OK
+        }
+    }
+
+    async fn start(self) -> (Arc<Self>, Target, Tasks) {
+        let server = Arc::new(self);
+        let router = Router::new()
+            .route("/", get(Self::answer))
+            .with_state(Arc::clone(&server));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let mut tasks = Tasks::new(CancellationToken::new());
+        lifecycle::serve(&mut tasks, "server of a load", listener, router);
+        (server, target(address), tasks)
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+fn target(address: SocketAddr) -> Target {
+    Target {
+        address,
+        connections: CONNECTIONS,
+        requests: Arc::new(|_, buffer| {
+            buffer.extend_from_slice(b"GET / HTTP/1.1\r\nHost: load\r\n\r\n");
+        }),
+        expected_status: 200,
+    }
+}
+
+#[tokio::test]
+async fn a_closed_loop_counts_what_is_answered_before_its_end() {
+    let (server, target, _tasks) = Server::always_right().start().await;
+    let seen = load::closed_loop(&target, NO_WARM_UP, DURATION).await;
+    let seen = seen.unwrap().all_expected().unwrap();
+    // The last answer of each connection came after the end.
+    assert_eq!(seen.answers + CONNECTIONS as u64, server.asked());
+    let per_second = seen.per_second() * DURATION.as_secs_f64();
+    assert!((per_second - f64::from(u32::try_from(seen.answers).unwrap())).abs() < 0.001);
+}
+
+#[tokio::test]
+async fn a_closed_loop_leaves_its_warm_up_out() {
+    let (server, target, _tasks) = Server::always_right().start().await;
+    let seen = load::closed_loop(&target, DURATION, DURATION)
+        .await
+        .unwrap();
+    assert!(
+        seen.answers + (CONNECTIONS as u64) < server.asked(),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_open_loop_asks_as_often_as_it_was_told() {
+    let (server, target, _tasks) = Server::always_right().start().await;
+    let seen = load::open_loop(&target, 1_000.0, DURATION).await.unwrap();
+    assert_eq!(seen.answers, server.asked());
+    assert!((400..600).contains(&seen.answers), "{}", seen.answers);
+}
+
+#[tokio::test]
+async fn answers_of_another_status_are_told_apart() {
+    let server = Server {
+        refused: 10,
+        ..Server::always_right()
+    };
+    let (server, target, _tasks) = server.start().await;
+    let seen = load::open_loop(&target, 1_000.0, DURATION).await.unwrap();
+    assert_eq!(seen.unexpected[&429], server.asked() / 10);
+    assert_eq!(seen.answers, server.asked() - server.asked() / 10);
+    let error = seen.all_expected().unwrap_err().to_string();
+    assert!(error.contains("429"), "{error}");
+}
+
+#[tokio::test]
+async fn an_open_loop_shows_a_stall_that_a_closed_one_hides() {
+    let stalls_early = || Server {
+        stalled: 10,
+        ..Server::always_right()
+    };
+    let (_, asked_openly, _tasks) = stalls_early().start().await;
+    let (_, asked_in_turn, _more_tasks) = stalls_early().start().await;
+    let (open, closed) = tokio::join!(
+        load::open_loop(&asked_openly, 200.0, STALL.load),
+        load::closed_loop(&asked_in_turn, NO_WARM_UP, STALL.load),
+    );
+    let usual = Outcome::default();
+    let shown = STALL.shown_by(&open.unwrap(), &usual).unwrap();
+    assert!(shown.ends_with("the stall shows."), "{shown}");
+    let hidden = STALL.shown_by(&closed.unwrap(), &usual);
+    let error = hidden.unwrap_err().to_string();
+    assert!(error.contains("hides a stall of 1s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_load_says_that_nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = target(listener.local_addr().unwrap());
+    drop(listener);
+    let error = load::open_loop(&target, 1.0, DURATION).await.unwrap_err();
+    assert!(
+        error.to_string().contains("can't connect to 127.0.0.1"),
+        "{error}"
+    );
+}

@@ -1,0 +1,204 @@
+//! `doctor` and `check-config` of the three services, and what a service does not start on.
+
+use std::process::{Command, Output};
+
+use linkledger_core::testing::{TestBroker, TestDatabase};
+use serde_json::Value;
+
+use crate::separate_processes::program;
+
+const ROLES: &str = include_str!("../../../postgres/roles.sql");
+
+struct Stage {
+    database: TestDatabase,
+    broker: TestBroker,
+}
+
+/// A service, its subcommand to run, and its role.
+const SERVICES: [(&str, &str, &str); 3] = [
+    ("command-api", "serve", "linkledger_command_api"),
+    ("projector", "run", "linkledger_projector"),
+    ("query-api", "serve", "linkledger_query_api"),
+];
+
+impl Stage {
+    async fn set() -> Self {
+        let database = TestDatabase::create().await;
+        sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
+        let broker = TestBroker::start().await;
+        Self { database, broker }
+    }
+
+    fn command(&self, service: &str, role: &str) -> Command {
+        let url = |role: &str| format!("{}?options[role]={role}", self.database.url());
+        let mut command = Command::new(program(&format!("linkledger-{service}"), service));
+        command
+            .env("DATABASE_URL", url(role))
+            .env("RELAY_DATABASE_URL", url("linkledger_relay"))
+            .envs(self.broker.config().environment())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
+            .env("CURSOR_KEYS", "00".repeat(32));
+        command
+    }
+
+    fn examine(&self, service: &str, role: &str) -> (bool, Value) {
+        let mut command = self.command(service, role);
+        let output = command.args(["doctor", "--json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["ok"], output.status.success(), "{output:?}");
+        (output.status.success(), report)
+    }
+
+    async fn execute(&self, statement: &'static str) {
+        let pool = self.database.pool();
+        sqlx::raw_sql(statement).execute(pool).await.unwrap();
+    }
+}
+
+/// What was found at one check: verdict and how it is.
+fn found(report: &Value, check: &str) -> Vec<(String, String)> {
+    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|it| it["check"] == check)
+        .map(|it| (text(&it["verdict"]), text(&it["is"])))
+        .collect()
+}
+
+fn last_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_service_is_well_with_its_own_role_and_lacks_rights_with_anothers() {
+    let stage = Stage::set().await;
+    for (service, _, role) in SERVICES {
+        let (is_well, report) = stage.examine(service, role);
+        assert!(is_well, "{service}: {report}");
+        let suffice = ("ok".to_owned(), format!("those of {role} suffice"));
+        assert_eq!(found(&report, "rights")[0], suffice);
+    }
+    let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
+    assert!(!is_well);
+    let rights = found(&report, "rights");
+    assert_eq!(rights[0].0, "error");
+    assert!(
+        rights[0].1.contains("INSERT on event_store.events"),
+        "{rights:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_a_server_slow_or_full_is_found_with_what_to_do() {
+    let stage = Stage::set().await;
+    stage
+        .execute(
+            "ALTER TABLE event_store.slugs SET (autovacuum_enabled = off);
+             SELECT pg_create_physical_replication_slot('left_behind', true);",
+        )
+        .await;
+    let (is_well, report) = stage.examine("query-api", "linkledger_query_api");
+    stage
+        .execute("SELECT pg_drop_replication_slot('left_behind')")
+        .await;
+    assert!(!is_well);
+    let slugs = ("error".to_owned(), "off for event_store.slugs".to_owned());
+    assert_eq!(found(&report, "autovacuum"), [slugs]);
+    let slots = found(&report, "replication slots");
+    assert_eq!(slots[0].0, "warning");
+    assert!(slots[0].1.starts_with("left_behind holds "), "{slots:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_relay_is_refused_a_database_of_its_own() {
+    let stage = Stage::set().await;
+    let another = TestDatabase::create().await;
+    let mut command = stage.command("command-api", "linkledger_command_api");
+    command.env("RELAY_DATABASE_URL", another.url());
+    let output = command.args(["doctor", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let is = "another one than that of the service".to_owned();
+    let refused = ("error".to_owned(), is);
+    assert_eq!(found(&report, "relay's database"), [refused]);
+
+    let mut command = stage.command("command-api", "linkledger_command_api");
+    command.env("RELAY_DATABASE_URL", another.url());
+    let listeners = ["--api-listen", "--internal-listen"].map(|it| [it, "127.0.0.1:0"]);
+    let output = command.arg("serve").args(listeners.as_flattened());
+    let output = output.output().unwrap();
+    assert!(!output.status.success());
+    let told = last_line(&output);
+    assert!(
+        told.contains("relay's database: another one than that of the service"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_service_starts_on_a_server_that_forgets_unless_it_is_told_to() {
+    // The servers of tests have fsync off.
+    let stage = Stage::set().await;
+    for (service, run, role) in SERVICES {
+        let mut command = stage.command(service, role);
+        command.env_remove("ALLOW_UNSAFE_POSTGRES").arg(run);
+        for listener in ["--internal-listen", "--api-listen", "--short-listen"] {
+            let has_it = match listener {
+                "--api-listen" => service != "projector",
+                "--short-listen" => service == "query-api",
+                _ => true,
+            };
+            if has_it {
+                command.args([listener, "127.0.0.1:0"]);
+            }
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{service}: {output:?}");
+        let line = last_line(&output);
+        let expected = "error: this database is refused: fsync: off: ALTER SYSTEM SET fsync = on: a \
+                        crash of the machine destroys the log; for tests --allow-unsafe-postgres";
+        assert!(line.starts_with(expected), "{service}: {line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_checked_without_connecting_to_anything() {
+    let query_api = program("linkledger-query-api", "query-api");
+    let check = |cursor_keys: &str| {
+        let mut command = Command::new(&query_api);
+        command
+            .args([
+                "check-config",
+                "--database-url",
+                "postgres://u@127.0.0.1:1/x",
+            ])
+            .env("CURSOR_KEYS", cursor_keys);
+        command.output().unwrap()
+    };
+    let output = check(&"00".repeat(32));
+    assert!(output.status.success(), "{output:?}");
+    let output = check("short");
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("error    cursor keys"), "{printed}");
+    assert_eq!(last_line(&output), "error: 1 of these must be mended");
+
+    let command_api = program("linkledger-command-api", "command-api");
+    let output = Command::new(command_api)
+        .args([
+            "check-config",
+            "--database-url",
+            "postgres://u@127.0.0.1:1/x",
+        ])
+        .args([
+            "--kafka-brokers",
+            "127.0.0.1:1",
+            "--kafka-username",
+            "relay",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("are for SASL"), "{printed}");
+}

@@ -1,0 +1,277 @@
+//! What nginx does by itself, with stubs behind it.
+
+use std::{
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use linkledger_core::testing::eventually;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::{
+    nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams},
+    stage::Stage,
+    stub::{
+        Behaviour::{Answers, BreaksOff},
+        Stub,
+    },
+};
+
+const KEY: &str = "00000000-0000-4000-8000-000000000001";
+
+fn method(name: &str) -> Method {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn commands_go_to_command_api_and_every_other_method_to_query_api() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let client = stage.nginx.client();
+    for (name, reached) in [
+        ("POST", [1, 0, 0]),
+        ("PATCH", [1, 0, 0]),
+        ("DELETE", [1, 0, 0]),
+        ("GET", [0, 1, 0]),
+        ("HEAD", [0, 1, 0]),
+        ("OPTIONS", [0, 1, 0]),
+        ("PUT", [0, 1, 0]),
+        ("PROPFIND", [0, 1, 0]),
+        // nginx would refuse it without saying what is allowed.
+        ("TRACE", [0, 1, 0]),
+    ] {
+        for path in ["/v1/links", "/v1/links/lnk_1", "/"] {
+            let url = format!("{}{path}", stage.nginx.api_url);
+            let answer = client.request(method(name), url).send().await.unwrap();
+            assert_eq!(answer.status(), 200, "{name} {path}");
+            assert_eq!(stage.reached().map(|it| it.len()), reached, "{name} {path}");
+        }
+        let url = format!("{}/Spring", stage.nginx.short_url);
+        client.request(method(name), url).send().await.unwrap();
+        assert_eq!(stage.reached().map(|it| it.len()), [0, 0, 1], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_itself_is_replaced_and_the_path_is_passed_on_as_it_came() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let said = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
+        Forwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Proto: spoofed\r\n\
+        X-Forwarded-Host: spoofed\r\nX-Forwarded-Port: 6666\r\nX-Forwarded-Prefix: /spoofed\r\n\
+        X-Request-Id: spoofed\r\ntracestate: spoofed=1\r\n\
+        traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\
+        Connection: close, X-Kept\r\nX-Kept: kept\r\nTE: trailers\r\nUpgrade: h2c\r\n";
+    for path in [
+        "/v1/links",
+        "/v1/links/a%2Fb?x=%2F&y=a+b",
+        "/v1//links",
+        "//v1/links",
+        "/v1/links/../links",
+        "/v1/%6Cinks/",
+    ] {
+        for (name, nth) in [("GET", 1), ("PATCH", 0)] {
+            let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n");
+            let answer = stage.exchange(&sent).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            let request = stage.reached()[nth].remove(0);
+            assert!(
+                request.starts_with(&format!("{name} {path} HTTP/1.1\r\n")),
+                "{request}"
+            );
+            let lower = request.to_lowercase();
+            for gone in [
+                "6.6.6",
+                "spoofed",
+                "6666",
+                "0af7651916cd43dd8448eb211c80319c",
+                "h2c",
+                "trailers",
+            ] {
+                assert!(!lower.contains(gone), "{gone}: {request}");
+            }
+            for there in [
+                "\r\nx-forwarded-for: 127.0.0.1\r\n",
+                "\r\nx-forwarded-proto: http\r\n",
+                "\r\nforwarded: for=127.0.0.1;proto=http\r\n",
+                "\r\nx-request-id: req_",
+                "\r\ntraceparent: 00-",
+                "\r\nx-kept: kept\r\n",
+                "\r\nhost: localhost\r\n",
+            ] {
+                assert_eq!(lower.matches(there).count(), 1, "{there}: {request}");
+            }
+            assert!(!lower.contains("\r\nconnection:"), "{request}");
+        }
+    }
+}
+
+/// Method, path, key, and whether it may be done twice.
+#[rustfmt::skip]
+const REPEATED_OR_NOT: &[(&str, &str, Option<&str>, bool)] = &[
+    ("GET", "/v1/links", None, true),
+    ("OPTIONS", "/v1/links", None, true),
+    ("POST", "/v1/links", Some(KEY), true),
+    ("DELETE", "/v1/links/lnk_1", None, true),
+    ("POST", "/v1/links", None, false),
+    ("POST", "/v1/links", Some(""), false),
+    ("POST", "/v1/links/lnk_1", Some(KEY), false),
+    ("PATCH", "/v1/links/lnk_1", None, false),
+    ("PATCH", "/v1/links/lnk_1", Some(KEY), false),
+    ("PATCH", "/v1/links", Some(KEY), false),
+];
+
+#[tokio::test]
+async fn only_what_may_be_done_twice_is_sent_twice() {
+    let Some(program) = nginx::program() else {
+        return;
+    };
+    let stubs = [Stub::start(BreaksOff).await, Stub::start(BreaksOff).await];
+    let both: Vec<String> = stubs.iter().map(|it| it.address.clone()).collect();
+    let upstreams = Upstreams {
+        command_api: both.clone(),
+        query_api: both.clone(),
+        short_host: both,
+    };
+    let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
+    let client = nginx.client();
+    for (name, path, key, is_repeated) in REPEATED_OR_NOT {
+        let (status, code) = match *name {
+            "GET" | "OPTIONS" => (503, "overloaded"),
+            _ => (504, "deadline_exceeded"),
+        };
+        let request = client.request(method(name), format!("{}{path}", nginx.api_url));
+        let request = request.body("{}");
+        let request = match key {
+            Some(key) => request.header("idempotency-key", *key),
+            None => request,
+        };
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{name} {path}");
+        let body: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+        assert_eq!(body["code"], code, "{name} {path}");
+        let may_have = (status == 504).then_some(&Value::Bool(true));
+        assert_eq!(body.get("may_have_succeeded"), may_have);
+        let attempts: usize = stubs.iter().map(|it| it.take().len()).sum();
+        assert_eq!(
+            attempts > 1,
+            *is_repeated,
+            "{name} {path} {key:?}: {attempts}"
+        );
+        assert!((1..=3).contains(&attempts), "{name} {path}: {attempts}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_can_not_be_reached_is_passed_over_whatever_is_asked() {
+    let Some(program) = nginx::program() else {
+        return;
+    };
+    let stub = Stub::start(Answers).await;
+    let gone = crate::separate_processes::free_address();
+    let both = vec![gone, stub.address.clone()];
+    let upstreams = Upstreams {
+        command_api: both.clone(),
+        query_api: both.clone(),
+        short_host: both,
+    };
+    let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
+    let client = nginx.client();
+    for _ in 0..50 {
+        for name in ["GET", "POST", "PATCH", "DELETE"] {
+            let url = format!("{}/v1/links/lnk_1", nginx.api_url);
+            let answer = client.request(method(name), url).body("{}").send().await;
+            assert_eq!(answer.unwrap().status(), 200, "{name}");
+        }
+    }
+    assert_eq!(stub.take().len(), 200);
+}
+
+#[tokio::test]
+async fn entity_tags_stay_strong_since_nothing_is_compressed() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let client = stage.nginx.client();
+    let url = format!("{}/v1/links/lnk_1", stage.nginx.api_url);
+    let answer = client
+        .get(url)
+        .header("accept-encoding", "gzip")
+        .send()
+        .await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.headers()["etag"], "\"1\"");
+    assert!(!answer.headers().contains_key("content-encoding"));
+}
+
+#[tokio::test]
+async fn people_who_follow_a_link_read_pages() {
+    let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
+        return;
+    };
+    let client = stage.nginx.client();
+    let follow = async |accept: &str| {
+        let request = client.get(format!("{}/Spring", stage.nginx.short_url));
+        let answer = request.header("accept", accept).send().await.unwrap();
+        assert_eq!(answer.status(), 503);
+        answer.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(follow("text/html,*/*").await, "text/html; charset=utf-8");
+    assert_eq!(follow("application/json").await, "application/problem+json");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_certificate_is_used_and_no_request_fails() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let is_renewed = AtomicBool::new(false);
+    let ask = async {
+        let client = stage.nginx.client();
+        let url = format!("{}/v1/links", stage.nginx.api_url);
+        let mut answers = 0_u32;
+        while !is_renewed.load(Ordering::Relaxed) {
+            assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
+            answers += 1;
+        }
+        answers
+    };
+    let renew = async {
+        for name in ["second", "third"] {
+            stage.nginx.renew_certificate(name);
+            eventually("the certificate is the new one", async || {
+                subject(&stage.nginx).contains(name).then_some(())
+            })
+            .await;
+        }
+        is_renewed.store(true, Ordering::Relaxed);
+    };
+    let (answers, ()) = tokio::join!(ask, renew);
+    assert!(answers > 0);
+    assert!(!stage.nginx.error_log().contains("[emerg]"));
+}
+
+/// Of the certificate that a new connection is shown.
+fn subject(nginx: &Nginx) -> String {
+    let port = nginx.api_url.rsplit_once(':').unwrap().1;
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "s_client",
+        "-connect",
+        &format!("127.0.0.1:{port}"),
+        "-servername",
+        "localhost",
+    ]);
+    let output = openssl.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .find(|it| it.starts_with("subject"))
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,225 @@
+//! Two processes of each service behind nginx, with the rights of their roles and no others.
+
+use std::{
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use linkledger_core::{
+    api_key::Scope,
+    shard::Shard,
+    testing::{
+        self, TestBroker, TestDatabase, eventually, record,
+        stream::{Following, Stream},
+    },
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::net::TcpStream;
+
+use super::nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams};
+use crate::separate_processes::{ROLES, free_address, program};
+
+/// Processes of each service.
+const REPLICAS: usize = 2;
+pub(crate) const CREDITS: i64 = 1_000_000;
+
+pub(crate) struct Deployment {
+    /// command-api, projector, query-api, and once more.
+    pub(crate) processes: Vec<Process>,
+    pub(crate) nginx: Nginx,
+    pub(crate) database: TestDatabase,
+    /// Read from the beginning: the load of a slow machine is more than the broker keeps.
+    stream: Following,
+    _broker: TestBroker,
+    /// One for each account.
+    pub(crate) api_keys: Vec<String>,
+}
+
+impl Deployment {
+    /// With so many accounts, each of a shard of its own; `None` in a run of the tests without nginx.
+    pub(crate) async fn start(accounts: usize) -> Option<Self> {
+        let nginx = nginx::program()?;
+        let database = TestDatabase::create().await;
+        let roles = sqlx::raw_sql(ROLES).execute(database.pool());
+        roles.await.unwrap();
+        let mut api_keys = Vec::new();
+        for shard in Shard::all().take(accounts) {
+            let account_id = testing::account_of(database.pool(), shard, CREDITS).await;
+            let key = testing::api_key(database.pool(), account_id, &Scope::ALL).await;
+            record::secret(record::Secret::ApiKey, key.reveal());
+            api_keys.push(key.reveal().to_owned());
+        }
+        let broker = TestBroker::start().await;
+        let addresses = Addresses::new();
+        let plan = Plan {
+            database: &database,
+            broker: &broker,
+            base_url: Addresses::url(&addresses.api),
+            short_base_url: Addresses::url(&addresses.short),
+        };
+        let listeners = [(); REPLICAS].map(|()| [(); 3].map(|()| free_address()));
+        let processes = listeners.iter().enumerate();
+        let processes = processes.flat_map(|(nth, listeners)| plan.processes(nth, listeners));
+        let mut processes: Vec<Process> = processes.collect();
+        for process in &mut processes {
+            process.start().await;
+        }
+        let nth = |nth: usize| listeners.iter().map(|it| it[nth].clone()).collect();
+        let upstreams = Upstreams {
+            command_api: nth(0),
+            query_api: nth(1),
+            short_host: nth(2),
+        };
+        Some(Self {
+            processes,
+            nginx: Nginx::start(&nginx, &addresses, &upstreams, NO_LIMITS).await,
+            database,
+            stream: Stream::follow(&broker.config()),
+            _broker: broker,
+            api_keys,
+        })
+    }
+
+    /// Asserts that the log, the accounts and the topic tell of exactly so many links.
+    pub(crate) async fn assert_links(self, links: i64) {
+        let pool = self.database.pool();
+        let count = async |what: &str| -> i64 {
+            let query = sqlx::query_scalar::<_, i64>(sqlx::AssertSqlSafe(what.to_owned()));
+            query.fetch_one(pool).await.unwrap()
+        };
+        let created = "FROM event_store.events WHERE type = 'LinkCreated'";
+        let charged = "FROM event_store.events WHERE type = 'CreditsCharged'";
+        let deleted = "SELECT count(*) FROM event_store.events WHERE type = 'LinkDeleted'";
+        let left = links - count(deleted).await;
+        let keys = format!("SELECT count(DISTINCT idempotency_key) {created}");
+        assert_eq!(count(&format!("SELECT count(*) {created}")).await, links);
+        assert_eq!(count(&keys).await, links);
+        assert_eq!(count(&format!("SELECT count(*) {charged}")).await, links);
+        let balances = count("SELECT sum(balance)::bigint FROM event_store.accounts").await;
+        let accounts = i64::try_from(self.api_keys.len()).unwrap();
+        assert_eq!(balances, CREDITS * accounts - links);
+        eventually("all of the log is in the read tables", async || {
+            let shown = count("SELECT count(*) FROM read_model.links").await;
+            (shown == left).then_some(())
+        })
+        .await;
+        eventually("all of the log is published", async || {
+            let waiting = "SELECT count(*) FROM event_store.log_shards
+                           JOIN event_store.relay_cursors USING (shard) WHERE position < head";
+            (count(waiting).await == 0).then_some(())
+        })
+        .await;
+        self.stream.to_the_end().await.assert_equals_log(pool).await;
+    }
+}
+
+/// What all processes share.
+struct Plan<'a> {
+    database: &'a TestDatabase,
+    broker: &'a TestBroker,
+    base_url: String,
+    short_base_url: String,
+}
+
+impl Plan<'_> {
+    fn processes(&self, nth: usize, [api, reads, short]: &[String; 3]) -> [Process; 3] {
+        let relay = self.url_of("linkledger_relay");
+        let serve = ["serve", "--api-listen", api].map(str::to_owned);
+        let mut command_api = self.process("command-api", &serve);
+        let name = ("INSTANCE_ID", format!("command-api-{nth}"));
+        command_api.environment.push(name);
+        command_api.environment.push(("RELAY_DATABASE_URL", relay));
+        let projector = self.process("projector", &["run".to_owned()]);
+        let serve = ["serve", "--api-listen", reads, "--short-listen", short].map(str::to_owned);
+        [command_api, projector, self.process("query-api", &serve)]
+    }
+
+    fn url_of(&self, role: &str) -> String {
+        format!("{}?options[role]={role}", self.database.url())
+    }
+
+    fn process(&self, name: &'static str, arguments: &[String]) -> Process {
+        let internal = free_address();
+        let role = format!("linkledger_{}", name.replace('-', "_"));
+        let environment = [
+            ("DATABASE_URL", self.url_of(&role)),
+            ("GROUP_ID", self.broker.group_id("projector")),
+            ("BASE_URL", self.base_url.clone()),
+            ("SHORT_BASE_URL", self.short_base_url.clone()),
+            ("CURSOR_KEYS", "00".repeat(32)),
+            ("RATE_LIMIT", "0".to_owned()),
+            // That of the tests does not wait for its disk.
+            ("ALLOW_UNSAFE_POSTGRES", "true".to_owned()),
+        ];
+        let more = ["--internal-listen".to_owned(), internal.clone()];
+        let kafka = self.broker.config().environment().into_iter();
+        Process {
+            name,
+            program: program(&format!("linkledger-{name}"), name),
+            arguments: [arguments, &more].concat(),
+            environment: environment.into_iter().chain(kafka).collect(),
+            internal,
+            child: None,
+        }
+    }
+}
+
+/// One process of a service; it can be ended and started again as it was.
+pub(crate) struct Process {
+    pub(crate) name: &'static str,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    internal: String,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Waits until it says that it is ready.
+    pub(crate) async fn start(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stderr(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        record::logs_of(&mut command, "service");
+        self.child = Some(command.spawn().unwrap());
+        let client = nginx::client_of([]);
+        let url = format!("http://{}/readyz", self.internal);
+        eventually("the process is ready", async || {
+            TcpStream::connect(&self.internal).await.ok()?;
+            let answer = client.get(&url).send().await.ok()?;
+            answer.status().is_success().then_some(())
+        })
+        .await;
+    }
+
+    /// As an orchestrator ends it: what was accepted is finished.
+    pub(crate) async fn drain(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        let ended = std::sync::Mutex::new(&mut child);
+        let ended = eventually("the process ends", async || {
+            ended.lock().unwrap().try_wait().unwrap()
+        });
+        assert_eq!(ended.await.code(), Some(0), "{}", self.name);
+    }
+
+    /// Nothing is finished.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! nginx with the files of `deploy/ingress`; those that are an operator's to change are the test's.
+
+use std::{
+    fs,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+};
+
+use linkledger_core::testing::eventually;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::separate_processes::free_address;
+
+/// The variable that names the program; without it these tests do nothing, as `cargo test` asks for
+/// nothing but Rust and Postgres. `.ci/ingress` sets it.
+const PROGRAM: &str = "LINKLEDGER_TEST_NGINX";
+const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ingress");
+
+/// What comes in by the distribution: compression of everything that may be compressed.
+const MAIN: &str = "\
+daemon off;
+worker_processes 2;
+worker_shutdown_timeout 20s;
+pid nginx.pid;
+error_log error.log info;
+events { worker_connections 1024; }
+http {
+    client_body_temp_path tmp; proxy_temp_path tmp; fastcgi_temp_path tmp;
+    uwsgi_temp_path tmp; scgi_temp_path tmp;
+    gzip on; gzip_types *; gzip_proxied any;
+    include linkledger.conf;
+}
+";
+
+/// What one machine does not reach by itself, in place of `limits.conf`.
+pub(crate) const NO_LIMITS: &str = "map $binary_remote_addr $client_network { default $binary_remote_addr; }\n\
+    limit_req_zone $client_network zone=api_requests:1m rate=100000r/s;\n\
+    limit_req_zone $client_network zone=short_host_requests:1m rate=100000r/s;\n\
+    limit_conn_zone $client_network zone=connections:1m;\n";
+
+/// Where the services listen.
+#[derive(Debug, Clone)]
+pub(crate) struct Upstreams {
+    pub(crate) command_api: Vec<String>,
+    pub(crate) query_api: Vec<String>,
+    pub(crate) short_host: Vec<String>,
+}
+
+/// Ends with the test.
+pub(crate) struct Nginx {
+    child: Child,
+    pub(crate) folder: TempDir,
+    pub(crate) api_url: String,
+    pub(crate) short_url: String,
+    /// The API without TLS, for bytes that no client sends.
+    pub(crate) plain: String,
+}
+
+/// The program, if this run of the tests has one.
+pub(crate) fn program() -> Option<PathBuf> {
+    std::env::var_os(PROGRAM).map(PathBuf::from)
+}
+
+/// Addresses that are known before anything runs.
+pub(crate) struct Addresses {
+    pub(crate) api: String,
+    pub(crate) short: String,
+    plain: String,
+}
+
+impl Addresses {
+    pub(crate) fn new() -> Self {
+        Self {
+            api: free_address(),
+            short: free_address(),
+            plain: free_address(),
+        }
+    }
+
+    pub(crate) fn url(address: &str) -> String {
+        format!("https://localhost:{}", port(address))
+    }
+}
+
+/// A client that trusts these and nobody else.
+pub(crate) fn client_of<const N: usize>(trusted: [reqwest::Certificate; N]) -> reqwest::Client {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let builder = reqwest::Client::builder().no_proxy();
+    let builder = builder.redirect(reqwest::redirect::Policy::none());
+    builder.tls_certs_only(trusted).build().unwrap()
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').unwrap().1
+}
+
+impl Nginx {
+    pub(crate) async fn start(
+        program: &Path,
+        addresses: &Addresses,
+        upstreams: &Upstreams,
+        limits: &str,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        copy(Path::new(SITE), path);
+        new_certificate(path, "first");
+        fs::write(path.join("nginx.conf"), MAIN).unwrap();
+        let site = path.join("linkledger");
+        let api_url = Addresses::url(&addresses.api);
+        fs::write(
+            site.join("addresses.conf"),
+            address_file(upstreams, &api_url),
+        )
+        .unwrap();
+        let listen = |address: &str, more: &str| {
+            format!(
+                "listen {address} ssl http2; {more}\nserver_name localhost;\n\
+                 ssl_certificate server.pem;\nssl_certificate_key server.key;\n"
+            )
+        };
+        let plain = format!("listen {};", addresses.plain);
+        let others = [
+            format!("listen {} ssl http2 default_server;\n", addresses.api),
+            format!("listen {} ssl http2 default_server;\n", addresses.short),
+            format!("listen {} default_server;\n", addresses.plain),
+        ];
+        fs::write(site.join("api_host.conf"), listen(&addresses.api, &plain)).unwrap();
+        fs::write(site.join("short_host.conf"), listen(&addresses.short, "")).unwrap();
+        fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
+        fs::write(site.join("limits.conf"), limits).unwrap();
+        let server = fs::read_to_string(site.join("server.conf")).unwrap();
+        let log = path.join("access.log").display().to_string();
+        let server = server.replace("/var/log/nginx/linkledger.log", &log);
+        fs::write(site.join("server.conf"), server).unwrap();
+        let mut command = Command::new(program);
+        command
+            .arg("-p")
+            .arg(path)
+            .args(["-c", "nginx.conf", "-e", "error.log"]);
+        let child = command.spawn().unwrap();
+        let nginx = Self {
+            child,
+            api_url,
+            short_url: Addresses::url(&addresses.short),
+            plain: addresses.plain.clone(),
+            folder,
+        };
+        eventually("nginx listens", async || {
+            TcpStream::connect(&addresses.plain).ok()
+        })
+        .await;
+        nginx
+    }
+
+    /// A client that trusts this nginx and nobody else.
+    pub(crate) fn client(&self) -> reqwest::Client {
+        let certificate = fs::read(self.authority()).unwrap();
+        client_of([reqwest::Certificate::from_pem(&certificate).unwrap()])
+    }
+
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.folder.path().join("authority.pem")
+    }
+
+    /// Puts another certificate in place, as whoever renews them does.
+    pub(crate) fn renew_certificate(&self, name: &str) {
+        new_certificate(self.folder.path(), name);
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGHUP).unwrap();
+    }
+
+    /// What it has logged of each request so far.
+    pub(crate) fn access_log(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
+        // The last line may be half written.
+        let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
+        lines.collect()
+    }
+
+    pub(crate) fn error_log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("error.log")).unwrap()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).ok();
+        self.child.wait().ok();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// As `addresses.conf` of the repository, for these addresses.
+fn address_file(upstreams: &Upstreams, api_url: &str) -> String {
+    let group = |name: &str, addresses: &[String]| {
+        let servers = addresses
+            .iter()
+            .map(|it| format!("server {it} fail_timeout=1s; server {it} backup max_fails=0;\n"));
+        let servers: String = servers.collect();
+        format!(
+            "upstream {name} {{\nzone {name} 64k;\n{servers}include linkledger/keepalive.conf;\n}}\n"
+        )
+    };
+    [
+        group("command_api", &upstreams.command_api),
+        group("query_api", &upstreams.query_api),
+        group("short_host", &upstreams.short_host),
+        format!("map \"\" $api_base_url {{ default {api_url}; }}\n"),
+    ]
+    .concat()
+}
+
+/// `server.pem` and `server.key`, vouched for by `authority.pem`, which is made once.
+fn new_certificate(folder: &Path, name: &str) {
+    if !folder.join("authority.pem").exists() {
+        let authority = ["-keyout", "authority.key", "-out", "authority.pem"];
+        openssl(
+            folder,
+            &[&authority[..], &["-subj", "/CN=authority"]].concat(),
+        );
+    }
+    let subject = format!("/CN={name}");
+    let arguments = [
+        "-keyout",
+        "server.key",
+        "-out",
+        "server.pem",
+        "-subj",
+        &subject,
+    ];
+    let signer = ["-CA", "authority.pem", "-CAkey", "authority.key"];
+    let names = ["-addext", "subjectAltName=DNS:localhost"];
+    let end = ["-addext", "basicConstraints=critical,CA:FALSE"];
+    openssl(folder, &[&arguments[..], &signer, &names, &end].concat());
+}
+
+fn openssl(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(["req", "-x509"]);
+    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    command.args(["-nodes", "-days", "2"]).args(arguments);
+    let output = command.output().expect("openssl is installed");
+    assert!(output.status.success(), "{output:?}");
+}

@@ -1,0 +1,72 @@
+//! What stands behind the ingress where a test is about the ingress alone: it notes what it is sent,
+//! and answers or breaks off.
+
+use std::sync::{Arc, Mutex};
+
+use linkledger_core::testing::in_background;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+/// Long enough to be worth compressing.
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"1\"\r\n\
+                        content-length: 49\r\n\r\n{\"destination_url\":\"https://example.com/1234567\"}";
+
+/// What becomes of a request that has come completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    Answers,
+    BreaksOff,
+}
+
+pub(crate) struct Stub {
+    pub(crate) address: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stub {
+    pub(crate) async fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let noted = Arc::clone(&requests);
+        in_background(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                in_background(serve(stream, behaviour, Arc::clone(&noted)));
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// The requests since the last time it was asked, each with its body.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
+    }
+}
+
+async fn serve(mut stream: TcpStream, behaviour: Behaviour, noted: Arc<Mutex<Vec<String>>>) {
+    let mut bytes = Vec::new();
+    while stream.read_buf(&mut bytes).await.is_ok_and(|it| it > 0) {
+        while let Some(length) = length_of_first(&bytes) {
+            let request: Vec<u8> = bytes.drain(..length).collect();
+            let request = String::from_utf8_lossy(&request).into_owned();
+            noted.lock().unwrap().push(request);
+            if behaviour == Behaviour::BreaksOff {
+                return;
+            }
+            stream.write_all(ANSWER).await.ok();
+        }
+    }
+}
+
+/// Bytes of the first request, when it is there completely.
+fn length_of_first(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|it| it.strip_prefix("content-length: "));
+    let length: usize = length.map_or(0, |it| it.parse().unwrap());
+    (bytes.len() >= end + length).then_some(end + length)
+}

@@ -1,0 +1,197 @@
+//! nginx, and the services behind it as processes: the contract, rolling restarts, sudden deaths.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use linkledger_core::testing::eventually_within;
+use reqwest::Method;
+
+use super::{deployment::Deployment, load::Load};
+
+/// The `Homepage` fields of a Linux distribution's packages, each once: what people wrote, with what
+/// can't be a destination left in.
+const HOMEPAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/homepages.txt");
+/// Parts that are imported at once, each for an account of its own.
+const IMPORTS: usize = 8;
+/// Requests of an import under way at once.
+const CONCURRENCY: &str = "1";
+/// An import of all of them, by programs that are not optimised, while processes are restarted.
+const IMPORTED_WITHIN: Duration = Duration::from_mins(10);
+
+/// A process of `linkledger import`.
+struct Import {
+    child: Child,
+    output: PathBuf,
+    lines: usize,
+}
+
+impl Import {
+    fn start(deployment: &Deployment, nth: usize) -> Self {
+        let folder = deployment.nginx.folder.path();
+        let output = folder.join(format!("import-{nth}.out"));
+        let part = folder.join(format!("homepages-{nth}.txt"));
+        let text = fs::read_to_string(HOMEPAGES).unwrap();
+        let lines: Vec<&str> = text.lines().skip(nth).step_by(IMPORTS).collect();
+        fs::write(&part, lines.join("\n")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
+        command
+            .arg("import")
+            .arg(part)
+            .args(["--concurrency", CONCURRENCY]);
+        command.args(["--api-url", &deployment.nginx.api_url]);
+        command.env("LINKLEDGER_API_KEY", &deployment.api_keys[nth]);
+        command.env("SSL_CERT_FILE", deployment.nginx.authority());
+        command
+            .stdout(fs::File::create(&output).unwrap())
+            .stderr(Stdio::null());
+        Self {
+            child: command.spawn().unwrap(),
+            output,
+            lines: lines.len(),
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// How many links it has created, each of them for the first time.
+    fn created(&mut self) -> usize {
+        assert!(self.child.wait().unwrap().success());
+        let text = fs::read_to_string(&self.output).unwrap();
+        let count = |what: &str| -> usize {
+            let (before, _) = text.split_once(what).expect(&text);
+            let digits = before.rsplit([' ', '\n', ',']).find(|it| !it.is_empty());
+            digits.unwrap().parse().expect(&text)
+        };
+        assert_eq!(count(" created before"), 0, "{text}");
+        assert_eq!(
+            count(" created, ") + count(" refused"),
+            self.lines,
+            "{text}"
+        );
+        count(" created, ")
+    }
+}
+
+impl Drop for Import {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// What no restart explains: an answer that is no answer, or a client that was left.
+fn failed(deployment: &Deployment) -> Vec<String> {
+    let log = deployment.nginx.access_log().into_iter();
+    let failed = log.filter(|it| {
+        let status: u16 = it["status"].as_str().unwrap().parse().unwrap();
+        status == 499 || status >= 500
+    });
+    failed.map(|it| it.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarts_of_every_process_fail_no_request_and_lose_and_double_nothing() {
+    let Some(mut deployment) = Deployment::start(IMPORTS + 1).await else {
+        return;
+    };
+    let mut processes = std::mem::take(&mut deployment.processes);
+    let load = Load::new(&deployment.nginx, &deployment.api_keys[IMPORTS]);
+    let mut imports: Vec<Import> = (0..IMPORTS)
+        .map(|nth| Import::start(&deployment, nth))
+        .collect();
+    let begun = Instant::now();
+    let restarts = async {
+        load.goes_on().await;
+        // One after the other, and again for as long as the imports take.
+        loop {
+            for process in &mut processes {
+                process.drain().await;
+                load.goes_on().await;
+                process.start().await;
+                load.goes_on().await;
+            }
+            if imports.iter_mut().all(Import::has_ended) {
+                break load.end();
+            }
+            assert!(begun.elapsed() < IMPORTED_WITHIN);
+        }
+    };
+    tokio::join!(load.run(), restarts);
+    assert_eq!(load.failures(), []);
+    assert_eq!(failed(&deployment), [] as [String; 0]);
+    let created: usize = imports.iter_mut().map(Import::created).sum();
+    let created = created + load.created.load(Ordering::Relaxed);
+    deployment
+        .assert_links(i64::try_from(created).unwrap())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_death_of_a_process_fails_at_most_the_changes_that_it_was_at() {
+    let Some(mut deployment) = Deployment::start(1).await else {
+        return;
+    };
+    let mut processes = std::mem::take(&mut deployment.processes);
+    let load = Load::new(&deployment.nginx, &deployment.api_keys[0]);
+    let deaths = async {
+        load.goes_on().await;
+        // One of each, and each on another side.
+        for nth in [0, 4, 2] {
+            processes[nth].kill();
+            load.goes_on().await;
+            processes[nth].start().await;
+            load.goes_on().await;
+        }
+        load.end();
+    };
+    tokio::join!(load.run(), deaths);
+    let failures = load.failures();
+    let unknown = |(method, text): &(Method, String)| {
+        *method == Method::PATCH && text.starts_with("504") && text.contains("may_have_succeeded")
+    };
+    assert!(failures.iter().all(unknown), "{failures:#?}");
+    assert!(failures.len() <= super::load::CLIENTS, "{failures:#?}");
+    let created = load.created.load(Ordering::Relaxed);
+    deployment
+        .assert_links(i64::try_from(created).unwrap())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds_through_the_ingress() {
+    let Some(deployment) = Deployment::start(1).await else {
+        return;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/contract");
+    let mut contract = Command::new(script);
+    let authority = deployment.nginx.authority();
+    contract
+        .arg("--running")
+        .env("API_URL", &deployment.nginx.api_url)
+        .env("SHORT_URL", &deployment.nginx.short_url)
+        .env("API_KEY", &deployment.api_keys[0])
+        .env("SSL_CERT_FILE", &authority)
+        .env("REQUESTS_CA_BUNDLE", &authority);
+    let contract = Mutex::new(contract.spawn().unwrap());
+    let deadline = Duration::from_mins(5);
+    let ended = eventually_within(deadline, "the suite ends", async || {
+        contract.lock().unwrap().try_wait().unwrap()
+    });
+    assert!(ended.await.success());
+    assert_eq!(failed_but_behind(&deployment), [] as [String; 0]);
+}
+
+/// A read may be refused while the read tables lag; the suite sees to it that it is only that.
+fn failed_but_behind(deployment: &Deployment) -> Vec<String> {
+    let failed = failed(deployment).into_iter();
+    failed
+        .filter(|it| !it.contains("\"status\":\"503\""))
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! Read models are rebuilt, swapped and gone back to while clients write and read: at every moment
+//! what was answered before is still true.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use linkledger_core::{
+    event_store::{self, SessionKind},
+    testing::eventually,
+};
+use linkledger_projector::{
+    progress_report::ProgressReport,
+    projections::Projection,
+    rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+};
+use serde_json::json;
+use sqlx::PgPool;
+
+use crate::{
+    http::{Answer, Http},
+    process::{Stack, data_folder},
+};
+
+/// Links that are there before, so that a list has pages.
+const LINKS_BEFORE: u32 = 150;
+/// Each goes back and forth once.
+const ROUNDS: i32 = 2;
+
+async fn create(http: &Http, number: u32) -> Answer {
+    let key = format!("00000000-0000-4000-8000-{number:012}");
+    let body = json!({ "destination_url": "https://example.com/old" });
+    let created = http.create(&key, &body).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    created
+}
+
+/// Whoever has an answer reads what it says, and nothing older.
+async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
+    let mut number = LINKS_BEFORE;
+    while !is_over.load(Relaxed) {
+        number += 1;
+        let created = create(http, number).await;
+        let token = ("consistency-token", created.header("consistency-token"));
+        let link = created.json();
+        let (id, short_url) = (&link["id"], link["short_url"].as_str().unwrap());
+        let path = format!("/v1/links/{}", id.as_str().unwrap());
+        let read = http.get(&path).await;
+        assert_eq!(read.status, 200, "{read:?}");
+        let listed = http
+            .request("GET", "/v1/links?limit=1", &[token], None)
+            .await;
+        assert_eq!(listed.json()["items"][0]["id"], *id);
+        let credits = http.request("GET", "/v1/credits", &[token], None).await;
+        assert_eq!(credits.json()["balance"], link["credits_balance"]);
+        let followed = http.follow(short_url).await;
+        assert_eq!(followed.header("location"), "https://example.com/old");
+
+        let body = json!({ "destination_url": "https://example.com/new" });
+        let changed = http.change(id.as_str().unwrap(), "\"1\"", &body).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let token = ("consistency-token", changed.header("consistency-token"));
+        let read = http.request("GET", &path, &[token], None).await;
+        assert_eq!(read.json()["destination_url"], "https://example.com/new");
+        eventually("the short host has heard of it", async || {
+            let followed = http.follow(short_url).await;
+            (followed.header("location") == "https://example.com/new").then_some(())
+        })
+        .await;
+    }
+    number
+}
+
+/// What was listed once is listed ever after, exactly once.
+async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
+    let mut scans = 0;
+    let mut seen = BTreeSet::new();
+    while !is_over.load(Relaxed) {
+        let listed = http.list_all().await;
+        let ids: BTreeSet<String> = listed
+            .iter()
+            .map(|link| link["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(ids.len(), listed.len(), "a link is listed twice");
+        let missing: Vec<_> = seen.difference(&ids).collect();
+        assert!(missing.is_empty(), "no longer listed: {missing:?}");
+        seen = ids;
+        scans += 1;
+    }
+    scans
+}
+
+/// The entries of the ledger only grow, one by one.
+async fn entries(http: &Http, is_over: &AtomicBool) {
+    let mut balance = i64::MAX;
+    while !is_over.load(Relaxed) {
+        let page = http.get("/v1/credits/entries?limit=100").await.json();
+        let entries = page["items"].as_array().unwrap();
+        let balances: Vec<i64> = entries
+            .iter()
+            .map(|entry| entry["balance_after"].as_i64().unwrap())
+            .collect();
+        assert!(balances[0] <= balance, "the newest entries are missing");
+        assert!(balances.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+        balance = balances[0];
+    }
+}
+
+async fn rebuild_and_go_back(pool: &PgPool) {
+    let settings = Settings {
+        max_rate: None,
+        swap: true,
+    };
+    for round in 1..=ROUNDS {
+        let progress = Arc::new(ProgressReport::silent());
+        let all_rebuilt = rebuild::rebuild(pool, &Projection::ALL, settings, progress).await;
+        for rebuilt in all_rebuilt.unwrap() {
+            assert_eq!(rebuilt.comparison.unwrap().differences, []);
+            assert_eq!(rebuilt.generation, 1 + round);
+        }
+        for projection in Projection::ALL {
+            let progress = Arc::new(ProgressReport::silent());
+            let back = rollback::rollback(pool, projection, None, progress)
+                .await
+                .unwrap();
+            assert_eq!(back.comparison.unwrap().differences, []);
+        }
+    }
+    for projection in Projection::ALL {
+        assert_eq!(generation::active(pool, projection).await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn whoever_reads_while_read_models_are_swapped_reads_what_is() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let http = stack.http();
+    for number in 1..=LINKS_BEFORE {
+        create(&http, number).await;
+    }
+    let url = &stack.environment()["DATABASE_URL"];
+    let pool = event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap();
+    let is_over = AtomicBool::new(false);
+    let swaps = async {
+        rebuild_and_go_back(&pool).await;
+        is_over.store(true, Relaxed);
+    };
+    let ((), number, scans, ()) = tokio::join!(
+        swaps,
+        writes(&http, &is_over),
+        pages(&http, &is_over),
+        entries(&http, &is_over)
+    );
+    assert!(scans > 0 && number > LINKS_BEFORE);
+    assert_eq!(
+        http.list_all().await.len(),
+        usize::try_from(number).unwrap()
+    );
+    assert_eq!(stack.interrupt(), Some(0));
+}

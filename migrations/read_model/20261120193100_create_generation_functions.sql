@@ -1,0 +1,158 @@
+-- The only DDL on read tables: generations come and go by these functions. They run with the
+-- rights of the tables' owner; who may call them: `deploy/postgres/roles.sql`. The release before
+-- does not call them.
+
+-- The tables of a projection, and the storage parameters of their partitions.
+CREATE FUNCTION read_model.projection_tables(for_projection text)
+RETURNS TABLE (table_name text, storage text)
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT t.table_name, t.storage
+    FROM (VALUES
+        ('links', 'links', ''),
+        ('redirects', 'redirects', ''),
+        ('redirects', 'stopped_accounts', ''),
+        ('credits', 'credit_balances', 'WITH (fillfactor = 50)'),
+        ('credits', 'credit_entries', '')
+    ) AS t (projection, table_name, storage)
+    WHERE t.projection = for_projection
+$$;
+
+-- A new generation: empty tables with all their indexes, checkpoints at the beginning of the log.
+-- They are built apart: ATTACH of an empty table takes SHARE UPDATE EXCLUSIVE on the parent, which
+-- neither readers nor writers meet.
+CREATE FUNCTION read_model.create_generation(
+    for_projection text, new_generation integer, log_epoch integer
+)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    it record;
+    partition text;
+BEGIN
+    INSERT INTO read_model.generations (projection, generation, phase)
+    VALUES (for_projection, new_generation, 'loading');
+    INSERT INTO read_model.checkpoints (projection, generation, shard, epoch, role)
+    SELECT for_projection, new_generation, shard, log_epoch, 'building'
+    FROM generate_series(0, 15) AS shard;
+    FOR it IN SELECT * FROM read_model.projection_tables(for_projection) LOOP
+        partition := it.table_name || '_' || new_generation;
+        EXECUTE format(
+            'CREATE TABLE read_model.%I (LIKE read_model.%I INCLUDING ALL) %s',
+            partition, it.table_name, it.storage
+        );
+        EXECUTE format(
+            'ALTER TABLE read_model.%I ATTACH PARTITION read_model.%I FOR VALUES IN (%s)',
+            it.table_name, partition, new_generation
+        );
+    END LOOP;
+END
+$$;
+
+-- What the planner wants to know of a generation that was filled at once.
+CREATE FUNCTION read_model.analyze_generation(for_projection text, of_generation integer)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    it record;
+BEGIN
+    FOR it IN SELECT * FROM read_model.projection_tables(for_projection) LOOP
+        EXECUTE format('ANALYZE read_model.%I', it.table_name || '_' || of_generation);
+    END LOOP;
+END
+$$;
+
+-- One step towards a generation that is no more; true when there is none left. To drop a partition
+-- takes ACCESS EXCLUSIVE on its parent, behind which every reader queues: one table for each step,
+-- and nobody waits for longer than the timeout. Who calls it commits each step and, when a lock was
+-- not had (55P03), tries again.
+CREATE FUNCTION read_model.drop_generation(for_projection text, old_generation integer)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    found_phase text;
+    partition text;
+BEGIN
+    -- A swap locks the same rows first: it is seen whole, or waits.
+    PERFORM FROM read_model.checkpoints
+    WHERE projection = for_projection AND generation = old_generation
+    ORDER BY shard FOR UPDATE;
+    SELECT phase INTO found_phase FROM read_model.generations
+    WHERE projection = for_projection AND generation = old_generation
+    FOR UPDATE;
+    IF NOT found THEN
+        RETURN true;
+    END IF;
+    IF found_phase <> 'dropping' THEN
+        IF found_phase = 'active' OR EXISTS (
+            SELECT FROM read_model.projections
+            WHERE projection = for_projection AND active_generation = old_generation
+        ) OR EXISTS (
+            SELECT FROM read_model.checkpoints
+            WHERE projection = for_projection AND generation = old_generation AND role = 'live'
+        ) THEN
+            RAISE EXCEPTION 'generation % of `%` is served', old_generation, for_projection
+                USING ERRCODE = 'object_in_use';
+        END IF;
+        -- A statement that began before a swap may still read what was active then.
+        IF EXISTS (
+            SELECT FROM read_model.generations
+            WHERE projection = for_projection AND generation = old_generation
+              AND last_active_at > clock_timestamp() - interval '60 seconds'
+        ) THEN
+            RAISE EXCEPTION 'generation % of `%` was served a moment ago',
+                old_generation, for_projection USING ERRCODE = 'object_in_use';
+        END IF;
+        UPDATE read_model.generations SET phase = 'dropping'
+        WHERE projection = for_projection AND generation = old_generation;
+        RETURN false;
+    END IF;
+    SELECT t.table_name || '_' || old_generation INTO partition
+    FROM read_model.projection_tables(for_projection) AS t
+    WHERE to_regclass('read_model.' || t.table_name || '_' || old_generation) IS NOT NULL
+    LIMIT 1;
+    IF found THEN
+        EXECUTE format('DROP TABLE read_model.%I', partition);
+        RETURN false;
+    END IF;
+    DELETE FROM read_model.parked_events
+    WHERE (shard, position) IN (
+        SELECT shard, position FROM read_model.parked_events
+        WHERE projection = for_projection AND generation = old_generation
+        LIMIT 10000
+    ) AND projection = for_projection AND generation = old_generation;
+    IF found THEN
+        RETURN false;
+    END IF;
+    DELETE FROM read_model.parked_accounts
+    WHERE account_id IN (
+        SELECT account_id FROM read_model.parked_accounts
+        WHERE projection = for_projection AND generation = old_generation
+        LIMIT 10000
+    ) AND projection = for_projection AND generation = old_generation;
+    IF found THEN
+        RETURN false;
+    END IF;
+    DELETE FROM read_model.checkpoints
+    WHERE projection = for_projection AND generation = old_generation;
+    DELETE FROM read_model.generations
+    WHERE projection = for_projection AND generation = old_generation;
+    RETURN true;
+END
+$$;
+
+REVOKE ALL ON FUNCTION
+    read_model.projection_tables(text),
+    read_model.create_generation(text, integer, integer),
+    read_model.analyze_generation(text, integer),
+    read_model.drop_generation(text, integer)
+    FROM PUBLIC;

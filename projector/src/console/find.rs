@@ -1,0 +1,36 @@
+//! `/find`: from an id, a slug or a short link to its page.
+
+use axum::{
+    extract::State,
+    http::Uri,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use linkledger_core::{event::Subject, event_store::links, id::LinkId, link::Slug};
+
+use super::{Console, parameters::Parameters, refusal::Refusal};
+
+pub(super) async fn find(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+    let mut parameters = Parameters::of(&uri, &["q"])?;
+    let wanted = parameters.take("q").ok_or_else(|| {
+        let detail = "says what to find: the id of a link or of an account, or a slug.";
+        Refusal::bad_parameter("q", detail)
+    })?;
+    let subject = match wanted.parse::<Subject>() {
+        Ok(subject) => subject,
+        Err(_) => Subject::Link(link_of(&console, &wanted).await?),
+    };
+    let page = match subject {
+        Subject::Link(link_id) => format!("/links/{link_id}"),
+        Subject::Account(account_id) => format!("/accounts/{account_id}"),
+    };
+    Ok(Redirect::to(&page).into_response())
+}
+
+/// The link of a slug, or of a short link that was pasted as a whole.
+async fn link_of(console: &Console, wanted: &str) -> Result<LinkId, Refusal> {
+    let path = wanted.split(['?', '#']).next().unwrap_or_default();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let slug = Slug::parse_stored(last).map_err(|_| Refusal::unfindable(wanted))?;
+    let link_id = links::find_by_slug(&console.pool, &slug).await?;
+    link_id.ok_or_else(|| Refusal::not_found(&format!("No link has the slug `{}`.", slug.as_str())))
+}

@@ -1,0 +1,78 @@
+//! `check-config` and `doctor`: the settings alone, and what they lead to.
+
+use anyhow::Context as _;
+use linkledger_core::{
+    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right},
+    event_store::{self, SessionKind},
+    failure, migrations,
+};
+
+use crate::{config::Settings, console, status};
+
+/// What the service reads and writes, in short: a release whose grants are older lacks some.
+const RIGHTS: [Right; 10] = [
+    ("event_store.log_meta", "SELECT"),
+    ("event_store.events", "SELECT"),
+    ("event_store.accounts", "SELECT"),
+    ("event_store.relay_cursors", "SELECT"),
+    ("read_model.checkpoints", "UPDATE"),
+    ("read_model.links", "INSERT"),
+    ("read_model.links", "DELETE"),
+    ("read_model.credit_entries", "INSERT"),
+    ("read_model.redirect_changes", "INSERT"),
+    ("read_model.tenures", "UPDATE"),
+];
+
+/// What can be said of the settings without connecting to anything.
+pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
+    let mut findings = configuration::database(config.database_url.reveal());
+    findings.push(configuration::kafka(&config.kafka));
+    findings.push(configuration::telemetry(&listen.telemetry));
+    findings
+}
+
+/// That, and what the settings lead to.
+pub async fn examine(settings: &Settings) -> Vec<Finding> {
+    let config = &settings.config;
+    let database_url = config.database_url.reveal();
+    let patient = Patient {
+        database_url,
+        kind: SessionKind::Projector,
+        allows_unsafe: config.allow_unsafe_postgres,
+        connections_max: config.connections_max + console::CONNECTIONS_MAX,
+        rights: &RIGHTS,
+        role: "linkledger_projector",
+    };
+    let mut findings = check_config(settings);
+    let of_database = doctor::examine(&patient).await;
+    let has_answered = of_database
+        .iter()
+        .any(|it| it.check == "migrations" && it.verdict == Verdict::Ok);
+    findings.extend(of_database);
+    if has_answered {
+        match read_models(database_url).await {
+            Ok(of_read_models) => findings.extend(of_read_models),
+            Err(error) => {
+                let error = failure::text(&error);
+                findings.push(Finding::new("read models", Verdict::Error, error, ""));
+            }
+        }
+    }
+    findings
+}
+
+/// As `projector status` has it.
+async fn read_models(database_url: &str) -> anyhow::Result<Vec<Finding>> {
+    let pool = event_store::pool(database_url, SessionKind::Reader, 1)?;
+    migrations::check(&pool).await?;
+    let status = status::collect(&pool)
+        .await
+        .context("can't read the status")?;
+    pool.close().await;
+    let finding = |it: &String| Finding::new("read models", Verdict::Warning, it, "");
+    Ok(if status.findings.is_empty() {
+        vec![Finding::ok("read models", "nothing waits for an operator")]
+    } else {
+        status.findings.iter().map(finding).collect()
+    })
+}

@@ -1,0 +1,114 @@
+//! The operators' console over HTTP: what it shows, what it refuses, and that it writes nothing.
+
+mod pages;
+mod refusals;
+mod sessions;
+
+use std::net::Ipv4Addr;
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode,
+    body::Bytes,
+    header::{CONTENT_TYPE, HOST},
+};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use linkledger_core::{
+    lifecycle::{self, Tasks},
+    testing::TestDatabase,
+};
+use linkledger_projector::console;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A console that listens.
+pub(crate) struct TestConsole {
+    address: String,
+    client: Client<HttpConnector, Empty<Bytes>>,
+    _tasks: Tasks,
+}
+
+/// What it has answered.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl TestConsole {
+    pub(crate) async fn start(database: &TestDatabase) -> Self {
+        Self::start_on(database.url()).await
+    }
+
+    pub(crate) async fn start_on(database_url: &str) -> Self {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let hosts = vec!["ops.example".to_owned()];
+        let pages = console::start(database_url, hosts, &mut tasks).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        lifecycle::serve(&mut tasks, "console", listener, pages);
+        Self {
+            address,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            _tasks: tasks,
+        }
+    }
+
+    pub(crate) async fn ask(&self, method: Method, path: &str, host: &str) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .header(HOST, host)
+            .body(Empty::new())
+            .unwrap();
+        let response = self.client.request(request).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer {
+            status,
+            headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    /// A page that there is.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let answer = self.ask(Method::GET, path, &self.address).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.headers[CONTENT_TYPE], "text/html; charset=utf-8");
+        answer.body
+    }
+
+    /// A page that says why there is nothing to see.
+    pub(crate) async fn refusal(&self, path: &str, status: u16) -> String {
+        let answer = self.ask(Method::GET, path, &self.address).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        answer.body
+    }
+}
+
+/// That the page has that text.
+#[track_caller]
+fn assert_shows(page: &str, text: &str) {
+    let (_, content) = page.split_once("<main").unwrap_or(("", page));
+    let start: String = content.chars().take(2_000).collect();
+    assert!(page.contains(text), "there is no {text} in {start}…");
+}
+
+/// That it has not.
+#[track_caller]
+fn assert_lacks(page: &str, text: &str) {
+    let place = page.find(text);
+    let around = place.map(|at| page.get(at.saturating_sub(100)..at + text.len()));
+    assert_eq!(around, None, "{text}");
+}
+
+/// The address of a page that leads to more of the same.
+fn older(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("rel=\"next\" href=\"")?;
+    let (address, _) = rest.split_once('"')?;
+    Some(address.replace("&amp;", "&"))
+}

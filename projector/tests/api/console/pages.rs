@@ -1,0 +1,281 @@
+//! What the pages show.
+
+use hyper::Method;
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    event::Event,
+    id::{AccountId, LinkId},
+    link::{LinkCreated, LinkEvent},
+    shard::Shard,
+    testing::append_events,
+};
+use linkledger_projector::operation::{Command, Outcome, record_in_tx};
+
+use super::{TestConsole, assert_lacks, assert_shows, older};
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, suspended},
+    poisoned::{paint, rewrite},
+    stage::Stage,
+};
+
+/// Rows of the tables of events.
+fn rows(page: &str) -> usize {
+    page.matches("class=\"type\"").count()
+}
+
+fn hostile(account_id: AccountId) -> LinkCreated {
+    LinkCreated {
+        link_id: LinkId::from_uuid(new_uuid(SystemClock.now())),
+        account_id,
+        slug: "\"><script>alert(1)</script>".to_owned(),
+        short_url: "javascript:alert(2)".to_owned(),
+        destination_url: "https://e.com/?q='\"><img src=x onerror=alert(3)>&amp;".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn the_newest_events_are_shown_page_by_page_back_to_the_first() {
+    let stage = Stage::set().await;
+    for name in ["one", "two", "three"] {
+        stage.account_with_links(name, 30).await;
+    }
+    let console = TestConsole::start(&stage.database).await;
+    let (mut path, mut shown, mut pages) = ("/events".to_owned(), 0, 0);
+    loop {
+        let page = console.page(&path).await;
+        shown += rows(&page);
+        pages += 1;
+        assert!(pages < 10, "it ends");
+        match older(&page) {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    assert_eq!(shown, stage.log().await.len());
+    assert_eq!(pages, 4);
+}
+
+#[tokio::test]
+async fn events_are_filtered_by_account_by_link_and_by_type() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("mine", 3).await;
+    let neighbour = stage.neighbour_with_links(account_id, "other", 4).await;
+    let link = stage.append_links(account_id, "moved", 1).await.remove(0);
+    let moved = destination_changed(&link, "https://elsewhere.example/");
+    stage
+        .append(account_id, &[moved, suspended(account_id, true)])
+        .await;
+    let console = TestConsole::start(&stage.database).await;
+
+    let all = console.page("/events").await;
+    assert_eq!(rows(&all), 1 + 6 + 2 + 2 + 1 + 8);
+    let of_account = console.page(&format!("/events?account={account_id}")).await;
+    assert_eq!(rows(&of_account), 1 + 6 + 2 + 2);
+    assert_lacks(&of_account, &neighbour.to_string());
+    let of_link = console
+        .page(&format!("/events?link={}", link.link_id))
+        .await;
+    assert_eq!(rows(&of_link), 2);
+    assert_shows(&of_link, "https://elsewhere.example/");
+    let of_type = console.page("/events?type=LinkDestinationChanged").await;
+    assert_eq!(rows(&of_type), 1);
+    let path = format!("/events?account={account_id}&link=&type=CreditsCharged");
+    assert_eq!(rows(&console.page(&path).await), 4);
+    let path = format!("/events?link={}&type=LinkDestinationChanged", link.link_id);
+    assert_eq!(rows(&console.page(&path).await), 1);
+    let path = format!("/events?link={}&account={neighbour}", link.link_id);
+    assert_eq!(rows(&console.page(&path).await), 0);
+    let nothing = console.page("/events?type=LinkPainted").await;
+    assert_shows(&nothing, "There is no such event.");
+    assert_shows(&nothing, "value=\"LinkPainted\"");
+}
+
+#[tokio::test]
+async fn what_others_have_sent_stays_text() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("<b onclick=x>", 0).await;
+    let (link, painted) = (hostile(account_id), hostile(account_id));
+    let events = [&link, &painted].map(|it| Event::Link(LinkEvent::Created(it.clone())));
+    let positions = append_events(stage.database.pool(), account_id, &events).await;
+    let change = "type = '<img src=y>', payload = '{\"colour\": \"<script>alert(4)</script>\"}'";
+    let shard = Shard::of(account_id);
+    rewrite(stage.database.pool(), shard, positions[1], change).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    for path in [
+        "/".to_owned(),
+        "/events".to_owned(),
+        format!("/events?link={}", painted.link_id),
+        format!("/events?type={}", "%22%3E%3Cscript%3Ealert(5)%3C/script%3E"),
+        format!("/accounts/{account_id}"),
+        format!("/links/{}", link.link_id),
+        format!("/links/{}", painted.link_id),
+    ] {
+        let page = console.page(&path).await;
+        for markup in ["<script>", "<img", "<b ", "javascript:alert(2)\""] {
+            assert_lacks(&page, markup);
+        }
+    }
+    let page = console.page(&format!("/events?account={account_id}")).await;
+    for text in [
+        "<b>&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;</b>",
+        "&lt;img src=x onerror=alert(3)&gt;&amp;amp;</code>",
+        "&lt;img src=y&gt;",
+        "&lt;script&gt;alert(4)&lt;/script&gt;",
+    ] {
+        assert_shows(&page, text);
+    }
+    assert_shows(
+        &console.page("/").await,
+        "unknown event <code>&lt;img src=y&gt;</code>",
+    );
+}
+
+#[tokio::test]
+async fn an_account_is_shown_with_its_state_and_its_ledger() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("Acme & Söhne", 0).await;
+    stage.append_links(account_id, "acme", 60).await;
+    let events = [
+        adjusted(account_id, -250, 999_690),
+        suspended(account_id, false),
+    ];
+    stage.append(account_id, &events).await;
+    sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    let page = console.page(&format!("/accounts/{account_id}")).await;
+    for text in [
+        "Account <bdi>Acme &amp; Söhne</bdi>",
+        "suspended; its links go on",
+        "<b>−250</b>, balance 999,690",
+        "<b>999,690</b> credits",
+        "In the read tables",
+    ] {
+        assert_shows(&page, text);
+    }
+    assert_eq!(rows(&page), 50);
+    let rest = console.page(&older(&page).unwrap()).await;
+    assert_eq!(rows(&rest), 63 - 50);
+    assert_shows(&rest, "<b>+1,000,000</b>");
+    assert_eq!(older(&rest), None);
+}
+
+#[tokio::test]
+async fn a_parked_account_is_told_to_be_so_and_its_event_is_shown_as_it_is() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("parked", 2).await;
+    let log = stage.log().await;
+    paint(stage.database.pool(), &log[1]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    for path in ["/".to_owned(), format!("/accounts/{account_id}")] {
+        let page = console.page(&path).await;
+        assert_shows(&page, "unknown event <code>LinkPainted</code> version 1");
+        assert_shows(&page, &format!("/accounts/{account_id}"));
+    }
+    let events = console.page("/events?type=LinkPainted").await;
+    assert_eq!(rows(&events), 1);
+    assert_shows(&events, "can’t be read by this release");
+    let path = format!("/links/{}", log[1].event.event_id);
+    console.refusal(&path, 400).await;
+}
+
+#[tokio::test]
+async fn a_link_is_shown_with_its_history_and_where_it_pointed_to_on_a_day() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("links", 0).await;
+    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
+    let events = [
+        destination_changed(&link, "https://elsewhere.example/"),
+        disabled(&link),
+    ];
+    stage.append(account_id, &events).await;
+    let console = TestConsole::start(&stage.database).await;
+    let path = format!("/links/{}", link.link_id);
+    let page = console.page(&path).await;
+    assert_shows(&page, "nowhere: out of service");
+    assert_eq!(rows(&page), 3);
+    stage.append(account_id, &[deleted(&link)]).await;
+    assert_shows(&console.page(&path).await, "nowhere: deleted");
+
+    let today = &page.split_once("datetime=\"").unwrap().1[..10];
+    let answered = console.page(&format!("{path}?on={today}")).await;
+    for text in [
+        "it was not created yet",
+        "https://elsewhere.example/",
+        "nowhere: deleted",
+    ] {
+        assert_shows(&answered, text);
+    }
+    let before = console.page(&format!("{path}?on=2020-02-29")).await;
+    assert_shows(&before, "it was not created yet");
+    assert_lacks(&before, "nowhere: deleted</span></div></td>");
+    let later = console.page(&format!("{path}?on=2999-01-01")).await;
+    assert_shows(&later, "has not begun");
+}
+
+#[tokio::test]
+async fn links_and_accounts_are_found_by_id_and_links_by_slug_or_short_link() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("find", 0).await;
+    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
+    let console = TestConsole::start(&stage.database).await;
+    let link_page = format!("/links/{}", link.link_id);
+    for (query, page) in [
+        (account_id.to_string(), format!("/accounts/{account_id}")),
+        (format!("+{}+", link.link_id), link_page.clone()),
+        ("Spring-0x".to_owned(), link_page.clone()),
+        (
+            "https%3A%2F%2Fsho.rt%2Fspring-0X%3Fa=b".to_owned(),
+            link_page,
+        ),
+    ] {
+        let path = format!("/find?q={query}");
+        let answer = console.ask(Method::GET, &path, "localhost").await;
+        assert_eq!(answer.status, 303, "{path}");
+        assert_eq!(answer.headers["location"], page, "{path}");
+    }
+    let unknown = console.refusal("/find?q=summer", 404).await;
+    assert_shows(&unknown, "No link has the slug <code>summer</code>.");
+    for query in ["", "?q=", "?q=a%2F%2F", "?q=%3Cscript%3E", "?q=ab"] {
+        let refusal = console.refusal(&format!("/find{query}"), 400).await;
+        assert_shows(&refusal, "id");
+        assert_lacks(&refusal, "<script>");
+    }
+}
+
+#[tokio::test]
+async fn an_operators_command_is_shown_with_its_subject_and_line_by_line_what_has_come_of_it() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("mine", 1).await.to_string();
+    let command = Command {
+        name: "parked skip",
+        projections: &[],
+        subject: Some(&account_id),
+        operator: "ada",
+        reason: None,
+    };
+    let mut tx = stage.database.pool().begin().await.unwrap();
+    let detail = "left out\nrun `projector parked list`";
+    record_in_tx(&mut tx, &command, Outcome::Done, detail)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    let page = console.page("/").await;
+    // As all ids it may be broken where the page is narrow.
+    let command = format!("<b>parked skip</b> <span class=\"id\">{account_id}</span>");
+    assert_shows(&page, &command);
+    assert_shows(
+        &page,
+        ": left out<br>run <code>projector parked list</code>",
+    );
+    let page = console.page(&format!("/accounts/{account_id}")).await;
+    assert_shows(
+        &page,
+        "– not judged here; <code>projector verify links</code>",
+    );
+}

@@ -1,0 +1,98 @@
+//! What the console's sessions may do, and how much they read.
+
+use linkledger_core::{id::AccountId, shard::Shard};
+use sqlx::raw_sql;
+
+use super::{TestConsole, assert_shows};
+use crate::{
+    plans::{reads, sessions_have_ended},
+    stage::Stage,
+};
+
+const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
+/// Events that are added to each shard: more than a page looks at.
+const EVENTS_OF_SHARD: i64 = 4_000;
+/// The same for the account's shard.
+const EVENTS_OF_ITS_SHARD: i64 = 30_000;
+/// What the pages say that they look at for a filter, and some for the rest.
+const ENTRIES_MAX: i64 = 20_000 + 16 * 2_000 + 5_000;
+
+#[tokio::test]
+async fn the_grants_of_the_projector_suffice_for_every_page() {
+    let stage = Stage::set().await;
+    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+    let account_id = stage.account_with_links("granted", 0).await;
+    let link = stage.append_links(account_id, "link", 1).await.remove(0);
+    let url = format!(
+        "{}?options[role]=linkledger_projector",
+        stage.database.url()
+    );
+    let console = TestConsole::start_on(&url).await;
+    for path in [
+        "/".to_owned(),
+        "/events".to_owned(),
+        format!("/events?link={}", link.link_id),
+        format!("/accounts/{account_id}"),
+        format!("/links/{}?on=2026-11-20", link.link_id),
+    ] {
+        console.page(&path).await;
+    }
+    console.refusal("/find?q=unknown", 404).await;
+}
+
+/// Events of nobody in particular.
+async fn fill(stage: &Stage, account_id: AccountId) {
+    let filled = sqlx::query(
+        "WITH advanced AS (
+             UPDATE event_store.log_shards
+             SET head = head + CASE shard WHEN $1 THEN $2 ELSE $3 END
+             RETURNING shard, head, CASE shard WHEN $1 THEN $2 ELSE $3 END AS added
+         )
+         INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id,
+             type, schema_version, payload, metadata, recorded_at)
+         SELECT shard, head - n, gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(),
+                'LinkCreated', 1, '{}', '{}', now()
+         FROM advanced, generate_series(0, added - 1) AS n",
+    );
+    let filled = filled
+        .bind(Shard::of(account_id).number())
+        .bind(EVENTS_OF_ITS_SHARD)
+        .bind(EVENTS_OF_SHARD);
+    filled.execute(stage.database.pool()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_looks_at_a_bounded_part_of_a_large_log_and_says_so() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("bounded", 0).await;
+    let link = stage.append_links(account_id, "link", 1).await.remove(0);
+    let console = TestConsole::start(&stage.database).await;
+    let of_account = format!("/events?account={account_id}");
+    let of_type = "/events?type=LinkPainted";
+    let paths = [
+        "/events".to_owned(),
+        format!("/events?link={}", link.link_id),
+        format!("/accounts/{account_id}"),
+        format!("/links/{}?on=2026-11-20", link.link_id),
+    ];
+    // With plans that were made on a small log.
+    for path in paths.iter().chain([&of_account, &of_type.to_owned()]) {
+        console.page(path).await;
+    }
+    fill(&stage, account_id).await;
+    let before = reads(stage.database.pool()).await;
+    for path in paths {
+        console.page(&path).await;
+    }
+    let page = console.page(&of_account).await;
+    assert_shows(&page, "None of the 20,000 events that were looked at");
+    let page = console.page(of_type).await;
+    assert_shows(&page, "None of the 32,000 events that were looked at");
+
+    drop(console);
+    sessions_have_ended(stage.database.pool(), "linkledger").await;
+    let after = reads(stage.database.pool()).await;
+    assert_eq!(after.0 - before.0, 0, "rows read without an index");
+    let entries = after.1 - before.1;
+    assert!((50_000..ENTRIES_MAX).contains(&entries), "{entries}");
+}

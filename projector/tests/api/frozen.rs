@@ -1,0 +1,183 @@
+//! A projector that stands still in the middle of a batch: others go on, and it does no harm when
+//! it wakes.
+
+use std::{collections::BTreeSet, env, time::Duration};
+
+use linkledger_core::{
+    id::AccountId,
+    shard::Shard,
+    testing::{eventually, eventually_within},
+};
+use linkledger_projector::{
+    pause::{Wish, change},
+    projections::Projection,
+};
+use sqlx::{PgPool, raw_sql};
+use tokio::time::Instant;
+
+use crate::{
+    events::destination_changed,
+    gate::Gate,
+    process::Process,
+    redirect_changes::{changes, subjects_of_log},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// How long it stands still.
+fn freeze() -> Duration {
+    let seconds = env::var("LINKLEDGER_TEST_FREEZE_SECONDS").ok();
+    let seconds = seconds.map_or(12, |seconds| seconds.parse().unwrap());
+    Duration::from_secs(seconds)
+}
+
+/// Who reports the shard, and when he did last.
+async fn owner(pool: &PgPool, shard: Shard) -> Option<(String, time::OffsetDateTime)> {
+    sqlx::query_as(
+        "SELECT owner, seen_at FROM read_model.tenures WHERE shard = $1 AND projection = 'links'",
+    )
+    .bind(shard.number())
+    .fetch_optional(pool)
+    .await
+    .unwrap()
+}
+
+/// Waits until that many processes look after all shards.
+async fn shared_by(pool: &PgPool, processes: usize) {
+    eventually("the shards are shared", async || {
+        let owners: Vec<(String, i16)> = sqlx::query_as(
+            "SELECT DISTINCT owner, shard FROM read_model.tenures
+             WHERE seen_at > now() - interval '3 seconds'",
+        )
+        .fetch_all(pool)
+        .await
+        .unwrap();
+        let names: BTreeSet<_> = owners.iter().map(|it| &it.0).collect();
+        (owners.len() == 16 && names.len() == processes).then_some(())
+    })
+    .await;
+}
+
+/// Notes each time that an entry of the ledger is written, and kept.
+async fn note_writes(pool: &PgPool) {
+    raw_sql(
+        "CREATE TABLE writes (account_id uuid, version bigint);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             INSERT INTO writes VALUES (NEW.account_id, NEW.version);
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER note AFTER INSERT OR UPDATE ON read_model.credit_entries
+             FOR EACH ROW EXECUTE FUNCTION note();",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// A link that is created and changed, published as well.
+async fn one_more(stage: &Stage, account_id: AccountId, name: &str) {
+    let published = stage.log().await.len();
+    let link = stage.append_links(account_id, name, 1).await.remove(0);
+    let url = format!("https://{name}.example/");
+    stage
+        .append(account_id, &[destination_changed(&link, &url)])
+        .await;
+    stage.publish(&stage.log().await[published..]).await;
+}
+
+#[tokio::test]
+async fn a_projector_that_freezes_in_a_batch_is_replaced_and_does_nothing_twice() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("before", 2).await;
+    note_writes(pool).await;
+    let processes = [(); 2].map(|()| Process::start(&stage, "group"));
+    stage.publish(&stage.log().await).await;
+    shared_by(pool, 2).await;
+    stage.eventually_complete().await;
+
+    let gate = Gate::build(pool).await;
+    one_more(&stage, account_id, "frozen").await;
+    gate.is_reached().await;
+    let (name, _) = owner(pool, Shard::of(account_id)).await.unwrap();
+    let mut processes = processes.iter();
+    let frozen = processes.find(|it| it.is(&name)).unwrap();
+    frozen.freeze();
+    let frozen_at = Instant::now();
+    gate.open().await;
+    let expected = Tables::of_log(&stage.log().await);
+    eventually_within(
+        stage.broker.takes_over_within(),
+        "the other takes over",
+        async || (Tables::read(pool).await == expected).then_some(()),
+    )
+    .await;
+    tracing::info!(took = ?frozen_at.elapsed(), "the other has taken over");
+    for turn in 0.. {
+        one_more(&stage, account_id, &format!("meanwhile-{turn}")).await;
+        stage.eventually_complete().await;
+        if frozen_at.elapsed() >= freeze() {
+            break;
+        }
+    }
+    frozen.go_on();
+    for name in ["awake", "shared"] {
+        one_more(&stage, account_id, name).await;
+        stage.eventually_complete().await;
+        shared_by(pool, 2).await;
+    }
+
+    let repeated: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT version, count(*) FROM writes GROUP BY account_id, version HAVING count(*) > 1",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    assert_eq!(repeated, []);
+    let told: Vec<_> = changes(pool).await;
+    let subjects: BTreeSet<_> = told.iter().map(|it| (it.1.clone(), it.2)).collect();
+    assert_eq!(subjects, subjects_of_log(&stage.log().await));
+    assert_eq!(told.len(), subjects.len());
+}
+
+#[tokio::test]
+async fn a_pause_does_not_wait_for_a_projector_that_is_frozen_and_holds_when_it_wakes() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("before", 2).await;
+    let process = Process::start(&stage, "group");
+    shared_by(pool, 1).await;
+    stage.eventually_complete().await;
+    let before = Tables::read(pool).await;
+
+    let gate = Gate::build(pool).await;
+    one_more(&stage, account_id, "frozen").await;
+    gate.is_reached().await;
+    process.freeze();
+    let (_, seen_at) = owner(pool, Shard::of(account_id)).await.unwrap();
+    gate.open().await;
+    let paused = change(pool, &Projection::ALL, Wish::Pause, "ada", None).await;
+    assert!(paused.unwrap().iter().all(|it| it.is_changed));
+    assert_eq!(Tables::read(pool).await, before);
+
+    process.go_on();
+    eventually("it is awake", async || {
+        let (_, at) = owner(pool, Shard::of(account_id)).await?;
+        (at > seen_at).then_some(())
+    })
+    .await;
+    one_more(&stage, account_id, "awake").await;
+    let (_, seen_at) = owner(pool, Shard::of(account_id)).await.unwrap();
+    eventually("it has had time to apply it", async || {
+        let (_, at) = owner(pool, Shard::of(account_id)).await?;
+        (at > seen_at).then_some(())
+    })
+    .await;
+    assert_eq!(Tables::read(pool).await, before);
+
+    change(pool, &Projection::ALL, Wish::Resume, "ada", None)
+        .await
+        .unwrap();
+    stage.eventually_complete().await;
+}

@@ -1,0 +1,142 @@
+//! How generations come and go, and what of them does not hold up a rebuild.
+
+use linkledger_projector::{
+    projections::Projection,
+    rebuild::{generation, plan},
+    verify::{self, Target, outcome},
+};
+
+use crate::{
+    rebuild::{NO_SWAP, TO_SWAP, append_one_of_each, rebuild_links, sessions},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// A stage on which all is applied.
+async fn served_stage() -> Stage {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage
+}
+
+#[tokio::test]
+async fn a_wrong_one_is_dropped_as_told_and_neither_its_number_nor_its_verification_returns() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    rebuild_links(&pool, NO_SWAP).await.unwrap();
+    sqlx::query("DELETE FROM read_model.links WHERE generation = 2")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let target = Target {
+        projection: Projection::Links,
+        generation: 2,
+    };
+    let verified = verify::generation(&pool, target, &|_| ()).await.unwrap();
+    outcome::record(&pool, &verified, "ada").await.unwrap();
+    for _ in 0..2 {
+        let error = rebuild_links(&pool, TO_SWAP).await.unwrap_err();
+        let text = format!("{error:#}");
+        let way_out = "`projector drop links 2`, then `projector rebuild links`";
+        assert!(text.contains(way_out), "{text}");
+    }
+    generation::drop_all(&pool, Projection::Links, 2)
+        .await
+        .unwrap();
+    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.verifications")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(kept, 0);
+    let planned = plan::plan(&pool, Projection::Links).await.unwrap();
+    assert_eq!(planned.build.generation, 3);
+    let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
+    assert_eq!((rebuilt.generation, rebuilt.served), (3, true));
+    let again = generation::create(&pool, Projection::Links, 2, 1).await;
+    let text = format!("{:#}", again.unwrap_err());
+    assert!(text.contains("the number 2 was given"), "{text}");
+}
+
+#[tokio::test]
+async fn a_table_that_can_not_be_analyzed_does_not_hold_up_a_rebuild() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    rebuild_links(&pool, NO_SWAP).await.unwrap();
+    let mut other = stage.database.pool().begin().await.unwrap();
+    // As an ANALYZE or a VACUUM that takes long.
+    sqlx::query("LOCK TABLE read_model.links_2 IN SHARE UPDATE EXCLUSIVE MODE")
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    assert!(rebuild_links(&pool, TO_SWAP).await.unwrap().served);
+    other.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn only_tables_of_the_projection_are_analyzed() {
+    let stage = served_stage().await;
+    let analyze = "SELECT read_model.analyze_table('links', 'redirects', 1)";
+    let refused = sqlx::query(analyze).execute(stage.database.pool()).await;
+    assert!(refused.is_err());
+    let analyze = "SELECT read_model.analyze_table('links', 'links', 1)";
+    sqlx::query(analyze)
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn what_is_served_of_events_that_the_log_has_lost_is_named_with_what_mends_it() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    rebuild_links(&pool, NO_SWAP).await.unwrap();
+    for lost in [5, 5_000] {
+        sqlx::query(
+            "UPDATE read_model.checkpoints SET position = position + $1
+             WHERE role = 'live' AND position > 0",
+        )
+        .bind(lost)
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+        let planned = plan::plan(&pool, Projection::Links).await.map(|_| ());
+        let rebuilt = rebuild_links(&pool, TO_SWAP).await.map(|_| ());
+        for refused in [planned, rebuilt] {
+            let text = format!("{:#}", refused.unwrap_err());
+            assert!(
+                text.contains("the log has lost events") && text.contains("log epoch raise"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_a_paused_projection_it_is_said_that_what_is_served_moves_all_the_same() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    sqlx::query("UPDATE read_model.checkpoints SET paused_at = now() WHERE role = 'live'")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    append_one_of_each(&stage, "after").await;
+    let told = rebuild_links(&pool, NO_SWAP).await.unwrap().to_string();
+    assert!(!told.contains("has moved"), "{told}");
+    let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
+    let told = rebuilt.to_string();
+    assert!(
+        told.contains("paused") && told.contains("has moved to the head"),
+        "{told}"
+    );
+    let tables = Tables::read_generation(&pool, 2).await;
+    assert_eq!(tables.links, Tables::of_log(&stage.log().await).links);
+    let paused: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM read_model.checkpoints
+         WHERE projection = 'links' AND generation = 2 AND paused_at IS NOT NULL",
+    )
+    .fetch_one(&pool)
+    .await
+    .unwrap();
+    assert_eq!(paused, 16);
+}

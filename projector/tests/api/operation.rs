@@ -1,0 +1,268 @@
+//! Operators' commands: each is recorded, and no two change a projection at the same time.
+
+use std::future;
+
+use linkledger_core::testing::{TestDatabase, eventually};
+use linkledger_projector::{
+    operation::{
+        self, Collision, Command, Outcome,
+        report::{last_commands, remaining_events},
+    },
+    projections::Projection,
+};
+use sqlx::{PgPool, Row as _};
+use tokio::sync::Notify;
+
+const REBUILD: Command<'static> = Command {
+    name: "rebuild",
+    projections: &[Projection::Links, Projection::Credits],
+    subject: None,
+    operator: "ada",
+    reason: Some("a defect is mended"),
+};
+const DROP: Command<'static> = Command {
+    name: "drop",
+    projections: &[Projection::Links],
+    subject: Some("generation 3"),
+    operator: "grace",
+    reason: None,
+};
+
+/// Command, projection, operator, reason, outcome, detail; in the order of their beginnings.
+async fn recorded(pool: &PgPool) -> Vec<[Option<String>; 6]> {
+    let rows = sqlx::query(
+        "SELECT command, projection, operator, reason, outcome, detail
+         FROM read_model.operations ORDER BY operation_id",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let columns = |row: &sqlx::postgres::PgRow| std::array::from_fn(|column| row.get(column));
+    rows.iter().map(columns).collect()
+}
+
+async fn is_recorded(pool: &PgPool, rows: usize) {
+    eventually("the command is recorded", async || {
+        (recorded(pool).await.len() == rows).then_some(())
+    })
+    .await;
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> [Option<String>; N] {
+    texts.map(|text| (!text.is_empty()).then(|| text.to_owned()))
+}
+
+fn nothing() -> (Outcome, String) {
+    (Outcome::Done, String::new())
+}
+
+#[tokio::test]
+async fn a_long_command_is_recorded_with_what_has_come_of_it() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let work = async { anyhow::Ok(7) };
+    let done = operation::hold(pool, &REBUILD, work, |it, projection| {
+        (Outcome::Done, format!("{it} events of {projection}"))
+    })
+    .await;
+    assert_eq!(done.unwrap(), 7);
+    let work = async { anyhow::bail!("no partition") };
+    let failed = operation::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
+    assert_eq!(failed.unwrap_err().to_string(), "no partition");
+    assert_eq!(
+        recorded(pool).await,
+        [
+            texts([
+                "rebuild",
+                "credits",
+                "ada",
+                "a defect is mended",
+                "done",
+                "7 events of credits"
+            ]),
+            texts([
+                "rebuild",
+                "links",
+                "ada",
+                "a defect is mended",
+                "done",
+                "7 events of links"
+            ]),
+            texts(["drop", "links", "grace", "", "failed", "no partition"]),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let skip = Command {
+        name: "skip",
+        projections: &[],
+        subject: Some("acc_1"),
+        ..DROP
+    };
+    for is_committed in [false, true] {
+        let mut tx = pool.begin().await.unwrap();
+        operation::record_in_tx(&mut tx, &skip, Outcome::Done, "1 event")
+            .await
+            .unwrap();
+        if is_committed {
+            tx.commit().await.unwrap();
+        } else {
+            tx.rollback().await.unwrap();
+        }
+    }
+    let expected = texts(["skip", "", "grace", "", "done", "1 event"]);
+    assert_eq!(recorded(pool).await, [expected]);
+}
+
+#[tokio::test]
+async fn a_second_operator_is_refused_while_the_first_is_at_it() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let end = Notify::new();
+    let work = async {
+        end.notified().await;
+        anyhow::Ok(())
+    };
+    let first = operation::hold(pool, &REBUILD, work, |(), _| nothing());
+    let second = async {
+        is_recorded(pool, 2).await;
+        let work = async { anyhow::bail!("this must not be begun") };
+        let refused = operation::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
+        assert_eq!(recorded(pool).await.len(), 2);
+        end.notify_one();
+        refused.unwrap_err()
+    };
+    let (first, refused) = tokio::join!(first, second);
+    first.unwrap();
+    let collision = refused.downcast_ref::<Collision>().unwrap();
+    assert_eq!(
+        (&*collision.command, &*collision.operator),
+        ("rebuild", "ada")
+    );
+    let work = async { anyhow::Ok(()) };
+    operation::hold(pool, &DROP, work, |(), _| nothing())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let work = future::pending::<anyhow::Result<()>>();
+    tokio::select! {
+        ended = operation::hold(pool, &REBUILD, work, |(), _| nothing()) => ended.unwrap(),
+        () = is_recorded(pool, 2) => {}
+    }
+    let work = async { anyhow::Ok(()) };
+    operation::hold(pool, &REBUILD, work, |(), _| nothing())
+        .await
+        .unwrap();
+    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
+    let expected = ["interrupted", "interrupted", "done", "done"];
+    assert_eq!(outcomes.collect::<Vec<_>>(), texts(expected));
+}
+
+#[tokio::test]
+async fn a_command_that_has_lost_its_lease_ends() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let work = future::pending::<anyhow::Result<()>>();
+    let first = operation::hold(pool, &DROP, work, |(), _| nothing());
+    let second = async {
+        is_recorded(pool, 1).await;
+        let taken = sqlx::query(
+            "UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted'",
+        );
+        taken.execute(pool).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(first, second);
+    let ended = ended.unwrap_err().to_string();
+    assert!(ended.contains("somebody else could begin"), "{ended}");
+    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
+    assert_eq!(outcomes.collect::<Vec<_>>(), texts(["interrupted"]));
+}
+
+/// Command, projection, and whether it has failed.
+async fn last_of_each(pool: &PgPool) -> Vec<(String, String, bool)> {
+    let last = last_commands(pool).await.unwrap().into_iter();
+    last.map(|it| (it.command, it.projection, it.has_failed))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    assert_eq!(last_of_each(pool).await, []);
+    let is_failed = |command: &str, projection: &str, is_failed: bool| {
+        (command.to_owned(), projection.to_owned(), is_failed)
+    };
+    let fails = async || {
+        let work = async { anyhow::bail!("no room") };
+        operation::hold(pool, &REBUILD, work, |(): &(), _| nothing()).await
+    };
+    fails().await.unwrap_err();
+    let work = async { anyhow::Ok(()) };
+    let done = operation::hold(pool, &DROP, work, |(), _| nothing()).await;
+    done.unwrap();
+    let expected = [
+        is_failed("rebuild", "credits", true),
+        is_failed("drop", "links", false),
+        is_failed("rebuild", "links", true),
+    ];
+    assert_eq!(last_of_each(pool).await, expected);
+
+    let work = async { anyhow::Ok(()) };
+    let done = operation::hold(pool, &REBUILD, work, |(), _| nothing()).await;
+    done.unwrap();
+    assert!(last_of_each(pool).await.iter().all(|(.., failed)| !failed));
+
+    fails().await.unwrap_err();
+    sqlx::query("UPDATE read_model.operations SET finished_at = finished_at - interval '25 hours'")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(last_of_each(pool).await, []);
+}
+
+#[tokio::test]
+async fn a_command_whose_process_has_died_counts_as_failed() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    sqlx::query(
+        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
+         VALUES ('rebuild', 'links', 'ada', now() - interval '1 second'),
+                ('rebuild', 'credits', 'ada', now() + interval '1 hour')",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    let failed: Vec<bool> = last_of_each(pool)
+        .await
+        .iter()
+        .map(|(.., failed)| *failed)
+        .collect();
+    assert_eq!(failed, [false, true], "of credits and of links");
+}
+
+#[tokio::test]
+async fn what_a_generation_under_construction_lacks_is_told() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    for statement in [
+        "UPDATE event_store.log_shards SET head = 100 WHERE shard IN (1, 2)",
+        "SELECT read_model.create_generation('links', 2, 1)",
+        "UPDATE read_model.checkpoints SET position = 30 WHERE generation = 2 AND shard = 1",
+    ] {
+        sqlx::query(statement).execute(pool).await.unwrap();
+    }
+    let remaining = remaining_events(pool).await.unwrap();
+    let expected = [(Projection::Links, 170)];
+    let lacking: Vec<_> = remaining.into_iter().filter(|(_, it)| *it > 0).collect();
+    assert_eq!(lacking, expected);
+}

@@ -1,0 +1,231 @@
+//! An operator pauses projections: they stay where they are, and the others go on.
+
+use std::time::Duration;
+
+use linkledger_core::{shard::Shard, testing::in_background};
+use linkledger_projector::{
+    apply::{Outcome, Run, Target, apply},
+    checkpoint,
+    engine::Engine,
+    parking::skipped::Skipped,
+    pause::{Paused, Wish, change},
+    poison::RunEvent,
+    progress::Progress,
+    projections::Projection,
+};
+use sqlx::PgPool;
+
+use crate::{
+    gate::{Gate, session_waits},
+    stage::Stage,
+    tables::Tables,
+};
+
+async fn set(pool: &PgPool, projections: &[Projection], wish: Wish) -> Vec<Paused> {
+    change(pool, projections, wish, "ada", Some("a test"))
+        .await
+        .unwrap()
+}
+
+async fn pause(pool: &PgPool) {
+    set(pool, &[Projection::Links], Wish::Pause).await;
+}
+
+async fn resume(pool: &PgPool) {
+    set(pool, &[Projection::Links], Wish::Resume).await;
+}
+
+/// What the log wants if `links` has only had the first events of it.
+async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
+    let log = stage.log().await;
+    let (mut tables, earlier) = (Tables::of_log(&log), Tables::of_log(&log[..events]));
+    tables.links = earlier.links;
+    tables.checkpoints.retain(|(name, _), _| name != "links");
+    let checkpoints = earlier.checkpoints.into_iter();
+    let checkpoints = checkpoints.filter(|((name, _), _)| name == "links");
+    tables.checkpoints.extend(checkpoints);
+    tables
+}
+
+/// Cycles until the read tables are as expected, and nothing is left to do.
+async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables) {
+    // As often as is needed: an engine looks at the checkpoints once a second.
+    let mut read = Tables::default();
+    for _ in 0..200 {
+        engine.cycle(Vec::new()).await.unwrap();
+        read = Tables::read(stage.database.pool()).await;
+        if read == expected && !engine.is_behind() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(read, expected);
+    assert!(!engine.is_behind());
+}
+
+#[tokio::test]
+async fn a_paused_projection_stays_where_it_is_and_the_others_go_on() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("before", 3).await;
+    let mut engine = stage.engine();
+    let before = stage.log().await;
+    engine.cycle(before.clone()).await.unwrap();
+    pause(pool).await;
+
+    for name in ["one", "two"] {
+        let applied = stage.log().await.len();
+        stage.append_links(account_id, name, 3).await;
+        let delivered = stage.log().await.split_off(applied);
+        engine.cycle(delivered).await.unwrap();
+        let expected = tables_with_links_of(&stage, before.len()).await;
+        eventually_tables(&stage, &mut engine, expected).await;
+    }
+
+    resume(pool).await;
+    let complete = Tables::of_log(&stage.log().await);
+    eventually_tables(&stage, &mut engine, complete).await;
+}
+
+#[tokio::test]
+async fn with_all_paused_nothing_is_done_until_they_are_resumed() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    set(pool, &Projection::ALL, Wish::Pause).await;
+    stage.account_with_links("waits", 3).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    eventually_tables(&stage, &mut engine, Tables::default()).await;
+
+    set(pool, &Projection::ALL, Wish::Resume).await;
+    let complete = Tables::of_log(&stage.log().await);
+    eventually_tables(&stage, &mut engine, complete).await;
+}
+
+#[tokio::test]
+async fn a_batch_from_before_the_pause_is_not_written_after_it() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("late", 2).await;
+    let shard = Shard::of(account_id);
+    let live = checkpoint::load_live(pool, &[shard]).await.unwrap();
+    let checkpoints = Projection::ALL.map(|projection| {
+        let row = live.iter().find(|it| it.projection == projection);
+        row.unwrap().checkpoint
+    });
+    let events = stage.log().await;
+    let late = Run {
+        progress: Progress::new(shard, 1, checkpoints, 0),
+        events: events
+            .into_iter()
+            .map(|it| RunEvent::read(it.event))
+            .collect(),
+        parked: [].into(),
+        skipped: Skipped::default(),
+    };
+    pause(pool).await;
+    let outcome = apply(pool, std::slice::from_ref(&late), Target::LIVE).await;
+    assert_eq!(outcome.unwrap(), Outcome::Paused);
+    assert_eq!(Tables::read(pool).await, Tables::default());
+
+    resume(pool).await;
+    let outcome = apply(pool, &[late], Target::LIVE).await;
+    assert!(matches!(outcome, Ok(Outcome::Applied(_))), "{outcome:?}");
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn a_pause_is_answered_once_the_batch_under_way_is_finished() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool().clone();
+    let gate = Gate::build(&pool).await;
+    stage.account_with_links("batch", 3).await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    let batch = in_background(async move { engine.cycle(log).await });
+    gate.is_reached().await;
+    let paused = {
+        let pool = pool.clone();
+        in_background(async move { set(&pool, &[Projection::Links], Wish::Pause).await })
+    };
+    session_waits(&pool, "transactionid", "%FROM read_model.checkpoints%").await;
+    assert!(!paused.is_finished());
+    gate.open().await;
+
+    let paused = paused.await.unwrap();
+    assert_eq!(
+        Tables::read(&pool).await,
+        Tables::of_log(&stage.log().await)
+    );
+    assert!(paused[0].is_changed && paused[0].paused_at.is_some());
+    batch.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_has_much_to_catch_up_with_does_not_hold_up_the_others() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("before", 1).await;
+    pause(pool).await;
+    let mut engine = stage.engine();
+    for name in ["one", "two", "three"] {
+        stage.append_links(account_id, name, 2_000).await;
+    }
+    let before = tables_with_links_of(&stage, 0).await;
+    engine.cycle(stage.log().await).await.unwrap();
+    eventually_tables(&stage, &mut engine, before).await;
+
+    resume(pool).await;
+    let mut engine = stage.engine();
+    let applied = stage.log().await.len();
+    stage.append_links(account_id, "news", 1).await;
+    let log = stage.log().await;
+    engine.cycle(log[applied..].to_vec()).await.unwrap();
+    // The others have the news, it a first chunk.
+    let tables = Tables::read(pool).await;
+    let expected = Tables::of_log(&log);
+    assert_eq!(tables.balances, expected.balances);
+    assert_eq!(tables.links.len(), 1 + 1_999);
+    assert!(engine.is_behind());
+    eventually_tables(&stage, &mut engine, expected).await;
+}
+
+#[tokio::test]
+async fn what_is_so_already_is_not_recorded_again() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let first = set(pool, &[Projection::Links], Wish::Pause).await;
+    let second = set(pool, &Projection::ALL, Wish::Pause).await;
+    let changed = second.iter().map(|it| (it.projection, it.is_changed));
+    assert_eq!(
+        changed.collect::<Vec<_>>(),
+        [
+            (Projection::Credits, true),
+            (Projection::Links, false),
+            (Projection::Redirects, true)
+        ]
+    );
+    assert_eq!(second[1].paused_at, first[0].paused_at);
+    resume(pool).await;
+    resume(pool).await;
+    let recorded: Vec<(String, String, String, String, String)> = sqlx::query_as(
+        "SELECT command, projection, operator, reason, outcome FROM read_model.operations
+         ORDER BY operation_id",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let row = |command: &str, projection: &str| {
+        let texts = [command, projection, "ada", "a test", "done"];
+        texts.map(str::to_owned).into()
+    };
+    assert_eq!(
+        recorded,
+        [
+            row("pause", "links"),
+            row("pause", "credits"),
+            row("pause", "redirects"),
+            row("resume", "links")
+        ]
+    );
+}

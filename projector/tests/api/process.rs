@@ -1,0 +1,58 @@
+//! A projector in a process of its own, to be frozen.
+
+use std::process::{Child, Command, Stdio};
+
+use linkledger_core::testing::record;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::stage::Stage;
+
+/// Ends with the test.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(stage: &Stage, group_id: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+        command
+            .args(["run", "--internal-listen", "127.0.0.1:0"])
+            .args(["--group-id", &stage.broker.group_id(group_id)])
+            .env("DATABASE_URL", stage.database.url())
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
+            .envs(stage.broker.config().environment())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        record::logs_of(&mut command, "projector");
+        Self(command.spawn().unwrap())
+    }
+
+    /// Whether it reports under that name.
+    pub(crate) fn is(&self, owner: &str) -> bool {
+        owner.ends_with(&format!(":{}", self.0.id()))
+    }
+
+    /// Stands still, as under a debugger or on a machine that swaps.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Goes on as if nothing had been.
+    pub(crate) fn go_on(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

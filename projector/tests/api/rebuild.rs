@@ -1,0 +1,315 @@
+//! A read model is made from the log again, beside the one that is served, and takes its place.
+
+use std::sync::Arc;
+
+use linkledger_core::event_store::{self, SessionKind};
+use linkledger_projector::{
+    progress_report::ProgressReport,
+    projections::Projection,
+    rebuild::{
+        self, CONNECTIONS_MAX, Rebuilt, Settings,
+        generation::{self, Phase},
+        plan, rollback,
+    },
+};
+use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
+
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    poisoned::{paint, parkings},
+    stage::Stage,
+    tables::Tables,
+};
+
+const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
+
+pub(crate) const TO_SWAP: Settings = Settings {
+    max_rate: None,
+    swap: true,
+};
+pub(crate) const NO_SWAP: Settings = Settings {
+    swap: false,
+    ..TO_SWAP
+};
+
+/// Sessions as the command has them.
+pub(crate) fn sessions(stage: &Stage) -> PgPool {
+    let url = stage.database.url();
+    event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap()
+}
+
+pub(crate) async fn rebuild_all(pool: &PgPool, settings: Settings) -> Vec<Rebuilt> {
+    let progress = Arc::new(ProgressReport::silent());
+    rebuild::rebuild(pool, &Projection::ALL, settings, progress)
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn rebuild_links(pool: &PgPool, settings: Settings) -> anyhow::Result<Rebuilt> {
+    let progress = Arc::new(ProgressReport::silent());
+    let rebuilt = rebuild::rebuild(pool, &[Projection::Links], settings, progress).await?;
+    Ok(rebuilt.into_iter().next().unwrap())
+}
+
+/// An account to which everything has happened that there is.
+pub(crate) async fn append_one_of_each(stage: &Stage, name: &str) {
+    let account_id = stage.account_with_links(name, 5).await;
+    let links = stage
+        .append_links(account_id, &format!("{name}-more"), 4)
+        .await;
+    let events = [
+        destination_changed(&links[0], "https://elsewhere.example/"),
+        disabled(&links[1]),
+        disabled(&links[2]),
+        enabled(&links[2]),
+        deleted(&links[3]),
+        adjusted(account_id, 9, 1_000_000),
+        suspended(account_id, true),
+    ];
+    stage.append(account_id, &events).await;
+    let other = stage.account_with_links(&format!("{name}-other"), 1).await;
+    stage
+        .append(other, &[suspended(other, true), resumed(other)])
+        .await;
+}
+
+pub(crate) async fn phases(pool: &PgPool, projection: Projection) -> Vec<(i32, Phase)> {
+    let known = generation::list(pool, projection).await.unwrap();
+    known.into_iter().map(|it| (it.number, it.phase)).collect()
+}
+
+#[tokio::test]
+async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    engine.cycle(log.clone()).await.unwrap();
+
+    let pool = sessions(&stage);
+    for rebuilt in rebuild_all(&pool, TO_SWAP).await {
+        assert_eq!((rebuilt.generation, rebuilt.previous), (2, 1));
+        assert!(rebuilt.served);
+        assert_eq!(rebuilt.events, log.len() as u64);
+        for shard in &rebuilt.shards {
+            let between = shard.head - shard.start;
+            assert_eq!(shard.events, between.unsigned_abs());
+        }
+        let comparison = rebuilt.comparison.unwrap();
+        assert_eq!(comparison.differences, []);
+    }
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::of_log(&log)
+    );
+    for projection in Projection::ALL {
+        let expected = vec![(1, Phase::Standby), (2, Phase::Active)];
+        assert_eq!(phases(&pool, projection).await, expected);
+    }
+
+    // The engine that was there goes on with it, and leaves the other one alone.
+    append_one_of_each(&stage, "after").await;
+    let longer = stage.log().await;
+    while Tables::read_generation(&pool, 2).await.checkpoints != Tables::of_log(&longer).checkpoints
+    {
+        engine.cycle(longer.clone()).await.unwrap();
+    }
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::of_log(&longer)
+    );
+    assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
+
+    // Back, up to date; and the other one goes.
+    for projection in Projection::ALL {
+        let progress = Arc::new(ProgressReport::silent());
+        let back = rollback::rollback(&pool, projection, None, progress)
+            .await
+            .unwrap();
+        assert_eq!((back.generation, back.previous), (1, 2));
+        assert_eq!(back.events, (longer.len() - log.len()) as u64);
+    }
+    assert_eq!(Tables::read(&pool).await, Tables::of_log(&longer));
+}
+
+#[tokio::test]
+async fn without_a_swap_it_is_built_and_finished_by_the_same_command_later() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let pool = sessions(&stage);
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    engine.cycle(log.clone()).await.unwrap();
+    rebuild_all(&pool, NO_SWAP).await;
+    let expected = vec![(1, Phase::Active), (2, Phase::Ready)];
+    assert_eq!(phases(&pool, Projection::Links).await, expected);
+    append_one_of_each(&stage, "after").await;
+    let longer = stage.log().await;
+    engine.cycle(longer.clone()).await.unwrap();
+    let plan = plan::plan(&pool, Projection::Links).await.unwrap();
+    assert!(plan.is_begun);
+    assert_eq!(plan.events, (longer.len() - log.len()) as u64);
+    for rebuilt in rebuild_all(&pool, TO_SWAP).await {
+        assert_eq!(rebuilt.events, plan.events);
+    }
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::of_log(&longer)
+    );
+}
+
+#[tokio::test]
+async fn what_the_served_generation_lacks_at_first_is_applied_before_the_swap() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let pool = sessions(&stage);
+    // Nobody looks after the projection: it stands where it was.
+    rebuild_all(&pool, TO_SWAP).await;
+    let log = stage.log().await;
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
+async fn an_account_that_can_not_be_projected_is_parked_in_the_new_generation_too() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    let unknown = &log[3];
+    paint(stage.database.pool(), unknown).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    let account_id = unknown.event.account_id;
+    let parked = parkings(stage.database.pool(), account_id).await;
+    assert_eq!(parked.len(), 3);
+    let pool = sessions(&stage);
+    rebuild_all(&pool, TO_SWAP).await;
+    assert_eq!(parkings(&pool, account_id).await, parked);
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::read(&pool).await
+    );
+}
+
+async fn corrupt(pool: &PgPool, generation: i32) {
+    let statement = "UPDATE read_model.redirects SET destination_url = 'https://wrong.example/'
+                     WHERE slug_folded = 'before-3x' AND generation = $1";
+    let done = sqlx::query(statement).bind(generation).execute(pool).await;
+    assert_eq!(done.unwrap().rows_affected(), 1);
+}
+
+#[tokio::test]
+async fn where_the_served_generation_was_wrong_the_new_one_takes_its_place_and_says_so() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let pool = sessions(&stage);
+    corrupt(stage.database.pool(), 1).await;
+    let progress = Arc::new(ProgressReport::silent());
+    let rebuilt = rebuild::rebuild(&pool, &[Projection::Redirects], TO_SWAP, progress)
+        .await
+        .unwrap()
+        .remove(0);
+    assert_eq!(rebuilt.verified_events, Some(log.len() as u64));
+    let differences = rebuilt.comparison.unwrap().differences;
+    let wrong: Vec<_> = differences
+        .iter()
+        .map(|it| (it.table, it.up_to.as_str(), it.served, it.built))
+        .collect();
+    assert_eq!(wrong, [("redirects", "`before-3x`", 1, 1)]);
+
+    // Nobody goes back to it by mistake.
+    let progress = Arc::new(ProgressReport::silent());
+    let error = rollback::rollback(&pool, Projection::Redirects, None, progress)
+        .await
+        .unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("does not say what the log says"), "{text}");
+    let active = generation::active(&pool, Projection::Redirects).await;
+    assert_eq!(active.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_new_generation_that_is_wrong_is_not_served() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let pool = sessions(&stage);
+    rebuild_all(&pool, NO_SWAP).await;
+    corrupt(stage.database.pool(), 2).await;
+    let progress = Arc::new(ProgressReport::silent());
+    let error = rebuild::rebuild(&pool, &[Projection::Redirects], TO_SWAP, progress)
+        .await
+        .unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("does not say what the log says"), "{text}");
+    let expected = vec![(1, Phase::Active), (2, Phase::Comparing)];
+    assert_eq!(phases(&pool, Projection::Redirects).await, expected);
+}
+
+#[tokio::test]
+async fn the_rights_of_an_operator_suffice_to_rebuild_to_go_back_and_to_drop() {
+    let stage = Stage::set().await;
+    let owner = stage.database.pool();
+    raw_sql(ROLES).execute(owner).await.unwrap();
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    let others = log
+        .iter()
+        .find(|it| it.event.payload.contains("before-other"));
+    paint(owner, others.unwrap()).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let url = stage.database.url();
+    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS_MAX)
+        .connect_lazy_with(options.options([("role", "linkledger_operator")]));
+    corrupt(owner, 1).await;
+    for rebuilt in rebuild_all(&pool, TO_SWAP).await {
+        assert!(rebuilt.served);
+    }
+    append_one_of_each(&stage, "after").await;
+    let progress = Arc::new(ProgressReport::silent());
+    rollback::rollback(&pool, Projection::Links, None, progress)
+        .await
+        .unwrap();
+    let statement = "UPDATE read_model.generations SET last_active_at = now() - interval '61 s'";
+    sqlx::query(statement).execute(owner).await.unwrap();
+    generation::drop_all(&pool, Projection::Links, 2)
+        .await
+        .unwrap();
+    assert_eq!(phases(&pool, Projection::Links).await, [(1, Phase::Active)]);
+}
+
+#[tokio::test]
+async fn a_log_that_lacks_an_event_leads_to_no_generation() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let place = &log[5].event;
+    let (shard, position) = (place.shard, place.position);
+    let mut tx = stage.database.pool().begin().await.unwrap();
+    for statement in [
+        // Without the trigger that forbids it.
+        "SET LOCAL session_replication_role = replica".to_owned(),
+        format!("DELETE FROM event_store.events WHERE shard = {shard} AND position = {position}"),
+    ] {
+        let statement = sqlx::AssertSqlSafe(statement);
+        sqlx::query(statement).execute(&mut *tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let pool = sessions(&stage);
+    let progress = Arc::new(ProgressReport::silent());
+    let error = rebuild::rebuild(&pool, &[Projection::Credits], TO_SWAP, progress)
+        .await
+        .unwrap_err();
+    let text = format!("{error:#}");
+    let lacks = format!("the event store lacks the event at position {position} of shard {shard}");
+    assert!(text.contains(&lacks), "{text}");
+    let expected = vec![(1, Phase::Active), (2, Phase::Loading)];
+    assert_eq!(phases(&pool, Projection::Credits).await, expected);
+}

@@ -1,0 +1,170 @@
+//! A rebuild that stands still, and goes on when another one has done its work: it changes nothing
+//! of what is served.
+
+use std::{
+    process::{Output, Stdio},
+    sync::Arc,
+};
+
+use linkledger_core::testing::eventually;
+use linkledger_projector::{
+    operation::{self, LeaseLost},
+    progress_report::ProgressReport,
+    projections::Projection,
+    rebuild::{
+        self,
+        generation::{self, Phase},
+    },
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use sqlx::PgPool;
+use tokio::process::{Child, Command};
+
+use crate::{
+    rebuild::{TO_SWAP, append_one_of_each, phases, sessions},
+    stage::Stage,
+};
+
+async fn served_stage() -> Stage {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage
+}
+
+fn rebuild_of(stage: &Stage, which: &str, stop_at: Option<&str>) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .args(["rebuild", which])
+        .env("DATABASE_URL", stage.database.url())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    if let Some(stop_at) = stop_at {
+        command.env("LINKLEDGER_STOP_AT", stop_at);
+    }
+    command.spawn().unwrap()
+}
+
+async fn stopped(child: &Child) -> Pid {
+    let pid = child.id().unwrap();
+    eventually("it stands still", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.contains(") T ").then_some(())
+    })
+    .await;
+    Pid::from_raw(pid.cast_signed())
+}
+
+/// Its lease is over, as after some seconds.
+async fn end_leases(pool: &PgPool) {
+    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
+    for (round, stop_at) in ["rebuild.loaded:1", "rebuild.compared:1"]
+        .into_iter()
+        .enumerate()
+    {
+        let stage = served_stage().await;
+        let pool = stage.database.pool();
+        let frozen = rebuild_of(&stage, "links", Some(stop_at));
+        let pid = stopped(&frozen).await;
+        end_leases(pool).await;
+        let second = rebuild_of(&stage, "links", None)
+            .wait_with_output()
+            .await
+            .unwrap();
+        assert!(second.status.success(), "{round}: {}", stderr(&second));
+        kill(pid, Signal::SIGCONT).unwrap();
+        let first = frozen.wait_with_output().await.unwrap();
+        assert!(!first.status.success(), "{stop_at}");
+        let expected = [(1, Phase::Standby), (2, Phase::Active)];
+        assert_eq!(phases(pool, Projection::Links).await, expected, "{stop_at}");
+        // The next one is a new one.
+        let third = rebuild_of(&stage, "links", None)
+            .wait_with_output()
+            .await
+            .unwrap();
+        assert!(third.status.success(), "{}", stderr(&third));
+        let active = generation::active(pool, Projection::Links).await;
+        assert_eq!(active.unwrap(), 3, "{stop_at}");
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_built_has_phases_of_a_build() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    let progress = Arc::new(ProgressReport::silent());
+    rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress)
+        .await
+        .unwrap();
+    for number in [1, 2] {
+        let late = generation::enter(&pool, Projection::Links, number, Phase::Ready).await;
+        let text = format!("{:#}", late.unwrap_err());
+        assert!(text.contains("is no longer built"), "{text}");
+    }
+    let expected = [(1, Phase::Standby), (2, Phase::Active)];
+    assert_eq!(phases(&pool, Projection::Links).await, expected);
+}
+
+#[tokio::test]
+async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
+    let stage = served_stage().await;
+    let pool = sessions(&stage);
+    let command = operation::Command {
+        name: "rebuild",
+        projections: &[Projection::Links],
+        subject: None,
+        operator: "ada",
+        reason: None,
+    };
+    let work = Box::pin(async {
+        end_leases(&pool).await;
+        sqlx::query(
+            "UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted',
+                                              detail = 'its process has died'",
+        )
+        .execute(stage.database.pool())
+        .await?;
+        let progress = Arc::new(ProgressReport::silent());
+        rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress).await
+    });
+    let held = operation::hold(&pool, &command, work, |_, _| {
+        (operation::Outcome::Done, "swapped".to_owned())
+    })
+    .await;
+    assert!(held.unwrap_err().is::<LeaseLost>());
+    let active = generation::active(&pool, Projection::Links).await;
+    assert_eq!(active.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn who_is_ended_by_a_signal_says_what_is_served_already() {
+    let stage = served_stage().await;
+    let rebuild = rebuild_of(&stage, "--all", Some("swap.committed:1"));
+    let pid = stopped(&rebuild).await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    kill(pid, Signal::SIGCONT).unwrap();
+    let ended = rebuild.wait_with_output().await.unwrap();
+    let text = stderr(&ended);
+    assert!(!ended.status.success(), "{text}");
+    assert!(
+        text.contains("served already: generation 2 of `credits`; run the command again for"),
+        "{text}"
+    );
+    assert!(!text.contains("generation 2 of `links`;"), "{text}");
+}

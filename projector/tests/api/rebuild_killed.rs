@@ -1,0 +1,196 @@
+//! A rebuild, a rollback or a drop that is killed at any step: what is served is whole, and the same
+//! command again ends well.
+
+use std::{
+    os::unix::process::ExitStatusExt as _,
+    process::{Output, Stdio},
+};
+
+use linkledger_core::testing::record;
+use linkledger_projector::{
+    projections::Projection,
+    rebuild::generation::{self, Phase},
+    verify::{self, Target},
+};
+use sqlx::PgPool;
+use tokio::process::Command;
+
+use crate::{rebuild::append_one_of_each, stage::Stage, tables::Tables};
+
+const SIGKILL: i32 = 9;
+/// Some chunks in each shard that has events.
+const LINKS: usize = 120;
+const MAX_RATE: &str = "2000";
+
+/// The command, as an operator runs it; it dies at `fail_at`, as `swap.written:1`.
+async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> Output {
+    // Who comes next need not wait until the lease of the dead is over.
+    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .args(arguments)
+        .env("DATABASE_URL", stage.database.url())
+        .stdin(Stdio::null());
+    record::logs_of(command.as_std_mut(), "rebuild");
+    if let Some(fail_at) = fail_at {
+        command.env("LINKLEDGER_FAIL_AT", fail_at);
+    }
+    command.output().await.unwrap()
+}
+
+async fn dies(stage: &Stage, arguments: &[&str], fail_at: &str) {
+    let output = projector(stage, arguments, Some(fail_at)).await;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(SIGKILL), "{fail_at}: {text}");
+    assert_served_is_whole(stage.database.pool(), fail_at).await;
+}
+
+async fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
+    let output = projector(stage, arguments, None).await;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every row of what is served is what the log says, up to its checkpoints.
+async fn assert_served_is_whole(pool: &PgPool, when: &str) {
+    for projection in Projection::ALL {
+        let target = Target {
+            projection,
+            generation: generation::active(pool, projection).await.unwrap(),
+        };
+        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        assert!(verified.findings.is_empty(), "{when}: {verified:?}");
+        let not_live: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM read_model.checkpoints
+             WHERE projection = $1 AND (role = 'live') <> (generation = $2)",
+        )
+        .bind(projection.name())
+        .bind(target.generation)
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        assert_eq!(
+            not_live, 0,
+            "{when}: `{projection}` has one live generation"
+        );
+    }
+}
+
+async fn served(pool: &PgPool) -> Vec<i32> {
+    let mut served = Vec::new();
+    for projection in Projection::ALL {
+        served.push(generation::active(pool, projection).await.unwrap());
+    }
+    served
+}
+
+#[tokio::test]
+async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    append_one_of_each(&stage, "before").await;
+    stage.account_with_links("many", LINKS).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let rebuild = ["rebuild", "--all", "--max-rate", MAX_RATE];
+    for fail_at in [
+        "rebuild.created:2",
+        "rebuild.chunk:1",
+        "rebuild.chunk:2",
+        "rebuild.loaded:1",
+        "rebuild.compared:1",
+        "swap.locked:1",
+        "swap.written:1",
+    ] {
+        dies(&stage, &rebuild, fail_at).await;
+        assert_eq!(served(pool).await, [1, 1, 1], "{fail_at}");
+        // The projector goes on meanwhile.
+        stage
+            .account_with_links(&fail_at.replace(['.', ':'], ""), 1)
+            .await;
+        stage.engine().cycle(stage.log().await).await.unwrap();
+    }
+    dies(&stage, &rebuild, "swap.committed:1").await;
+    assert_eq!(served(pool).await, [2, 1, 1]);
+    dies(&stage, &rebuild, "swap.committed:2").await;
+    assert_eq!(served(pool).await, [3, 2, 1]);
+    succeeds(&stage, &["rebuild", "redirects"]).await;
+    assert_eq!(served(pool).await, [3, 2, 2]);
+    assert_served_is_whole(pool, "at last").await;
+    let tables = Tables::of_log(&stage.log().await);
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    assert_eq!(Tables::read_generation(pool, 2).await.links, tables.links);
+}
+
+#[tokio::test]
+async fn a_rollback_and_a_drop_that_are_killed_are_finished_by_the_same_command() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    append_one_of_each(&stage, "before").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    succeeds(&stage, &["rebuild", "redirects"]).await;
+    append_one_of_each(&stage, "after").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.account_with_links("many", 2 * LINKS).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let rollback = ["rollback", "redirects", "--max-rate", MAX_RATE];
+    for fail_at in [
+        // More than one for each account: they are as short as the rate wants them.
+        "rebuild.chunk:4",
+        "rebuild.compared:1",
+        "swap.locked:1",
+        "swap.written:1",
+    ] {
+        dies(&stage, &rollback, fail_at).await;
+        assert_eq!(served(pool).await, [1, 1, 2], "{fail_at}");
+    }
+    dies(&stage, &["rollback", "redirects"], "swap.committed:1").await;
+    assert_eq!(served(pool).await, [1, 1, 1]);
+
+    // Two generations that are served by turns.
+    succeeds(&stage, &["rollback", "redirects"]).await;
+    succeeds(&stage, &["rollback", "redirects"]).await;
+    let drop = ["drop", "redirects", "2"];
+    let output = projector(&stage, &drop, None).await;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("try again in"),
+        "{text}"
+    );
+    let output = projector(&stage, &["drop", "redirects", "1"], None).await;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("is served"),
+        "{text}"
+    );
+    sqlx::query("UPDATE read_model.generations SET last_active_at = now() - interval '61 s'")
+        .execute(pool)
+        .await
+        .unwrap();
+    for step in 1..=3 {
+        dies(&stage, &drop, "drop.step:1").await;
+        let known = generation::list(pool, Projection::Redirects).await.unwrap();
+        assert_eq!(known[1].phase, Phase::Dropping, "{step}");
+        let output = projector(&stage, &["rollback", "redirects"], None).await;
+        assert!(
+            !output.status.success(),
+            "what is half dropped is not served"
+        );
+    }
+    succeeds(&stage, &drop).await;
+    let known = generation::list(pool, Projection::Redirects).await.unwrap();
+    assert_eq!(known.len(), 1);
+    let left: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_class WHERE relname IN ('redirects_2', 'stopped_accounts_2')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap();
+    assert_eq!(left, 0);
+    assert_served_is_whole(pool, "at last").await;
+    assert!(Tables::read(pool).await == Tables::of_log(&stage.log().await));
+}

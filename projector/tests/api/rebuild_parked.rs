@@ -1,0 +1,159 @@
+//! Accounts that are parked in a generation that is not served: it takes nobody away from those
+//! who are.
+
+use std::sync::Arc;
+
+use linkledger_core::{cloud_event::PublishedEvent, id::AccountId};
+use linkledger_projector::{
+    admin::parked::retry,
+    engine::Engine,
+    progress_report::ProgressReport,
+    projections::Projection,
+    rebuild::{generation, rollback},
+};
+
+use crate::{
+    poisoned::{paint, parkings, restore},
+    rebuild::{NO_SWAP, TO_SWAP, append_one_of_each, rebuild_all, rebuild_links, sessions},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// A stage on which one account is parked everywhere, the event that it is parked for, and the
+/// engine that has parked it.
+async fn parked_stage() -> (Stage, Engine, PublishedEvent) {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let painted = stage.log().await.remove(3);
+    paint(stage.database.pool(), &painted).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    (stage, engine, painted)
+}
+
+async fn release(stage: &Stage, painted: &PublishedEvent) -> AccountId {
+    let account_id = painted.event.account_id;
+    restore(stage.database.pool(), painted).await;
+    let retried = retry(stage.database.pool(), Some(account_id)).await;
+    assert!(retried.unwrap().iter().all(|it| it.released));
+    account_id
+}
+
+#[tokio::test]
+async fn a_generation_that_parks_who_is_served_is_not_served() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    // As an earlier release than the running one sees it.
+    paint(stage.database.pool(), &log[3]).await;
+    let account_id = log[3].event.account_id;
+    let pool = sessions(&stage);
+
+    let built = rebuild_links(&pool, NO_SWAP).await.unwrap();
+    assert_eq!(built.would_park.as_ref().unwrap().accounts, 1);
+    let told = built.to_string();
+    assert!(told.contains("can't be served like that"), "{told}");
+    assert!(!told.contains("was wrong"), "{told}");
+    let error = rebuild_links(&pool, TO_SWAP).await.unwrap_err();
+    let text = format!("{error:#}");
+    let expected = format!(
+        "1 account would be parked that is not (first: `{account_id}`, for \
+                            `LinkPainted` at position 4"
+    );
+    assert!(text.contains(&expected), "{text}");
+    assert_eq!(
+        generation::active(&pool, Projection::Links).await.unwrap(),
+        1
+    );
+    assert_eq!(parkings(&pool, account_id).await, []);
+    assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
+
+    // The right release finishes it.
+    restore(stage.database.pool(), &log[3]).await;
+    assert!(rebuild_links(&pool, TO_SWAP).await.unwrap().served);
+    let tables = Tables::read_generation(&pool, 2).await;
+    assert_eq!(tables.links, Tables::of_log(&log).links);
+}
+
+#[tokio::test]
+async fn who_is_released_while_a_generation_is_built_is_not_parked_when_it_is_served() {
+    let (stage, _engine, painted) = parked_stage().await;
+    let pool = sessions(&stage);
+    rebuild_all(&pool, NO_SWAP).await;
+    let account_id = release(&stage, &painted).await;
+    let log = stage.log().await;
+    assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
+    for rebuilt in rebuild_all(&pool, TO_SWAP).await {
+        assert_eq!(rebuilt.comparison.unwrap().differences, []);
+    }
+    assert_eq!(parkings(&pool, account_id).await, []);
+    assert_eq!(
+        Tables::read_generation(&pool, 2).await,
+        Tables::of_log(&log)
+    );
+}
+
+#[tokio::test]
+async fn who_is_released_is_not_parked_again_by_a_rollback() {
+    let (stage, _engine, painted) = parked_stage().await;
+    let pool = sessions(&stage);
+    rebuild_all(&pool, TO_SWAP).await;
+    let account_id = release(&stage, &painted).await;
+    for projection in Projection::ALL {
+        let progress = Arc::new(ProgressReport::silent());
+        let back = rollback::rollback(&pool, projection, None, progress).await;
+        assert_eq!(back.unwrap().generation, 1);
+    }
+    assert_eq!(parkings(&pool, account_id).await, []);
+    assert_eq!(
+        Tables::read(&pool).await,
+        Tables::of_log(&stage.log().await)
+    );
+}
+
+#[tokio::test]
+async fn a_rollback_to_a_generation_that_parks_who_is_served_is_refused() {
+    let (stage, _engine, painted) = parked_stage().await;
+    let pool = sessions(&stage);
+    rebuild_all(&pool, TO_SWAP).await;
+    let account_id = release(&stage, &painted).await;
+    // Whoever goes back is of an earlier release.
+    paint(stage.database.pool(), &painted).await;
+    let progress = Arc::new(ProgressReport::silent());
+    let error = rollback::rollback(&pool, Projection::Links, None, progress)
+        .await
+        .unwrap_err();
+    let text = format!("{error:#}");
+    assert!(
+        text.contains("1 account would be parked that is not"),
+        "{text}"
+    );
+    assert_eq!(
+        generation::active(&pool, Projection::Links).await.unwrap(),
+        2
+    );
+    assert_eq!(parkings(&pool, account_id).await, []);
+}
+
+#[tokio::test]
+async fn who_is_parked_for_an_earlier_event_than_in_what_is_served_is_released_before_the_swap() {
+    let (stage, mut engine, painted) = parked_stage().await;
+    let pool = sessions(&stage);
+    rebuild_all(&pool, NO_SWAP).await;
+    // Served up to another event, for which it is parked now.
+    let account_id = painted.event.account_id;
+    let later = stage.log().await.into_iter().rev();
+    let later = later
+        .into_iter()
+        .find(|it| it.event.account_id == account_id);
+    let later = later.unwrap();
+    paint(stage.database.pool(), &later).await;
+    restore(stage.database.pool(), &painted).await;
+    retry(&pool, Some(account_id)).await.unwrap();
+    let parked = parkings(&pool, account_id).await;
+    assert!(parked.iter().all(|it| it.1 == later.event.position));
+    engine.cycle(Vec::new()).await.unwrap();
+    rebuild_all(&pool, TO_SWAP).await;
+    assert_eq!(parkings(&pool, account_id).await, parked);
+}

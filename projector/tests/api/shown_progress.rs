@@ -1,0 +1,34 @@
+//! What an operator's command tells of its progress where there is no terminal.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn the_last_phase_ends_with_all_that_was_to_be_done() {
+    let stage = Stage::set().await;
+    stage.account_with_links("told", 2).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    for (arguments, ends) in [
+        (vec!["verify"], "verifying redirects: 5 of 5 events in 0."),
+        (vec!["verify", "--json"], "verifying redirects"),
+    ] {
+        let is_json = arguments.contains(&"--json");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+        command
+            .args(arguments)
+            .env("DATABASE_URL", stage.database.url());
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let text = String::from_utf8(output.await.unwrap().unwrap().stderr).unwrap();
+        let last = text.lines().last().unwrap();
+        if is_json {
+            let line: Value = serde_json::from_str(last).unwrap();
+            assert_eq!(line["phase"], ends);
+            assert_eq!((&line["done"], &line["total"]), (&5.into(), &5.into()));
+        } else {
+            assert!(last.starts_with(ends), "{text}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! An operator leaves an event out: what waits behind it is applied, and it never comes back.
+
+use linkledger_core::{
+    cloud_event::PublishedEvent, id::AccountId, link::LinkCreated, shard::Position,
+};
+use linkledger_projector::{
+    admin::parked::{Retried, Skip, retry, skip},
+    pause::{Wish, change},
+    projections::Projection,
+};
+use sqlx::{PgPool, raw_sql};
+
+use crate::{
+    events::{deleted, destination_changed, disabled, enabled},
+    poisoned::{paint, parkings, restore},
+    rebuild::{TO_SWAP, rebuild_all, sessions},
+    stage::Stage,
+    tables::{Tables, checkpoints_of},
+    verify::assert_nothing_is_wrong,
+};
+
+fn request(account_id: AccountId) -> Skip<'static> {
+    Skip {
+        account_id,
+        position: None,
+        operator: "ada",
+        reason: "ticket 7",
+    }
+}
+
+/// Leaves out what the account is parked for, and applies what waits.
+async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<Retried> {
+    skip(pool, request(account_id)).await.unwrap();
+    retry(pool, Some(account_id)).await.unwrap()
+}
+
+/// What the log wants without these events; the checkpoints are past them all the same.
+fn tables_but(log: &[PublishedEvent], is_left_out: impl Fn(&PublishedEvent) -> bool) -> Tables {
+    let others = log.iter().filter(|it| !is_left_out(it)).cloned();
+    let mut tables = Tables::of_log(&others.collect::<Vec<_>>());
+    tables.checkpoints = checkpoints_of(log);
+    tables
+}
+
+/// A parked account, its log as it should be, and the place of the event that it is parked for.
+async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
+    let account_id = stage.account_with_links("parked", 4).await;
+    let log = stage.log().await;
+    // A charge: a create stands at even positions.
+    paint(stage.database.pool(), &log[4]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    (account_id, log, 5)
+}
+
+#[tokio::test]
+async fn what_is_left_out_stays_out_and_the_rest_is_applied() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, log, position) = parked(&stage).await;
+    let skipped = skip(pool, request(account_id)).await.unwrap();
+    assert_eq!(skipped.position, position);
+    assert_eq!(skipped.projections, Projection::ALL.map(Projection::name));
+    let retried = retry(pool, Some(account_id)).await.unwrap();
+    assert!(
+        retried.iter().all(|it| it.released && it.applied == 4),
+        "{retried:?}"
+    );
+    let expected = tables_but(&log, |it| it.event.position == position);
+    assert_eq!(Tables::read(pool).await, expected);
+
+    // Applied anew from the beginning, the same comes of it.
+    raw_sql("UPDATE read_model.checkpoints SET position = 0")
+        .execute(pool)
+        .await
+        .unwrap();
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    assert_eq!(parkings(pool, account_id).await, []);
+    assert_eq!(Tables::read(pool).await, expected);
+}
+
+#[tokio::test]
+async fn who_leaves_it_out_is_on_record() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, ..) = parked(&stage).await;
+    skip_and_retry(pool, account_id).await;
+    let recorded: Vec<(String, String, String, String, String)> = sqlx::query_as(
+        "SELECT projection, subject, operator, reason, detail FROM read_model.operations
+         WHERE command = 'parked skip' AND outcome = 'done' ORDER BY operation_id",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let row = |projection: Projection| {
+        let detail = "`LinkPainted` at position 5 is left out";
+        let subject = account_id.to_string();
+        let texts = [projection.name(), &subject, "ada", "ticket 7", detail];
+        texts.map(str::to_owned).into()
+    };
+    assert_eq!(recorded, Projection::ALL.map(row));
+}
+
+#[tokio::test]
+async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("other", 1).await;
+    let links: Vec<LinkCreated> = stage.append_links(account_id, "painted", 2).await;
+    let (first, second) = (&links[0], &links[1]);
+    let events = [
+        destination_changed(first, "https://e.com/"),
+        disabled(first),
+    ];
+    stage.append(account_id, &events).await;
+    stage.append(account_id, &[deleted(second)]).await;
+    let log = stage.log().await;
+    let mut engine = stage.engine();
+    let creation_of = |link: &LinkCreated| {
+        let mut log = log.iter();
+        log.find(|it| it.event.stream_id == link.link_id.uuid())
+            .unwrap()
+    };
+    for link in &links {
+        paint(pool, creation_of(link)).await;
+    }
+    engine.cycle(stage.log().await).await.unwrap();
+    let once = skip_and_retry(pool, account_id).await;
+    assert!(
+        once.iter().all(|it| !it.released && it.applied == 1),
+        "{once:?}"
+    );
+    let twice = skip_and_retry(pool, account_id).await;
+    assert!(twice.iter().all(|it| it.released), "{twice:?}");
+
+    // By an engine too, together with events of others.
+    let applied = log.len();
+    restore(pool, creation_of(first)).await;
+    stage.append(account_id, &[enabled(first)]).await;
+    stage.append_links(account_id, "later", 1).await;
+    stage.append(account_id, &[deleted(first)]).await;
+    paint(pool, creation_of(first)).await;
+    let news = stage.log().await.split_off(applied);
+    engine.cycle(news.clone()).await.unwrap();
+    let log = [log.clone(), news].concat();
+    assert_eq!(parkings(pool, account_id).await, []);
+    let streams = [first, second].map(|it| it.link_id.uuid());
+    let expected = tables_but(&log, |it| streams.contains(&it.event.stream_id));
+    assert_eq!(Tables::read(pool).await, expected);
+    assert_nothing_is_wrong(&stage).await;
+
+    // Nor does a rebuild stop at it, whatever the release that does it can read.
+    restore(pool, creation_of(second)).await;
+    for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
+        assert!(rebuilt.served);
+        assert_eq!(rebuilt.comparison.unwrap().differences, []);
+    }
+    assert_eq!(parkings(pool, account_id).await, []);
+    assert_eq!(Tables::read_generation(pool, 2).await, expected);
+}
+
+#[tokio::test]
+async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let refuse = "CHECK (slug_folded <> 'picky-0x')";
+    let refuse = format!("ALTER TABLE read_model.redirects_1 ADD CONSTRAINT picky {refuse}");
+    raw_sql(sqlx::AssertSqlSafe(refuse))
+        .execute(pool)
+        .await
+        .unwrap();
+    let account_id = stage.account_with_links("other", 1).await;
+    let link = stage.append_links(account_id, "picky", 1).await.remove(0);
+    let events = [
+        destination_changed(&link, "https://e.com/"),
+        disabled(&link),
+    ];
+    stage.append(account_id, &events).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    let retried = skip_and_retry(pool, account_id).await;
+    assert_eq!(retried.len(), 1);
+    assert!(retried[0].released, "{retried:?}");
+    let applied = stage.log().await.len();
+    stage.append(account_id, &[enabled(&link)]).await;
+    stage.append(account_id, &[deleted(&link)]).await;
+    engine
+        .cycle(stage.log().await.split_off(applied))
+        .await
+        .unwrap();
+
+    let log = stage.log().await;
+    let without = tables_but(&log, |it| it.event.stream_id == link.link_id.uuid());
+    let mut expected = Tables::of_log(&log);
+    expected.redirects = without.redirects;
+    assert_eq!(parkings(pool, account_id).await, []);
+    assert_eq!(Tables::read(pool).await, expected);
+    assert_nothing_is_wrong(&stage).await;
+    for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
+        assert!(rebuilt.served);
+        assert_eq!(rebuilt.comparison.unwrap().differences, []);
+    }
+    assert_eq!(Tables::read_generation(pool, 2).await, expected);
+}
+
+#[tokio::test]
+async fn a_refused_row_is_left_out_where_it_is_refused_only() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    raw_sql("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'picky-1X')")
+        .execute(pool)
+        .await
+        .unwrap();
+    let account_id = stage.account_with_links("picky", 3).await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let skipped = skip(pool, request(account_id)).await.unwrap();
+    assert_eq!((skipped.position, skipped.projections), (4, vec!["links"]));
+    assert!(retry(pool, None).await.unwrap()[0].released);
+    let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
+    assert_eq!(tables.without_links(), expected.without_links());
+    assert_eq!(
+        tables.links,
+        tables_but(&log, |it| it.event.position == 4).links
+    );
+}
+
+#[tokio::test]
+async fn the_next_event_that_can_not_be_applied_is_another_decision() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, log, _) = parked(&stage).await;
+    paint(pool, &log[5]).await;
+    let retried = skip_and_retry(pool, account_id).await;
+    assert!(retried.iter().all(|it| !it.released && it.applied == 0));
+    let parked: Vec<_> = parkings(pool, account_id).await;
+    assert!(parked.iter().all(|it| (it.1, it.4) == (6, 4)), "{parked:?}");
+    let error = skip(
+        pool,
+        Skip {
+            position: Some(5),
+            ..request(account_id)
+        },
+    )
+    .await;
+    let expected = format!("`{account_id}` is parked for the event at position 6, not 5");
+    assert_eq!(error.unwrap_err().to_string(), expected);
+}
+
+#[tokio::test]
+async fn what_a_restored_log_has_in_its_place_is_not_left_out() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, ..) = parked(&stage).await;
+    skip(pool, request(account_id)).await.unwrap();
+    raw_sql("UPDATE read_model.skipped_events SET event_id = gen_random_uuid()")
+        .execute(pool)
+        .await
+        .unwrap();
+    let retried = retry(pool, Some(account_id)).await.unwrap();
+    assert!(retried.iter().all(|it| !it.released));
+}
+
+#[tokio::test]
+async fn of_a_paused_projection_nothing_is_released_nor_left_out() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, log, _) = parked(&stage).await;
+    let before = Tables::read(pool).await;
+    change(pool, &Projection::ALL, Wish::Pause, "ada", None)
+        .await
+        .unwrap();
+    let error = skip(pool, request(account_id)).await.unwrap_err();
+    let expected = "`credits` is paused; run `projector resume credits` first";
+    assert_eq!(error.to_string(), expected);
+    restore(pool, &log[4]).await;
+    for asked in [Some(account_id), None] {
+        let retried = retry(pool, asked).await.unwrap();
+        assert_eq!(retried.len(), 3);
+        assert_eq!(retried[0].detail.as_deref(), Some(expected));
+        assert!(retried.iter().all(|it| !it.released && it.applied == 0));
+    }
+    assert_eq!(Tables::read(pool).await, before);
+
+    change(pool, &Projection::ALL, Wish::Resume, "ada", None)
+        .await
+        .unwrap();
+    let retried = skip_and_retry(pool, account_id).await;
+    assert!(retried.iter().all(|it| it.released), "{retried:?}");
+}

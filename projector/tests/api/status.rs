@@ -1,0 +1,356 @@
+//! `projector status`: what it says of projections, relay and snapshots, and how it says it.
+
+use std::process::{Command, Output};
+
+use linkledger_core::{
+    event::Subject,
+    event_store::{self, SessionKind},
+    id::LinkId,
+    shard::Shard,
+    testing::{TestDatabase, eventually},
+};
+use linkledger_projector::{
+    status::{
+        Status, collect,
+        projection::{ProjectionStatus, State},
+    },
+    why::why,
+};
+use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
+
+use crate::{
+    poisoned::{paint, restore, rewrite},
+    stage::Stage,
+};
+
+const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
+
+pub(crate) async fn run(database: &TestDatabase, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .arg("status")
+        .args(arguments)
+        .env("DATABASE_URL", database.url());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn of<'a>(status: &'a Status, projection: &str) -> &'a ProjectionStatus {
+    let mut projections = status.projections.iter();
+    projections.find(|it| it.projection == projection).unwrap()
+}
+
+async fn execute(pool: &PgPool, statement: &'static str) {
+    raw_sql(statement).execute(pool).await.unwrap();
+}
+
+/// As if a projector looked after all shards.
+pub(crate) async fn attend(pool: &PgPool) {
+    execute(
+        pool,
+        "INSERT INTO read_model.tenures
+             (projection, shard, owner, version, since, seen_at, events_per_second)
+         SELECT projection, shard, 'here', '1.2.3', now(), now() + interval '1 hour', 2
+         FROM read_model.checkpoints",
+    )
+    .await;
+}
+
+/// Findings of the test's own making; other tests hold snapshots on the same server.
+fn findings(status: &Status) -> Vec<&str> {
+    let findings = status.findings.iter().map(String::as_str);
+    findings.filter(|it| !it.contains("snapshot")).collect()
+}
+
+#[tokio::test]
+async fn a_shard_is_live_when_it_has_all_events_and_catching_up_when_one_waits_for_long() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    attend(pool).await;
+    let account_id = stage.account_with_links("waiting", 2).await;
+    let shard = Shard::of(account_id);
+    // What has been waiting for a moment only is no reason to speak of it.
+    let first = "recorded_at = recorded_at - interval '1 minute'";
+    rewrite(pool, shard, 1, first).await;
+
+    let status = collect(pool).await.unwrap();
+    for projection in &status.projections {
+        assert_eq!(projection.state, State::CatchingUp);
+        assert_eq!((projection.position, projection.head), (0, 5));
+        assert_eq!(projection.lag_events, 5);
+        assert!((60.0..90.0).contains(&projection.lag_seconds));
+        for it in &projection.shards {
+            let expected = if it.shard == shard.number() {
+                (State::CatchingUp, 5)
+            } else {
+                (State::Live, 0)
+            };
+            assert_eq!((it.state, it.lag_events), expected);
+        }
+    }
+    assert_eq!(findings(&status), Vec::<&str>::new());
+
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let status = collect(pool).await.unwrap();
+    for projection in &status.projections {
+        assert_eq!(projection.state, State::Live);
+        assert_eq!((projection.position, projection.lag_events), (5, 0));
+        assert!(projection.lag_seconds.abs() < f64::EPSILON);
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_is_not_of_this_log_is_refused_and_named() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    attend(pool).await;
+    execute(
+        pool,
+        "UPDATE read_model.checkpoints SET position = 7 WHERE projection = 'links' AND shard = 3;
+         UPDATE read_model.checkpoints SET epoch = 9 WHERE projection = 'credits'",
+    )
+    .await;
+    let status = collect(pool).await.unwrap();
+    assert_eq!(of(&status, "links").state, State::Refused);
+    assert_eq!(of(&status, "links").shards[4].state, State::Live);
+    assert_eq!(of(&status, "redirects").state, State::Live);
+    assert_eq!(
+        findings(&status),
+        [
+            "credits is of log epoch 9, and the log is of epoch 1, in shard 0 and 15 more: it was \
+             not made from this log: `projector rebuild --all` (docs/operations.md, \"The log was \
+             restored\")",
+            "links is at position 7 of a log that ends at 0, in shard 3: it was not made from this \
+             log: `projector rebuild --all` (docs/operations.md, \"The log was restored\")",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_parked_account_is_counted_until_it_is_released() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    attend(pool).await;
+    stage.account_with_links("parked", 2).await;
+    let log = stage.log().await;
+    paint(pool, &log[1]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let status = collect(pool).await.unwrap();
+    assert_eq!(of(&status, "links").parked_accounts, 1);
+    assert_eq!(of(&status, "links").state, State::Parked);
+    assert!(findings(&status).contains(&"an account is parked in links: `projector parked list`"));
+
+    let checked = run(&stage.database, &["--check"]).await;
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(stdout(&checked).contains("! an account is parked in links"));
+    assert!(run(&stage.database, &[]).await.status.success());
+
+    restore(pool, &log[1]).await;
+    linkledger_projector::admin::parked::retry(pool, None)
+        .await
+        .unwrap();
+    let status = collect(pool).await.unwrap();
+    assert_eq!(of(&status, "links").state, State::Live);
+    assert_eq!(findings(&status), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_shard_of_a_projector_that_is_silent_is_unattended() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let status = collect(pool).await.unwrap();
+    assert_eq!(of(&status, "links").state, State::Unattended);
+    let never = "nobody looks after links in shard 0 and 15 more: no projector has ever run";
+    assert!(findings(&status).contains(&never), "{:?}", status.findings);
+
+    attend(pool).await;
+    let links = collect(pool).await.unwrap().projections.swap_remove(1);
+    assert_eq!(links.state, State::Live);
+    assert_eq!(links.shards[7].owner.as_deref(), Some("here"));
+    assert_eq!(links.shards[7].version.as_deref(), Some("1.2.3"));
+    assert!((links.events_per_second - 32.0).abs() < f64::EPSILON);
+
+    execute(
+        pool,
+        "UPDATE read_model.tenures
+         SET seen_at = now() - interval '6 seconds', last_error_at = now() - interval '10 minutes',
+             last_error = 'can''t reach the database'
+         WHERE shard = 7",
+    )
+    .await;
+    let status = collect(pool).await.unwrap();
+    let shard = &of(&status, "links").shards[7];
+    assert_eq!(shard.state, State::Unattended);
+    assert_eq!(shard.events_per_second, None);
+    let silent = "nobody looks after links in shard 7: `here` was last heard of";
+    let is_told = findings(&status).iter().any(|it| it.starts_with(silent));
+    assert!(is_told, "{:?}", status.findings);
+    let text = stdout(&run(&database, &[]).await);
+    let error = "last error, 10 min ago, credits in shard 7 and 2 more: can't reach the database";
+    assert!(text.contains(error), "{text}");
+    assert!(
+        text.contains("projectors: here (1.2.3, 15 shards)"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_paused_projection_and_a_running_command_are_shown_with_who_and_since_when() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    attend(pool).await;
+    execute(
+        pool,
+        "UPDATE read_model.checkpoints SET paused_at = '2026-11-20T12:00:00Z'
+         WHERE projection = 'links';
+         INSERT INTO read_model.operations
+             (command, projection, operator, reason, started_at, lease_expires_at)
+         VALUES ('rebuild', 'credits', 'ann@ops', 'ticket 7', '2026-11-20T11:00:00Z',
+                 now() + interval '1 hour'),
+                ('verify', 'links', 'bob@ops', NULL, now(), now() - interval '1 second')",
+    )
+    .await;
+    let status = collect(pool).await.unwrap();
+    assert_eq!(of(&status, "links").state, State::Paused);
+    assert_eq!(
+        findings(&status),
+        [
+            "links has been paused since 2026-11-20T12:00:00.000Z: `projector resume links`",
+            "`verify links` by bob@ops has died before it was through: run it again",
+        ]
+    );
+    let text = stdout(&run(&database, &[]).await);
+    let running = "running: rebuild credits, by ann@ops since 2026-11-20T11:00:00.000Z: ticket 7";
+    assert!(text.contains(running), "{text}");
+    assert!(!text.contains("running: verify links"), "{text}");
+}
+
+#[tokio::test]
+async fn a_generation_may_be_dropped_when_nobody_reads_it_and_no_command_is_at_work_on_it() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    stage.account_with_links("built", 1).await;
+    execute(
+        pool,
+        "SELECT read_model.create_generation('links', 2, 1);
+         SELECT read_model.create_generation('credits', 2, 1);
+         UPDATE read_model.checkpoints SET position = 1
+         WHERE generation = 2 AND shard IN (SELECT shard FROM event_store.events);
+         INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
+         VALUES ('rebuild', 'credits', 'ann@ops', now() + interval '1 hour');
+         UPDATE read_model.generations SET phase = 'standby',
+             last_active_at = now() - interval '59 seconds'
+         WHERE projection = 'links' AND generation = 2",
+    )
+    .await;
+    let droppable = async || {
+        let status = collect(pool).await.unwrap();
+        let generations = status.projections.into_iter().flat_map(|it| it.generations);
+        let droppable = generations.filter(|it| it.may_be_dropped);
+        droppable
+            .map(|it| (it.projection, it.generation))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(droppable().await, []);
+    let text = stdout(&run(&stage.database, &[]).await);
+    let building = "generation 2 of credits: loading, 1 of 3 events\n";
+    assert!(text.contains(building), "{text}");
+    execute(
+        pool,
+        "UPDATE read_model.operations SET lease_expires_at = now();
+         UPDATE read_model.generations SET last_active_at = now() - interval '61 seconds'
+         WHERE last_active_at IS NOT NULL",
+    )
+    .await;
+    let both = [("credits".to_owned(), 2), ("links".to_owned(), 2)];
+    assert_eq!(droppable().await, both);
+    let text = stdout(&run(&stage.database, &[]).await);
+    for hint in [
+        "standby, 1 of 3 events; `projector rollback links` goes back to it; `projector drop links \
+         2` ends it\n",
+        "loading, 1 of 3 events; nobody is at it: `projector rebuild credits` goes on, `projector \
+         drop credits 2` ends it\n",
+    ] {
+        assert!(text.contains(hint), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_relays_backlog_and_why_it_publishes_nothing_are_told() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("backlog", 1).await;
+    execute(
+        pool,
+        "UPDATE event_store.relay_cursors SET paused_at = now(), refusal = 'no such topic'",
+    )
+    .await;
+    let relay = collect(pool).await.unwrap().relay;
+    assert_eq!(relay.backlog_events, 3);
+    let shard = &relay.shards[Shard::of(account_id).index()];
+    assert_eq!(
+        (shard.position, shard.head, shard.backlog_events),
+        (0, 3, 3)
+    );
+    let text = stdout(&run(&stage.database, &[]).await);
+    assert!(text.contains("relay: 3 events to publish"), "{text}");
+    assert!(text.contains("! the relay is paused: `command-api relay resume`"));
+    assert!(text.contains("! the relay publishes nothing: no such topic"));
+}
+
+#[tokio::test]
+async fn the_session_that_holds_the_oldest_snapshot_is_named_until_it_ends() {
+    let database = TestDatabase::create().await;
+    let mut session = PgConnection::connect(database.url()).await.unwrap();
+    raw_sql(
+        "SET application_name = 'a long report';
+         BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM event_store.events",
+    )
+    .execute(&mut session)
+    .await
+    .unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut session)
+        .await
+        .unwrap();
+    let held = eventually("it is too old", async || {
+        let status = collect(database.pool()).await.unwrap();
+        let oldest = status.snapshots.oldest.clone()?;
+        (oldest.pid == Some(pid) && oldest.age_seconds > 1.0).then_some(status)
+    })
+    .await;
+    let snapshots = &held.snapshots;
+    let oldest = snapshots.oldest.as_ref().unwrap();
+    assert!(snapshots.is_complete);
+    assert_eq!(oldest.application_name, "a long report");
+    assert_eq!(oldest.state, "idle in transaction");
+
+    session.close().await.unwrap();
+    eventually("it is held no longer", async || {
+        let oldest = collect(database.pool()).await.unwrap().snapshots.oldest;
+        oldest.is_none_or(|it| it.pid != Some(pid)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_rights_of_an_operator_and_of_the_projector_suffice_to_look_at_everything() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("seen", 1).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+    let link_id = LinkId::from_uuid(stage.log().await[1].event.stream_id);
+    for role in ["linkledger_operator", "linkledger_projector"] {
+        let url = stage.database.url();
+        let options = event_store::session_options(url, SessionKind::Writer).unwrap();
+        let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
+        assert!(collect(&pool).await.unwrap().snapshots.is_complete);
+        for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
+            why(&pool, subject, 20).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `projector status`, as an operator runs it.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use linkledger_core::testing::TestDatabase;
+use serde_json::Value;
+
+use crate::status::{attend, run, stdout};
+
+#[tokio::test]
+async fn the_table_is_plain_where_there_is_no_terminal_and_has_all_shards_on_demand() {
+    let database = TestDatabase::create().await;
+    attend(database.pool()).await;
+    let text = stdout(&run(&database, &[]).await);
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let names: Vec<&str> = text.lines().skip(3).take(3).map(|it| &it[..9]).collect();
+    assert_eq!(names, ["credits  ", "links    ", "redirects"]);
+    let text = stdout(&run(&database, &["--shards", "--projection", "links"]).await);
+    let rows = text.lines().filter(|it| it.starts_with("links"));
+    assert_eq!(rows.count(), 1 + 16, "{text}");
+
+    let json = run(&database, &["--json", "--projection", "credits"]).await;
+    let status: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(status["projections"].as_array().unwrap().len(), 1);
+    let credits = &status["projections"][0];
+    assert_eq!(credits["projection"], "credits");
+    assert_eq!(credits["state"], "live");
+    assert_eq!(credits["shards"][15]["shard"], 15);
+    assert_eq!(credits["generations"][0]["phase"], "active");
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_until_ctrl_c_and_ends_well() {
+    let database = TestDatabase::create().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .args(["status", "--watch", "1", "--json"])
+        .env("DATABASE_URL", database.url())
+        .stdout(Stdio::piped());
+    let watched = tokio::task::spawn_blocking(move || {
+        let mut watch = command.spawn().unwrap();
+        let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let times: Vec<String> = lines
+            .take(2)
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["at"].to_string())
+            .collect();
+        let pid = watch.id().to_string();
+        let interrupt = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(interrupt.unwrap().success());
+        (times, watch.wait().unwrap())
+    });
+    let (times, ended) = watched.await.unwrap();
+    assert!(times[0] < times[1], "{times:?}");
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test]
+async fn an_unknown_projection_is_refused_with_those_that_there_are() {
+    let database = TestDatabase::create().await;
+    let output = run(&database, &["--projection", "clicks"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("credits, links, redirects"), "{error}");
+}

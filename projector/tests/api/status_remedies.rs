@@ -1,0 +1,161 @@
+//! What `projector status` tells to do: what waits for an operator, and where a rollback goes.
+
+use std::process::Command;
+
+use linkledger_core::testing::TestDatabase;
+use linkledger_projector::{
+    operation::{self, Outcome},
+    projections::Projection,
+    rebuild::rollback,
+    status::{Status, collect},
+};
+use sqlx::{PgPool, raw_sql};
+
+use crate::status::{attend, run, stdout};
+
+async fn would_go_back(database: &TestDatabase) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .args(["rollback", "links", "--dry-run"])
+        .env("DATABASE_URL", database.url());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    stdout(&output.await.unwrap().unwrap())
+}
+
+async fn execute(pool: &PgPool, statement: &'static str) {
+    raw_sql(statement).execute(pool).await.unwrap();
+}
+
+/// Findings of the test's own making; other tests hold snapshots on the same server.
+fn findings(status: &Status) -> Vec<&str> {
+    let findings = status.findings.iter().map(String::as_str);
+    findings.filter(|it| !it.contains("snapshot")).collect()
+}
+
+#[tokio::test]
+async fn rows_that_a_verification_found_wrong_wait_for_an_operator_until_it_finds_none() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    attend(pool).await;
+    execute(
+        pool,
+        "INSERT INTO read_model.verifications
+             (projection, generation, verified_at, operator, events, mismatches)
+         VALUES ('links', 1, '2026-11-20T12:00:00Z', 'ada', 10, 3),
+                ('credits', 1, '2026-11-20T12:00:00Z', 'ada', 10, 0),
+                ('redirects', 2, '2026-11-20T12:00:00Z', 'ada', 10, 1)",
+    )
+    .await;
+    let status = collect(pool).await.unwrap();
+    let wrong = "3 rows of links are wrong, as verified at 2026-11-20T12:00:00.000Z: `projector \
+                 verify links --repair`";
+    assert_eq!(findings(&status), [wrong], "the generation that is read");
+    let checked = run(&database, &["--check"]).await;
+    assert_eq!(checked.status.code(), Some(1));
+    let credits = status.narrowed_to(Projection::Credits);
+    assert_eq!(findings(&credits), Vec::<&str>::new());
+
+    execute(pool, "UPDATE read_model.verifications SET mismatches = 0").await;
+    let status = collect(pool).await.unwrap();
+    assert_eq!(findings(&status), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    attend(pool).await;
+    let command = operation::Command {
+        name: "rollback",
+        projections: &[Projection::Links],
+        subject: None,
+        operator: "ada",
+        reason: None,
+    };
+    let fails = async { anyhow::bail!("no room") };
+    let failed = operation::hold(pool, &command, fails, |(): &(), _| {
+        (Outcome::Done, String::new())
+    })
+    .await;
+    failed.unwrap_err();
+    let status = collect(pool).await.unwrap();
+    let at = &status.failed_operations[0].failed_at;
+    let expected = format!("the last `rollback links` failed at {at}: no room");
+    assert_eq!(findings(&status), [expected]);
+    let credits = status.narrowed_to(Projection::Credits);
+    assert_eq!(findings(&credits), Vec::<&str>::new());
+
+    let succeeds = async { anyhow::Ok(()) };
+    let done = operation::hold(pool, &command, succeeds, |(), _| {
+        (Outcome::Done, String::new())
+    })
+    .await;
+    done.unwrap();
+    let status = collect(pool).await.unwrap();
+    assert_eq!(findings(&status), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn what_others_have_written_neither_steers_the_terminal_nor_forges_a_line() {
+    let database = TestDatabase::create().await;
+    execute(
+        database.pool(),
+        r"INSERT INTO read_model.operations
+             (command, projection, operator, reason, lease_expires_at)
+         VALUES ('rebuild', 'links', 'ada', E'ticket\n! forged \x1b[2J', now() + interval '1 hour'),
+                ('rebuild', 'credits', E'eve\n! forged', NULL, now())",
+    )
+    .await;
+    let text = stdout(&run(&database, &[]).await);
+    assert!(text.contains("ticket ! forged"), "{text}");
+    assert!(text.contains("by eve ! forged"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let forged = text.lines().find(|line| line.starts_with("! forged"));
+    assert_eq!(forged, None);
+}
+
+#[tokio::test]
+async fn a_rollback_is_offered_for_the_generation_that_it_goes_back_to_alone() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    execute(
+        pool,
+        "SELECT read_model.create_generation('links', 2, 1);
+         UPDATE read_model.generations SET phase = 'standby',
+             last_active_at = now() - interval '1 hour' WHERE generation = 2;
+         SELECT read_model.create_generation('links', 3, 1);
+         UPDATE read_model.generations SET phase = 'standby',
+             last_active_at = now() - interval '2 hours' WHERE generation = 3;
+         UPDATE read_model.checkpoints SET role = 'standby' WHERE generation > 1",
+    )
+    .await;
+    let offered = async || {
+        let status = collect(pool).await.unwrap();
+        let generations = status.projections.into_iter().flat_map(|it| it.generations);
+        let offered = generations.filter(|it| it.is_next_for_rollback);
+        offered.map(|it| it.generation).collect::<Vec<_>>()
+    };
+    let planned = rollback::plan(pool, Projection::Links).await.unwrap();
+    assert_eq!(planned.generation, 2, "it was read later than 3");
+    assert_eq!(offered().await, [2]);
+    assert!(would_go_back(&database).await.starts_with(
+        "Would go back to generation 2 of `links`: read 0 events, compare it, and serve it in \
+         place of generation 1"
+    ));
+    let text = stdout(&run(&database, &[]).await);
+    for line in [
+        "generation 2 of links: standby, 0 of 0 events; `projector rollback links` goes back to \
+         it; `projector drop links 2` ends it\n",
+        "generation 3 of links: standby, 0 of 0 events; `projector drop links 3` ends it\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+
+    execute(
+        pool,
+        "UPDATE read_model.checkpoints SET epoch = 0 WHERE generation = 2",
+    )
+    .await;
+    rollback::plan(pool, Projection::Links).await.unwrap_err();
+    assert_eq!(offered().await, Vec::<i32>::new());
+}

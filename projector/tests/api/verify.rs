@@ -1,0 +1,285 @@
+//! `verify` finds what is wrong in read tables, names it, and finds nothing where nothing is.
+
+mod beside_projector;
+mod carried_over;
+mod command;
+mod left_out;
+mod plans;
+
+use std::collections::BTreeSet;
+
+use linkledger_core::event_store::{self, SessionKind};
+use linkledger_projector::{
+    projections::Projection,
+    verify::{self, Finding, Kind, SESSIONS, Target, Verified},
+};
+use sqlx::{AssertSqlSafe, PgPool};
+
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
+    redirect_changes::{changes, numbers},
+    stage::Stage,
+    tables::Tables,
+};
+
+/// Of each projection, its first generation.
+const TARGETS: [Target; 3] = [
+    Target {
+        projection: Projection::Credits,
+        generation: 1,
+    },
+    Target {
+        projection: Projection::Links,
+        generation: 1,
+    },
+    Target {
+        projection: Projection::Redirects,
+        generation: 1,
+    },
+];
+
+fn sessions(stage: &Stage) -> PgPool {
+    event_store::pool(stage.database.url(), SessionKind::Writer, SESSIONS).unwrap()
+}
+
+async fn verify_all(stage: &Stage) -> Vec<Verified> {
+    let pool = sessions(stage);
+    let mut all = Vec::new();
+    for target in TARGETS {
+        all.push(verify::generation(&pool, target, &|_| ()).await.unwrap());
+    }
+    pool.close().await;
+    all
+}
+
+/// How many rows were written; nothing is wrong afterwards.
+async fn repair_all(stage: &Stage) -> u64 {
+    let pool = sessions(stage);
+    let mut rows = 0;
+    for target in TARGETS {
+        let found = verify::generation(&pool, target, &|_| ()).await.unwrap();
+        let repaired = verify::repair(&pool, target, &found, &|_| ())
+            .await
+            .unwrap();
+        assert!(repaired.left.findings.is_empty(), "{repaired:?}");
+        rows += repaired.rows;
+    }
+    pool.close().await;
+    rows
+}
+
+async fn findings(stage: &Stage) -> Vec<Finding> {
+    let all = verify_all(stage).await;
+    all.into_iter().flat_map(|it| it.findings.named).collect()
+}
+
+/// Of tables that nobody writes to: each row is wanted, once.
+pub(crate) async fn assert_nothing_is_wrong(stage: &Stage) {
+    for verified in verify_all(stage).await {
+        assert!(verified.findings.is_empty(), "{verified:?}");
+        assert_eq!(verified.rows_wanted, verified.rows_found, "{verified:?}");
+    }
+}
+
+async fn execute(pool: &PgPool, statement: &str) -> u64 {
+    let done = sqlx::query(AssertSqlSafe(statement.to_owned()))
+        .execute(pool)
+        .await
+        .unwrap();
+    done.rows_affected()
+}
+
+async fn damage(pool: &PgPool, statement: &str) {
+    assert_eq!(execute(pool, statement).await, 1, "{statement}");
+}
+
+/// Every kind of event, all applied.
+async fn history(stage: &Stage) {
+    let account_id = stage.account_with_links("first", 3).await;
+    let links = stage.append_links(account_id, "second", 3).await;
+    let events = [
+        destination_changed(&links[0], "https://elsewhere.example/"),
+        disabled(&links[1]),
+        deleted(&links[2]),
+        suspended(account_id, true),
+        adjusted(account_id, -4, 999_990),
+    ];
+    stage.append(account_id, &events).await;
+    let other = stage.account_with_links("other", 2).await;
+    stage
+        .append(other, &[suspended(other, true), resumed(other)])
+        .await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_found_where_nothing_is_wrong() {
+    let stage = Stage::set().await;
+    history(&stage).await;
+    let all = verify_all(&stage).await;
+    let events: Vec<_> = all.iter().map(|it| it.events).collect();
+    assert_eq!(events, [25, 25, 25]);
+    let rows: Vec<_> = all
+        .iter()
+        .map(|it| (it.rows_wanted, it.rows_found))
+        .collect();
+    assert_eq!(rows, [(13, 13), (7, 7), (9, 9)]);
+    for verified in all {
+        assert!(verified.findings.is_empty(), "{verified:?}");
+    }
+}
+
+/// What is done to the tables, and what is found: table, what is wrong, columns.
+const DAMAGES: &[(&str, &[&str])] = &[
+    (
+        "DELETE FROM read_model.links WHERE slug = 'first-1X'",
+        &["links Missing "],
+    ),
+    (
+        "UPDATE read_model.links SET destination_url = 'x', version = 7 WHERE slug = 'first-1X'",
+        &["links Different destination_url,version"],
+    ),
+    (
+        "UPDATE read_model.links SET created_at = now() WHERE slug = 'second-1X'",
+        &["links Different created_at"],
+    ),
+    (
+        "UPDATE read_model.links SET account_id = link_id WHERE slug = 'first-1X'",
+        &["links Missing ", "links Superfluous "],
+    ),
+    (
+        "INSERT INTO read_model.links
+         SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
+         WHERE slug_folded = 'second-2x'",
+        &["links Superfluous "],
+    ),
+    (
+        "DELETE FROM read_model.redirects WHERE slug_folded = 'second-2x'",
+        &["redirects Missing "],
+    ),
+    (
+        "UPDATE read_model.redirects SET state = 'active' WHERE state = 'disabled'",
+        &["redirects Different state"],
+    ),
+    (
+        "UPDATE read_model.redirects SET link_id = account_id, destination_url = 'x'
+         WHERE slug_folded = 'second-0x'",
+        &["redirects Different link_id,destination_url"],
+    ),
+    (
+        "INSERT INTO read_model.redirects
+         SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
+         WHERE slug_folded = 'second-0x'",
+        &["redirects Superfluous "],
+    ),
+    (
+        "DELETE FROM read_model.stopped_accounts",
+        &["stopped_accounts Missing "],
+    ),
+    (
+        "INSERT INTO read_model.stopped_accounts
+         SELECT 1, account_id FROM event_store.accounts WHERE name = 'other'",
+        &["stopped_accounts Superfluous "],
+    ),
+    (
+        "INSERT INTO read_model.stopped_accounts SELECT 1, gen_random_uuid()",
+        &["stopped_accounts Superfluous "],
+    ),
+    (
+        "UPDATE read_model.credit_balances SET balance = balance + 1 WHERE balance = 999990",
+        &[
+            "credit_balances Different balance",
+            "credit_entries Unbalanced ",
+        ],
+    ),
+    (
+        "UPDATE read_model.credit_balances SET version = 3 WHERE balance = 999990",
+        &["credit_balances Different version"],
+    ),
+    (
+        "DELETE FROM read_model.credit_balances WHERE balance = 999990",
+        &["credit_balances Missing ", "credit_entries Unbalanced "],
+    ),
+    (
+        "INSERT INTO read_model.credit_balances SELECT 1, gen_random_uuid(), 5, 1",
+        &["credit_balances Superfluous "],
+    ),
+    (
+        "UPDATE read_model.credit_entries SET amount = -2 WHERE balance_after = 999997",
+        &[
+            "credit_entries Different amount",
+            "credit_entries Unbalanced ",
+        ],
+    ),
+    (
+        "UPDATE read_model.credit_entries SET link_id = account_id, type = 'grant'
+         WHERE balance_after = 999997",
+        &["credit_entries Different type,link_id"],
+    ),
+    (
+        "DELETE FROM read_model.credit_entries WHERE balance_after = 999997",
+        &["credit_entries Missing ", "credit_entries Unbalanced "],
+    ),
+    (
+        "INSERT INTO read_model.credit_entries
+         SELECT 1, account_id, 1000, gen_random_uuid(), 'grant', 1, 999991, NULL, now()
+         FROM read_model.credit_balances WHERE balance = 999990",
+        &["credit_entries Superfluous ", "credit_entries Unbalanced "],
+    ),
+];
+
+#[tokio::test]
+async fn each_kind_of_damage_is_found_named_and_repaired() {
+    let stage = Stage::set().await;
+    history(&stage).await;
+    let pool = stage.database.pool();
+    let intact = Tables::read(pool).await;
+    for (statement, expected) in DAMAGES {
+        damage(pool, statement).await;
+        let findings = findings(&stage).await;
+        let mut named: Vec<_> = findings
+            .iter()
+            .map(|it| format!("{} {:?} {}", it.table.name(), it.kind, it.columns.join(",")))
+            .collect();
+        named.sort();
+        assert_eq!(named, *expected, "{statement}");
+        let of_rows = findings.iter().filter(|it| it.kind != Kind::Unbalanced);
+        assert_eq!(
+            repair_all(&stage).await,
+            of_rows.count() as u64,
+            "{statement}"
+        );
+        assert_eq!(Tables::read(pool).await, intact, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn redirect_caches_are_told_of_what_was_repaired_and_of_nothing_else() {
+    let stage = Stage::set().await;
+    history(&stage).await;
+    let pool = stage.database.pool();
+    for statement in [
+        "UPDATE read_model.redirects SET destination_url = 'x' WHERE slug_folded = 'first-0x'",
+        "DELETE FROM read_model.redirects WHERE slug_folded = 'second-1x'",
+        "INSERT INTO read_model.redirects
+         SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
+         WHERE slug_folded = 'second-0x'",
+        "UPDATE read_model.links SET version = 9 WHERE slug = 'first-2X'",
+        "DELETE FROM read_model.stopped_accounts",
+    ] {
+        damage(pool, statement).await;
+    }
+    let last_number = numbers(pool).await.into_iter().max().unwrap();
+    assert_eq!(repair_all(&stage).await, 5);
+    let told: BTreeSet<_> = changes(pool)
+        .await
+        .into_iter()
+        .filter(|row| row.0 > last_number)
+        .map(|row| (row.1, row.2))
+        .collect();
+    let slugs = ["first-0x", "never-given", "second-1x"];
+    let mut expected: BTreeSet<_> = slugs.map(|it| (Some(it.to_owned()), None)).into();
+    let stopped = Tables::of_log(&stage.log().await).stopped_accounts;
+    expected.extend(stopped.into_iter().map(|it| (None, Some(it))));
+    assert_eq!(told, expected);
+}

@@ -1,0 +1,144 @@
+//! `verify` and `--repair` while events come and a projector applies them.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use linkledger_core::id::AccountId;
+use linkledger_projector::{
+    admin::parked::retry,
+    verify::{self, Kind},
+};
+use sqlx::PgPool;
+use tokio::runtime;
+
+use super::{damage, findings, repair_all};
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
+    poisoned::{paint, restore},
+    stage::Stage,
+};
+
+const ROUNDS: i64 = 12;
+
+/// The `nth` of an account, from 0.
+async fn append_round(stage: &Stage, account_id: AccountId, name: &str, nth: i64) {
+    let links = stage
+        .append_links(account_id, &format!("{name}-{nth}"), 4)
+        .await;
+    let events = [
+        destination_changed(&links[0], "https://elsewhere.example/"),
+        disabled(&links[1]),
+        deleted(&links[2]),
+        suspended(account_id, nth % 2 == 0),
+        adjusted(account_id, -1, 1_000_000 - 5 * (nth + 1)),
+    ];
+    stage.append(account_id, &events).await;
+    stage.append(account_id, &[resumed(account_id)]).await;
+}
+
+#[tokio::test]
+async fn nothing_is_found_while_events_come_and_accounts_are_parked_and_released() {
+    let stage = Stage::set().await;
+    let first = stage.account_with_links("first", 0).await;
+    let second = stage.neighbour_with_links(first, "second", 0).await;
+    let projector = stage.projector("verify").await;
+    let is_over = AtomicBool::new(false);
+    let appends = async {
+        for round in 0..ROUNDS {
+            append_round(&stage, first, "first", round).await;
+            if round % 4 == 1 {
+                let unknown = stage.log().await.pop().unwrap();
+                paint(stage.database.pool(), &unknown).await;
+                append_round(&stage, second, "second", round / 4).await;
+                restore(stage.database.pool(), &unknown).await;
+            }
+            retry(stage.database.pool(), None).await.unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let verifications = async {
+        while !is_over.load(Ordering::Relaxed) {
+            assert_eq!(findings(&stage).await, []);
+        }
+    };
+    tokio::join!(appends, verifications);
+    retry(stage.database.pool(), None).await.unwrap();
+    stage.eventually_complete().await;
+    projector.stop().await;
+    assert_eq!(findings(&stage).await, []);
+}
+
+#[tokio::test]
+async fn what_is_repaired_while_events_come_is_what_the_log_says_at_the_end() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("owner", 8).await;
+    let projector = stage.projector("repair").await;
+    stage.eventually_complete().await;
+    for statement in [
+        "UPDATE read_model.links SET destination_url = 'x', slug = 'x' WHERE slug = 'owner-1X'",
+        "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_folded = 'owner-2x'",
+        "DELETE FROM read_model.credit_entries WHERE balance_after = 999995",
+        "UPDATE read_model.credit_balances SET balance = 7",
+        "INSERT INTO read_model.stopped_accounts SELECT 1, account_id FROM read_model.credit_balances",
+    ] {
+        damage(pool, statement).await;
+    }
+    let appends = async {
+        for round in 0..ROUNDS {
+            let name = format!("round-{round}");
+            stage.append_links(account_id, &name, 3).await;
+        }
+    };
+    tokio::join!(appends, repair_all(&stage));
+    stage.eventually_complete().await;
+    projector.stop().await;
+    assert_eq!(findings(&stage).await, []);
+}
+
+#[tokio::test]
+async fn rows_of_an_account_that_is_released_meanwhile_are_not_missed() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let parked = stage.account_with_links("parked", 1).await;
+    let unknown = stage.log().await.pop().unwrap();
+    paint(pool, &unknown).await;
+    // More than a bucket: the rows are gone over long before the end.
+    stage.neighbour_with_links(parked, "neighbour", 2_600).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    restore(pool, &unknown).await;
+
+    let is_released = AtomicBool::new(false);
+    let release = |events| {
+        if events == 5_000 && !is_released.swap(true, Ordering::Relaxed) {
+            let url = stage.database.url();
+            thread::scope(|scope| scope.spawn(|| release_and_damage(url)).join().unwrap());
+        }
+    };
+    let target = super::TARGETS[1];
+    let session = super::sessions(&stage);
+    let verified = verify::generation(&session, target, &release).await;
+    let named = verified.unwrap().findings.named;
+    assert!(is_released.into_inner());
+    assert_eq!(named.len(), 1);
+    assert_eq!(
+        (named[0].kind, named[0].account_id),
+        (Kind::Different, parked)
+    );
+    // All tables by key, however little Postgres knows of them.
+    assert_eq!(findings(&stage).await.len(), 1);
+}
+
+fn release_and_damage(url: &str) {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(async {
+        let pool = PgPool::connect(url).await.unwrap();
+        let retried = retry(&pool, None).await.unwrap();
+        assert!(retried.iter().all(|it| it.released));
+        let wrong = "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'parked-0X'";
+        damage(&pool, wrong).await;
+        pool.close().await;
+    });
+}

@@ -1,0 +1,224 @@
+//! `projector verify`, as an operator runs it, with the rights of an operator.
+
+use std::process::{Command, Output};
+
+use linkledger_core::testing::eventually;
+use linkledger_projector::{projections::Projection, verify::outcome};
+use serde_json::Value;
+use sqlx::raw_sql;
+
+use super::{damage, history};
+use crate::{
+    contested::EXCHANGE,
+    rebuild::{NO_SWAP, rebuild_all, sessions},
+    stage::Stage,
+    tables::Tables,
+};
+
+const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
+
+async fn run(stage: &Stage, arguments: &[&str]) -> Output {
+    let url = stage.database.url();
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{separator}options[role]=linkledger_operator");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .arg("verify")
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .env("LINKLEDGER_OPERATOR", "ada");
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+async fn set_up() -> Stage {
+    let stage = Stage::set().await;
+    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+    history(&stage).await;
+    stage
+}
+
+#[tokio::test]
+async fn what_is_right_is_said_to_be_and_noted_for_alerts() {
+    let stage = set_up().await;
+    let verified = run(&stage, &[]).await;
+    assert!(verified.status.success(), "{}", stderr(&verified));
+    let text = stdout(&verified);
+    assert!(
+        text.starts_with(
+            "`credits`, generation 1: 25 events want 13 rows; nothing is wrong.\n\
+             `links`, generation 1: 25 events want 7 rows; nothing is wrong.\n\
+             `redirects`, generation 1: 25 events want 9 rows; nothing is wrong.\n\
+             Verified in "
+        ),
+        "{text}"
+    );
+    for projection in Projection::ALL {
+        let last = outcome::last(stage.database.pool(), projection)
+            .await
+            .unwrap();
+        assert_eq!(last.mismatches, 0);
+        assert!(last.verified_at_s > 0.0);
+    }
+    let unknown = run(&stage, &["links", "--generation", "7"]).await;
+    assert_eq!(unknown.status.code(), Some(1));
+    let error = stderr(&unknown);
+    assert!(
+        error.contains("there is no generation 7 of `links`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named_and_mended_on_request() {
+    let stage = set_up().await;
+    let pool = stage.database.pool();
+    let intact = Tables::read(pool).await;
+    damage(
+        pool,
+        "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'first-1X'",
+    )
+    .await;
+    let damaged = Tables::read(pool).await;
+
+    let found = run(&stage, &["links"]).await;
+    assert_eq!(found.status.code(), Some(1));
+    let text = stdout(&found);
+    let line = text.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("  links: different acc_") && line.contains(" lnk_"),
+        "{text}"
+    );
+    assert!(line.contains(" (destination_url), shard "), "{text}");
+    assert!(line.contains(", positions 1 to "), "{text}");
+    let error = stderr(&found);
+    assert!(
+        error.ends_with(
+            "error: the read tables are not what the log says: 1 mismatch; `--repair` mends them\n"
+        ),
+        "{error}"
+    );
+    let last = outcome::last(pool, Projection::Links).await.unwrap();
+    assert_eq!(last.mismatches, 1);
+
+    let planned = run(&stage, &["--repair", "--dry-run"]).await;
+    assert_eq!(planned.status.code(), Some(1));
+    assert!(
+        stdout(&planned).contains("Would repair 1 row; nothing was changed.\n"),
+        "{}",
+        stdout(&planned)
+    );
+    assert_eq!(Tables::read(pool).await, damaged);
+
+    let repaired = run(
+        &stage,
+        &["links", "--repair", "--reason", "tried", "--json"],
+    )
+    .await;
+    assert!(repaired.status.success(), "{}", stderr(&repaired));
+    let json: Value = serde_json::from_slice(&repaired.stdout).unwrap();
+    let of_links = &json["projections"][0];
+    assert_eq!(of_links["mismatches"], 1);
+    assert_eq!(of_links["named"][0]["kind"], "different");
+    assert_eq!(of_links["repaired"]["rows"], 1);
+    assert_eq!(of_links["repaired"]["left"]["mismatches"], 0);
+    assert_eq!(Tables::read(pool).await, intact);
+    let last = outcome::last(pool, Projection::Links).await.unwrap();
+    assert_eq!(last.mismatches, 0);
+    let recorded: Vec<(String, String, String, String)> =
+        sqlx::query_as("SELECT command, operator, reason, detail FROM read_model.operations")
+            .fetch_all(pool)
+            .await
+            .unwrap();
+    let texts = ["verify --repair", "ada", "tried", "1 row repaired"];
+    let [command, operator, reason, detail] = texts.map(str::to_owned);
+    assert_eq!(recorded, [(command, operator, reason, detail)]);
+}
+
+#[tokio::test]
+async fn what_is_repaired_is_what_is_served_once_nobody_else_changes_that() {
+    let stage = set_up().await;
+    let pool = stage.database.pool();
+    rebuild_all(&sessions(&stage), NO_SWAP).await;
+    damage(
+        pool,
+        "UPDATE read_model.links SET destination_url = 'x'
+         WHERE slug = 'first-1X' AND generation = 2",
+    )
+    .await;
+    raw_sql(
+        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
+         VALUES ('rebuild', 'links', 'eve', now() + interval '1 minute')",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    let others = async {
+        let waits = async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name <> 'test'
+                   AND query LIKE '%FROM read_model.operations%'",
+            )
+            .fetch_one(pool)
+            .await
+            .unwrap();
+            (waiting > 0).then_some(())
+        };
+        eventually("the repair waits for the rebuild", waits).await;
+        let end = "UPDATE read_model.operations SET finished_at = now(), outcome = 'done'";
+        let mut tx = pool.begin().await.unwrap();
+        raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
+        raw_sql(end).execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    let (repaired, ()) = tokio::join!(run(&stage, &["links", "--repair", "--json"]), others);
+    assert!(repaired.status.success(), "{}", stderr(&repaired));
+    let json: Value = serde_json::from_slice(&repaired.stdout).unwrap();
+    let of_links = &json["projections"][0];
+    assert_eq!(
+        (&of_links["generation"], &of_links["mismatches"]),
+        (&2.into(), &1.into())
+    );
+}
+
+#[tokio::test]
+async fn a_repair_of_all_is_on_record_by_projection_and_counts_the_rows_that_it_writes() {
+    let stage = set_up().await;
+    let pool = stage.database.pool();
+    damage(
+        pool,
+        "UPDATE read_model.credit_entries SET balance_after = balance_after + 1
+         WHERE entry_id = (SELECT entry_id FROM read_model.credit_entries
+                           WHERE version = 2 ORDER BY account_id LIMIT 1)",
+    )
+    .await;
+    let planned = stdout(&run(&stage, &["credits", "--repair", "--dry-run"]).await);
+    let repaired = stdout(&run(&stage, &["--repair"]).await);
+    let (_, planned) = planned.split_once("Would repair ").unwrap();
+    let (_, repaired) = repaired.split_once("Repaired: ").unwrap();
+    let (planned, _) = planned.split_once(';').unwrap();
+    let (repaired, _) = repaired.split_once(';').unwrap();
+    assert_eq!(planned, repaired);
+    let recorded: Vec<(String, String)> =
+        sqlx::query_as("SELECT projection, detail FROM read_model.operations ORDER BY projection")
+            .fetch_all(pool)
+            .await
+            .unwrap();
+    let credits = format!("{repaired} repaired");
+    let expected = [
+        ("credits", credits.as_str()),
+        ("links", "nothing was wrong"),
+        ("redirects", "nothing was wrong"),
+    ];
+    let expected = expected.map(|(projection, detail)| (projection.to_owned(), detail.to_owned()));
+    assert_eq!(recorded, expected);
+}

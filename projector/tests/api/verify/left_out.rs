@@ -1,0 +1,158 @@
+//! What an operator has had left out, and what waits, is not missed by `verify`.
+
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    cloud_event::PublishedEvent,
+    envelope::RecordedEvent,
+    id::EventId,
+};
+use linkledger_projector::{admin::parked::retry, verify::Kind};
+use proptest::{prelude::*, sample::Index};
+use sqlx::PgPool;
+use tokio::runtime;
+
+use super::{assert_nothing_is_wrong, damage, findings, repair_all};
+use crate::{
+    equivalence::{Owner, apply_in_batches, wish},
+    events::{adjusted, destination_changed},
+    poisoned::{paint, restore},
+    stage::Stage,
+    tables::{Tables, checkpoints_of},
+};
+
+/// As `parked skip` does.
+async fn skip(pool: &PgPool, event: &PublishedEvent) {
+    let event = &event.event;
+    sqlx::query(
+        "INSERT INTO read_model.skipped_events
+             (projection, shard, position, event_id, account_id, event_type, operator, reason)
+         SELECT projection, $1, $2, $3, $4, $5, 'ada', 'test' FROM read_model.projections
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(event.shard.number())
+    .bind(event.position)
+    .bind(event.event_id.uuid())
+    .bind(event.account_id.uuid())
+    .bind(&event.event_type)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn a_skipped_event_counts_as_if_it_had_never_happened(
+        wishes in prop::collection::vec(wish(), 0..40),
+        left_out in prop::collection::vec(any::<Index>(), 1..8),
+    ) {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stage = Stage::set().await;
+            let pool = stage.database.pool();
+            let mut owner = Owner::set_up(&stage).await;
+            for wish in wishes {
+                owner.fulfil(&stage, wish).await;
+            }
+            let mut log = stage.log().await;
+            let candidates = log.clone();
+            for index in left_out {
+                let event = index.get(&candidates);
+                skip(pool, event).await;
+                let RecordedEvent { event_id, stream_id, .. } = event.event;
+                // Without its beginning there is no link.
+                let is_creation = event.event.event_type == "LinkCreated";
+                log.retain(|it| {
+                    let is_of_it = is_creation && it.event.stream_id == stream_id;
+                    it.event.event_id != event_id && !is_of_it
+                });
+            }
+            let whole = stage.log().await;
+            let tables = apply_in_batches(&stage, &whole, &[7]).await;
+            let mut expected = Tables::of_log(&log);
+            expected.checkpoints = checkpoints_of(&whole);
+            assert_eq!(tables, expected);
+            assert_nothing_is_wrong(&stage).await;
+
+            // Everything is written anew from what is left.
+            for table in ["links", "redirects", "stopped_accounts", "credit_balances",
+                          "credit_entries"] {
+                super::execute(pool, &format!("DELETE FROM read_model.{table}")).await;
+            }
+            repair_all(&stage).await;
+            assert_eq!(Tables::read(pool).await, expected);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_parked_account_is_compared_up_to_the_event_that_waits() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("other", 1).await;
+    let link = stage.append_links(account_id, "parked", 1).await.remove(0);
+    let events = [
+        destination_changed(&link, "https://later.example/"),
+        adjusted(account_id, 5, 1_000_003),
+    ];
+    stage.append(account_id, &events).await;
+    let log = stage.log().await;
+    let change = log.iter().rev().nth(1).unwrap();
+    paint(pool, change).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let parked = Tables::read(pool).await;
+    assert_nothing_is_wrong(&stage).await;
+
+    for (statement, columns) in [
+        (
+            "UPDATE read_model.links SET slug = 'x' WHERE slug = 'parked-0X'",
+            "slug",
+        ),
+        (
+            "UPDATE read_model.links SET destination_url = 'https://later.example/', version = 2
+             WHERE slug = 'parked-0X'",
+            "destination_url, version",
+        ),
+        (
+            "UPDATE read_model.redirects SET destination_url = 'https://later.example/'
+             WHERE slug_folded = 'parked-0x'",
+            "destination_url",
+        ),
+        (
+            "UPDATE read_model.credit_balances SET balance = 1000003, version = 4",
+            "balance, version",
+        ),
+    ] {
+        damage(pool, statement).await;
+        let found = findings(&stage).await;
+        assert_eq!(found[0].columns.join(", "), columns, "{statement}");
+        assert_eq!(repair_all(&stage).await, 1, "{statement}");
+        assert_eq!(Tables::read(pool).await, parked, "{statement}");
+    }
+
+    restore(pool, change).await;
+    retry(pool, None).await.unwrap();
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
+    assert_nothing_is_wrong(&stage).await;
+}
+
+#[tokio::test]
+async fn what_is_skipped_excuses_no_other_event_at_its_place() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    stage.account_with_links("owner", 3).await;
+    let mut log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let charge = &mut log[4];
+    let lost = format!(
+        "DELETE FROM read_model.credit_entries WHERE entry_id = '{}'",
+        charge.event.event_id.uuid()
+    );
+    damage(pool, &lost).await;
+    // Of the log before it was restored.
+    charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
+    skip(pool, charge).await;
+    let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [Kind::Unbalanced, Kind::Missing]);
+}

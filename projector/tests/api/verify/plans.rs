@@ -1,0 +1,45 @@
+//! Verification goes by keys, also with plans that were made while the tables were empty.
+
+use linkledger_projector::verify;
+use sqlx::PgPool;
+
+use super::TARGETS;
+use crate::{
+    plans::{LARGE, end, fill, measured, reads},
+    stage::Stage,
+};
+
+/// Index entries for each event and its rows in five tables: some look-ups for each in each of three
+/// projections, sixteen looks at each stopped account, and far fewer than a look at all others.
+const ENTRIES_PER_EVENT_MAX: i64 = 70;
+
+async fn verify_all(pool: &PgPool) -> u64 {
+    let mut events = 0;
+    for target in TARGETS {
+        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        events += verified.events;
+    }
+    events
+}
+
+#[tokio::test]
+async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
+    let stage = Stage::set().await;
+    let session = measured(&stage);
+    assert_eq!(verify_all(&session).await, 0);
+    fill(stage.database.pool(), LARGE).await;
+    let before = reads(stage.database.pool()).await;
+    assert_eq!(
+        verify_all(&session).await,
+        3 * u64::from(LARGE.unsigned_abs())
+    );
+    end(&stage, session).await;
+    let after = reads(stage.database.pool()).await;
+    assert_eq!(after.0 - before.0, 0, "rows read without an index");
+    let entries = after.1 - before.1;
+    let events = i64::from(LARGE);
+    assert!(
+        (events..ENTRIES_PER_EVENT_MAX * events).contains(&entries),
+        "{entries} entries"
+    );
+}

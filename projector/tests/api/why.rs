@@ -1,0 +1,391 @@
+//! `projector why`: what the read tables show of a link or an account, and the reasons given.
+
+use std::process::{Command, Output};
+
+use linkledger_core::{
+    event::Subject, event_store::log, id::AccountId, link::LinkCreated, shard::Shard,
+};
+use linkledger_projector::why::{Fate, ProjectionWhy, Why, why};
+use serde_json::Value;
+use sqlx::{PgPool, raw_sql};
+
+use crate::{
+    events::{adjusted, deleted, destination_changed, disabled, suspended},
+    poisoned::paint,
+    stage::Stage,
+};
+
+async fn run(stage: &Stage, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .arg("why")
+        .args(arguments)
+        .env("DATABASE_URL", stage.database.url());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap()
+}
+
+async fn of_link(stage: &Stage, link: &LinkCreated) -> Why {
+    why(stage.database.pool(), Subject::Link(link.link_id), 20)
+        .await
+        .unwrap()
+}
+
+async fn of_account(stage: &Stage, account_id: AccountId) -> Why {
+    why(stage.database.pool(), Subject::Account(account_id), 20)
+        .await
+        .unwrap()
+}
+
+fn of<'a>(why: &'a Why, projection: &str) -> &'a ProjectionWhy {
+    let mut projections = why.projections.iter();
+    projections.find(|it| it.projection == projection).unwrap()
+}
+
+fn sentence<'a>(why: &'a Why, projection: &str) -> &'a str {
+    &of(why, projection).why
+}
+
+#[track_caller]
+fn assert_begins(sentence: &str, beginning: &str) {
+    assert!(sentence.starts_with(beginning), "{sentence}");
+}
+
+async fn project(stage: &Stage) {
+    stage.engine().cycle(stage.log().await).await.unwrap();
+}
+
+async fn execute(pool: &PgPool, statement: &'static str) {
+    raw_sql(statement).execute(pool).await.unwrap();
+}
+
+async fn account_with_link(stage: &Stage) -> (AccountId, LinkCreated) {
+    account_with_link_named(stage, "why").await
+}
+
+async fn account_with_link_named(stage: &Stage, name: &str) -> (AccountId, LinkCreated) {
+    let account_id = stage.account_with_links(name, 0).await;
+    let link = stage.append_links(account_id, name, 1).await.remove(0);
+    (account_id, link)
+}
+
+#[tokio::test]
+async fn a_link_is_explained_through_its_life() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    let unseen = of_link(&stage, &link).await;
+    assert_begins(
+        sentence(&unseen, "links"),
+        "does not show it; LinkCreated at position 2 (version 1, ",
+    );
+    assert!(sentence(&unseen, "links").contains("is not applied yet, the checkpoint is at 0"));
+    assert_begins(
+        sentence(&unseen, "redirects"),
+        "has no row for it; LinkCreated",
+    );
+    assert_eq!(unseen.events[0].projections["links"], Fate::NotYet);
+
+    project(&stage).await;
+    let seen = of_link(&stage, &link).await;
+    assert_begins(
+        sentence(&seen, "links"),
+        "shows https://example.com/ as of LinkCreated at position 2 (version 1, ",
+    );
+    assert_begins(
+        sentence(&seen, "redirects"),
+        "302 to https://example.com/ as of LinkCreated",
+    );
+    assert_begins(
+        sentence(&seen, "credits"),
+        "shows a charge of -1, which left 999,999 (version 2 of the account, ent_",
+    );
+    assert_eq!(seen.events[0].projections["links"], Fate::Applied);
+
+    let events = [
+        destination_changed(&link, "https://b.example/"),
+        disabled(&link),
+    ];
+    stage.append(account_id, &events).await;
+    project(&stage).await;
+    let changed = of_link(&stage, &link).await;
+    assert_begins(
+        sentence(&changed, "links"),
+        "shows https://b.example/ as of LinkDisabled",
+    );
+    assert_begins(
+        sentence(&changed, "redirects"),
+        "410, because it is disabled as of LinkDisabled at position 5 (version 3, ",
+    );
+    stage
+        .append(account_id, &[suspended(account_id, true)])
+        .await;
+    project(&stage).await;
+    let stopped = of_link(&stage, &link).await;
+    assert_begins(
+        sentence(&stopped, "redirects"),
+        "410, because links of acc_",
+    );
+
+    stage.append(account_id, &[deleted(&link)]).await;
+    project(&stage).await;
+    let gone = of_link(&stage, &link).await;
+    assert_begins(
+        sentence(&gone, "links"),
+        "does not show it because of LinkDeleted at position 7 (version 4, ",
+    );
+    for it in [&unseen, &seen, &changed, &stopped, &gone] {
+        assert!(
+            it.projections.iter().all(|it| it.agrees == Some(true)),
+            "{it:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_behind_a_parked_one_waits_and_the_reason_is_given() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    project(&stage).await;
+    let events = [
+        adjusted(account_id, 1, 1_000_000),
+        destination_changed(&link, "https://b.example/"),
+    ];
+    stage.append(account_id, &events).await;
+    paint(stage.database.pool(), &stage.log().await[3]).await;
+    project(&stage).await;
+
+    let waits = of_link(&stage, &link).await;
+    let links = of(&waits, "links");
+    assert_begins(
+        &links.why,
+        "shows https://example.com/ as of LinkCreated at position 2",
+    );
+    let reason = "; LinkDestinationChanged at position 5 (version 2, ";
+    assert!(links.why.contains(reason), "{}", links.why);
+    assert!(
+        links
+            .why
+            .contains("waits, because the account has been parked since 2")
+    );
+    assert!(
+        links.why.ends_with(
+            "for LinkPainted at position 4: unknown event `LinkPainted` version 1 \
+             (`projector parked list`)"
+        ),
+        "{}",
+        links.why
+    );
+    assert_eq!(links.agrees, Some(true));
+    assert_eq!(waits.events[0].projections["links"], Fate::Waits);
+    assert_eq!(waits.events[1].projections["links"], Fate::Applied);
+
+    let account = of_account(&stage, account_id).await;
+    assert_begins(
+        sentence(&account, "credits"),
+        "shows a balance of 999,999 as of CreditsCharged at position 3 (version 2, ",
+    );
+    assert!(sentence(&account, "credits").contains("; LinkPainted at position 4"));
+    assert_eq!(of(&account, "credits").agrees, Some(true));
+}
+
+#[tokio::test]
+async fn a_paused_projection_says_that_it_waits_for_an_operator() {
+    let stage = Stage::set().await;
+    let (_, link) = account_with_link(&stage).await;
+    execute(
+        stage.database.pool(),
+        "UPDATE read_model.checkpoints SET paused_at = '2026-11-20T12:00:00Z'
+         WHERE projection = 'links'",
+    )
+    .await;
+    let paused = of_link(&stage, &link).await;
+    let reason = "because the projection has been paused at position 0 since \
+                  2026-11-20T12:00:00.000Z: `projector resume links`";
+    assert!(sentence(&paused, "links").ends_with(reason), "{paused:?}");
+}
+
+#[tokio::test]
+async fn rows_that_the_log_does_not_want_are_named() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    project(&stage).await;
+    execute(
+        stage.database.pool(),
+        "UPDATE read_model.links SET destination_url = 'https://evil.example/';
+         DELETE FROM read_model.redirects;
+         UPDATE read_model.credit_balances SET balance = 7",
+    )
+    .await;
+    let differs = of_link(&stage, &link).await;
+    assert_eq!(
+        sentence(&differs, "links"),
+        "shows https://evil.example/ under why-0X (version 1), but the log says that it shows \
+         https://example.com/ under why-0X (version 1); run `projector verify links`"
+    );
+    assert_eq!(of(&differs, "links").agrees, Some(false));
+    assert_eq!(of(&differs, "redirects").agrees, Some(false));
+    assert_eq!(of(&differs, "credits").agrees, Some(true));
+    assert_eq!(
+        sentence(&differs, "redirects"),
+        "has no row for it, but the log says that it leads from why-0x to https://example.com/ \
+         (active); run `projector verify redirects`"
+    );
+    let account = of_account(&stage, account_id).await;
+    assert_eq!(
+        sentence(&account, "credits"),
+        "shows a balance of 7 (version 2); that differs from what the log says: run `projector \
+         verify credits`"
+    );
+}
+
+#[tokio::test]
+async fn what_this_release_can_not_read_or_an_operator_has_left_out_is_not_judged() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    project(&stage).await;
+    // As if a later release had applied both: a link's creation, and the charge for it.
+    for event in [1, 2] {
+        paint(stage.database.pool(), &stage.log().await[event]).await;
+    }
+    let unread = of_link(&stage, &link).await;
+    assert_eq!(of(&unread, "links").agrees, None);
+    let sentence = sentence(&unread, "links");
+    assert!(
+        sentence.ends_with("; this release can't read what it is to be"),
+        "{sentence}"
+    );
+    let account = of_account(&stage, account_id).await;
+    assert_eq!(of(&account, "credits").agrees, None);
+
+    let (_, other) = account_with_link_named(&stage, "other").await;
+    project(&stage).await;
+    execute(
+        stage.database.pool(),
+        "INSERT INTO read_model.skipped_events
+             (projection, shard, position, event_id, account_id, event_type, operator, reason)
+         SELECT 'links', shard, position, event_id, account_id, type, 'ann@ops', 'test'
+         FROM event_store.events",
+    )
+    .await;
+    let skipped = of_link(&stage, &other).await;
+    assert_eq!(of(&skipped, "links").agrees, None);
+    assert_eq!(of(&skipped, "redirects").agrees, Some(true));
+    assert_eq!(skipped.events[0].projections["links"], Fate::Skipped);
+    assert_eq!(skipped.events[0].projections["redirects"], Fate::Applied);
+}
+
+#[tokio::test]
+async fn whether_an_accounts_links_are_stopped_is_compared_with_the_log() {
+    let stage = Stage::set().await;
+    let (account_id, _) = account_with_link(&stage).await;
+    stage
+        .append(account_id, &[suspended(account_id, true)])
+        .await;
+    execute(
+        stage.database.pool(),
+        "UPDATE event_store.accounts SET status = 'suspended', redirects_stopped = true",
+    )
+    .await;
+    project(&stage).await;
+    let account = of_account(&stage, account_id).await;
+    assert_eq!(
+        sentence(&account, "redirects"),
+        "410 for all its links, because they are stopped"
+    );
+    assert_eq!(of(&account, "redirects").agrees, Some(true));
+    assert_eq!(sentence(&account, "links"), "shows 1 link");
+    execute(
+        stage.database.pool(),
+        "DELETE FROM read_model.stopped_accounts",
+    )
+    .await;
+    let account = of_account(&stage, account_id).await;
+    assert_eq!(of(&account, "redirects").agrees, Some(false));
+}
+
+#[tokio::test]
+async fn a_long_stream_is_explained_from_the_place_that_the_projection_has_come_to() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    for n in 0..40 {
+        let there = format!("https://{n}.example/");
+        stage
+            .append(account_id, &[destination_changed(&link, &there)])
+            .await;
+    }
+    let pool = stage.database.pool();
+    project(&stage).await;
+    // As if it had stopped in the middle: nothing of the last thirty is applied.
+    let shard = Shard::of(account_id).number();
+    for statement in [
+        "UPDATE read_model.checkpoints SET position = 13 WHERE shard = $1",
+        "UPDATE read_model.links SET destination_url = 'https://9.example/', version = 11
+         WHERE $1 >= 0",
+    ] {
+        sqlx::query(statement)
+            .bind(shard)
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+    let why = why(pool, Subject::Link(link.link_id), 3).await.unwrap();
+    assert_eq!((why.events_in_all, why.events.len()), (41, 3));
+    assert_begins(
+        sentence(&why, "links"),
+        "shows https://9.example/ as of LinkDestinationChanged at position 13 (version 11, ",
+    );
+    assert_eq!(of(&why, "links").agrees, Some(true));
+}
+
+#[tokio::test]
+async fn the_command_prints_events_and_a_sentence_for_each_read_model() {
+    let stage = Stage::set().await;
+    let (account_id, link) = account_with_link(&stage).await;
+    project(&stage).await;
+    let link_id = link.link_id.to_string();
+    let output = run(&stage, &[&link_id]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.starts_with(&format!("{link_id} of {account_id}: 1 event; shard ")),
+        "{text}"
+    );
+    assert!(text.contains("LinkCreated  2"), "{text}");
+    assert!(text.contains("  applied\n"), "{text}");
+    for name in [
+        "\ncredits    shows ",
+        "\nlinks      shows ",
+        "\nredirects  302 to ",
+    ] {
+        assert!(text.contains(name), "{text}");
+    }
+    let output = run(&stage, &[&link_id, "--json"]).await;
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["events"][0]["type"], "LinkCreated");
+    assert_eq!(value["events"][0]["data"]["slug"], "why-0X");
+    assert_eq!(value["events"][0]["projections"]["links"], "applied");
+    assert_eq!(
+        value["projections"][1]["shows"]["destination_url"],
+        "https://example.com/"
+    );
+    assert_eq!(value["projections"][1]["agrees"], true);
+    let heads = log::heads(stage.database.pool()).await.unwrap();
+    assert_eq!(value["head"], heads[Shard::of(account_id).index()]);
+}
+
+#[tokio::test]
+async fn what_the_log_does_not_have_is_said_not_to_be_there() {
+    let stage = Stage::set().await;
+    for (id, what) in [
+        ("lnk_01h455vb4pex5vsknk084sn02q", "the log has no such link"),
+        ("acc_01h455vb4pex5vsknk084sn02q", "there is no such account"),
+    ] {
+        let output = run(&stage, &[id]).await;
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(error, format!("error: {id} is not there: {what}\n"));
+    }
+    let output = run(&stage, &["lnk_x"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("give the id of a link (lnk_…) or of an account (acc_…)"));
+}

@@ -1,0 +1,53 @@
+//! A server of Postgres that says nothing any more.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use futures::future::join_all;
+use linkledger_core::testing::{TestDatabase, eventually_within, wire::Wire};
+use tokio::time::timeout;
+
+use crate::service::TestService;
+
+/// Above every limit of the service, and far below what TCP would wait for.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
+/// More than share the statements that run at once, twice over.
+const READS: usize = 600;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_read_is_answered_while_the_database_is_silent_and_right_after() {
+    let database = TestDatabase::create().await;
+    let (wire, url) = Wire::to(&database).await;
+    let service = TestService::start_with(database, |config| {
+        config.database_url = url.into();
+    })
+    .await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "silent").await;
+    let by_id = format!("/v1/links/{}", link.link.link_id);
+    let mut paths = vec![
+        "/v1/links?slug=silent",
+        "/v1/credits",
+        "/v1/credits/entries",
+    ];
+    for shared in [by_id.as_str(), "/v1/links"] {
+        paths.extend(std::iter::repeat_n(shared, READS));
+    }
+    assert_eq!(service.get(&caller, "/v1/links").await.status, 200);
+
+    wire.fall_silent();
+    let reads = join_all(paths.iter().map(|path| service.get(&caller, path)));
+    let visit = service.call_short_host(Method::GET, "/silent", &[]);
+    let answered = timeout(ANSWERED_WITHIN, async { tokio::join!(reads, visit) });
+    let (reads, visit) = answered.await.expect("every request is answered");
+    for answer in reads {
+        answer.assert_problem(503, "storage_unavailable");
+    }
+    assert_eq!(visit.status, 503);
+
+    wire.mend();
+    eventually_within(ANSWERED_WITHIN, "it reads again", async || {
+        (service.get(&caller, "/v1/links").await.status == 200).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,199 @@
+//! There is no row-level security: that an account sees its own only is the work of each statement.
+//! So every statement behind the API that reads or changes a table of accounts' rows names the
+//! account in a condition on that table, or stands here with the reason why not.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use linkledger_core::testing::TestDatabase;
+
+/// What the services ask for on behalf of clients; `event_store/log` is read for nobody else's sake.
+const SOURCES: [&str; 12] = [
+    "query-api/src",
+    "command-api/src/command_handler",
+    "command-api/src/command_handler.rs",
+    "command-api/src/routes",
+    "core/src/http",
+    "core/src/event_store/accounts.rs",
+    "core/src/event_store/api_keys.rs",
+    "core/src/event_store/append.rs",
+    "core/src/event_store/idempotency.rs",
+    "core/src/event_store/links.rs",
+    "core/src/event_store/log/links.rs",
+    "core/src/event_store/slugs.rs",
+];
+
+/// What is not asked for by the account, and why that is right.
+#[rustfmt::skip]
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("api_keys::find", "event_store.accounts", "who calls is what the key tells"),
+    ("api_keys::find", "event_store.api_keys", "who calls is what the key tells"),
+    ("api_keys::record_uses", "event_store.api_keys", "of keys that were just used, by their ids"),
+    ("api_keys::get", "event_store.api_keys", "for operators"),
+    ("api_keys::revoke", "event_store.api_keys", "for operators"),
+    ("accounts::read_after", "event_store.accounts", "for operators: an audit of all accounts"),
+    ("links::find_owner", "event_store.events", "for operators: whose link it is"),
+    ("links::link_beginnings", "event_store.events", "for operators: an audit of slugs"),
+    ("idempotency::find_creates_in_tx", "event_store.events", "the charge right after the link that was asked for by the account"),
+    ("links::load_in_tx", "event_store.events", "`first` and `last` of one stream; the account of `first` is compared outside"),
+    ("links::link_extent", "event_store.events", "the end of the stream whose beginning is asked for by the account"),
+    ("slugs::find_holder", "event_store.events", "who follows a link has no account"),
+    ("redirects::find", "read_model.redirects", "who follows a link has no account"),
+    ("redirects::find", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
+    ("redirects::find_of_owner", "read_model.redirects", "who follows a link has no account"),
+    ("redirects::find_of_owner", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
+    ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
+];
+
+/// The statements of a file, with the functions that they are in.
+fn statements(source: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    let mut function = "";
+    while let Some(start) = next_of(rest, &["fn ", "query!(", "query_as!(", "query_scalar!("]) {
+        rest = &rest[start..];
+        if let Some(named) = rest.strip_prefix("fn ") {
+            function = named.split(['(', '<']).next().unwrap();
+            rest = named;
+            continue;
+        }
+        let opening = rest.find('"').expect("a macro has its statement");
+        let is_raw = rest[..opening].ends_with('#');
+        let text = &rest[opening + 1..];
+        let end = text.find(if is_raw { "\"#" } else { "\"" }).unwrap();
+        found.push((function.to_owned(), normal(&text[..end])));
+        rest = &text[end..];
+    }
+    found
+}
+
+fn next_of(text: &str, patterns: &[&str]) -> Option<usize> {
+    patterns.iter().filter_map(|it| text.find(it)).min()
+}
+
+/// Without comments, line breaks and doubled spaces.
+fn normal(statement: &str) -> String {
+    let lines = statement
+        .lines()
+        .map(|line| line.split("--").next().unwrap());
+    let words = lines.flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The statement and each query in parentheses in it, each without those inside of it.
+fn queries(statement: &str) -> Vec<String> {
+    let mut open = vec![String::new()];
+    let mut done = Vec::new();
+    for letter in statement.chars() {
+        match letter {
+            '(' => open.push(String::new()),
+            ')' => {
+                let inner = open.pop().expect("parentheses are paired");
+                let outer = open.last_mut().expect("parentheses are paired");
+                if inner.contains("event_store.") || inner.contains("read_model.") {
+                    done.push(inner);
+                    outer.push_str("(…)");
+                } else {
+                    outer.extend(["(", &inner, ")"]);
+                }
+            }
+            letter => open.last_mut().unwrap().push(letter),
+        }
+    }
+    done.extend(open);
+    done
+}
+
+/// The tables that a query reads or changes; what is inserted has its account in its values.
+fn tables(query: &str) -> impl Iterator<Item = &str> {
+    let words: Vec<&str> = query.split([' ', ',', '(']).collect();
+    let pairs = words
+        .windows(2)
+        .map(|it| (it[0], it[1]))
+        .collect::<Vec<_>>();
+    pairs.into_iter().filter_map(|(verb, table)| {
+        let is_read = matches!(verb, "FROM" | "JOIN" | "UPDATE");
+        (is_read && table.contains('.')).then_some(table)
+    })
+}
+
+/// How often a query of the statement asks for an account.
+fn conditions(query: &str, statement: &str) -> usize {
+    let equal = query.split("account_id = ").skip(1).filter(|value| {
+        let is_given = value.starts_with('$') || value.starts_with("ANY($");
+        is_given || is_column_of_given_accounts(value, statement)
+    });
+    equal.count()
+        + query.matches("account_id IS NOT DISTINCT FROM $").count()
+        + query.matches("USING (account_id)").count()
+        + query.matches("USING (shard, account_id, ").count()
+}
+
+/// Whether it is a column of a table that the statement makes of parameters alone.
+fn is_column_of_given_accounts(value: &str, statement: &str) -> bool {
+    let column = value.split([' ', ')']).next().unwrap();
+    let Some(table) = column.strip_suffix(".account_id") else {
+        return false;
+    };
+    let (before, columns) = statement
+        .split_once(&format!(" AS {table} ("))
+        .unwrap_or_default();
+    let (_, arrays) = before.rsplit_once("unnest(").unwrap_or_default();
+    let columns = columns.split(')').next().unwrap_or_default();
+    arrays.starts_with('$')
+        && !arrays.contains("SELECT")
+        && columns.split(", ").any(|it| it == "account_id")
+}
+
+/// The names and contents of all files there.
+fn files(path: &Path, found: &mut Vec<(String, String)>) {
+    if path.is_file() {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        found.push((name.to_owned(), fs::read_to_string(path).unwrap()));
+        return;
+    }
+    for entry in fs::read_dir(path).unwrap() {
+        files(&entry.unwrap().path(), found);
+    }
+}
+
+#[tokio::test]
+async fn every_statement_of_the_api_names_the_account_that_asks() {
+    let database = TestDatabase::create().await;
+    let of_accounts: Vec<String> = sqlx::query_scalar(
+        "SELECT table_schema || '.' || table_name FROM information_schema.columns
+         WHERE column_name = 'account_id' AND table_schema IN ('event_store', 'read_model')",
+    )
+    .fetch_all(database.pool())
+    .await
+    .unwrap();
+    let is_of_accounts = |table: &str| of_accounts.iter().any(|it| it == table);
+    let mut sources = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for source in SOURCES {
+        files(&root.join(source), &mut sources);
+    }
+
+    let mut without = BTreeSet::new();
+    let mut asking = 0;
+    for (file, source) in &sources {
+        for (function, statement) in statements(source) {
+            for query in queries(&statement) {
+                let tables = tables(&query);
+                let tables: Vec<&str> = tables.filter(|it| is_of_accounts(it)).collect();
+                if conditions(&query, &statement) >= tables.len() {
+                    asking += tables.len();
+                } else {
+                    let place = format!("{file}::{function}");
+                    without.extend(tables.iter().map(|it| (place.clone(), (*it).to_owned())));
+                }
+            }
+        }
+    }
+    assert!(
+        asking > 15,
+        "{asking} tables are asked for an account's rows"
+    );
+    let argued = EXCEPTIONS.iter();
+    let argued = argued.map(|(place, table, _)| ((*place).to_owned(), (*table).to_owned()));
+    assert_eq!(without, argued.collect());
+}
