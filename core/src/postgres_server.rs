@@ -30,13 +30,6 @@ const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(10);
 const TAKE_OVER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// For a machine that does other things too. What keeps data safe stays as Postgres has it.
-pub const SETTINGS_OF_A_SHARED_MACHINE: [(&str, &str); 3] = [
-    ("shared_buffers", "512MB"),
-    ("max_wal_size", "8GB"),
-    ("checkpoint_timeout", "15min"),
-];
-
 /// Where the cluster lies, under which settings it runs.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {

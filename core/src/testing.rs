@@ -48,7 +48,7 @@ pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{append_events::append_events, broker::TestBroker};
 
 /// How long a condition may take to come true before a test fails.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TEMPLATE: &str = "linkledger_template";
 

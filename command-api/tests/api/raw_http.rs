@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{TestApp, fresh_key};
 
 /// A test that waits longer has failed.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(2);
 const BODY: &str = r#"{"destination_url":"https://example.com/"}"#;
 
 struct RawServer {

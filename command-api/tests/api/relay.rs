@@ -106,7 +106,7 @@ pub(crate) async fn step_until_stored<P: EventPublisher>(
     database: &TestDatabase,
     (shard, position): (Shard, i64),
 ) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while stored(database, shard).await < position {
         assert!(
             Instant::now() < until,
@@ -227,7 +227,7 @@ pub(crate) fn consume(
     (0..count)
         .map(|_| {
             let record = consumer
-                .poll(Duration::from_secs(30))
+                .poll(Duration::from_mins(2))
                 .expect("a record")
                 .unwrap();
             let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();

@@ -28,7 +28,7 @@ pub(crate) async fn step_until<P: EventPublisher>(
     what: &str,
     is_so: impl AsyncFn() -> bool,
 ) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while !is_so().await {
         assert!(Instant::now() < until, "not within 30 s: {what}");
         relay.step().await.unwrap();

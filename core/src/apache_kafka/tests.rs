@@ -15,7 +15,7 @@ use super::*;
 use crate::testing::{TestBroker, eventually};
 
 const TOPIC: &str = "facts";
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
+const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
 const HOLDER_DIR: &str = "LINKLEDGER_TEST_KAFKA_HOLDER_DIR";
 
 fn client(kafka: &ApacheKafka) -> ClientConfig {

@@ -26,7 +26,7 @@ use crate::{
 /// How long reading what is left may take, in minutes.
 const READ_TIME_MAX: Duration = Duration::from_mins(2);
 /// How long a partition's end is asked for.
-const WATERMARKS_TIME_MAX: Duration = Duration::from_secs(5);
+const WATERMARKS_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// All records of the topic.
 pub struct Stream {

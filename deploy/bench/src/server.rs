@@ -1,4 +1,4 @@
-//! A Postgres server of the benchmarks' own: `fsync` on, settings of the local stack.
+//! A Postgres server of the benchmarks' own: `fsync` on, settings of a server in production.
 
 use std::{path::Path, path::PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
-    postgres_server::{PostgresOptions, PostgresServer, SETTINGS_OF_A_SHARED_MACHINE},
+    postgres_server::{PostgresOptions, PostgresServer},
 };
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
@@ -15,6 +15,14 @@ const EMPTY: &str = "bench_empty";
 
 /// With this begin the names of databases that nobody needs later.
 const COPIES: &str = "bench_";
+
+/// As `docs/deploy.md` sets a server up; what keeps data safe stays as Postgres has it.
+const SETTINGS: [(&str, &str); 4] = [
+    ("shared_buffers", "2GB"),
+    ("max_wal_size", "8GB"),
+    ("checkpoint_timeout", "15min"),
+    ("wal_compression", "on"),
+];
 
 /// Whole statements in `pg_stat_activity`: what the services run is what pgbench has to run.
 const STATEMENTS_SHOWN: (&str, &str) = ("track_activity_query_size", "16384");
@@ -32,7 +40,7 @@ impl BenchServer {
     /// # Errors
     /// What Postgres lacks.
     pub async fn start(data_dir: &Path) -> anyhow::Result<Self> {
-        let settings = SETTINGS_OF_A_SHARED_MACHINE
+        let settings = SETTINGS
             .into_iter()
             .chain([STATEMENTS_SHOWN])
             .map(|(name, value)| (name.into(), value.into()));
@@ -187,5 +195,16 @@ impl BenchServer {
             .await
             .with_context(|| format!("{statement}: refused"))?;
         Ok(connection.close().await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_settings_are_those_that_an_operator_is_told() {
+        let page = include_str!("../../../docs/deploy.md");
+        for (name, value) in super::SETTINGS {
+            assert!(page.contains(&format!("\n{name} = {value}\n")), "{name}");
+        }
     }
 }

@@ -68,7 +68,7 @@ async fn an_event_of_a_later_release_arrives_over_the_topic() {
     let mut consumer = Consumer::join(&stage.config("later")).unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < log.len() {
-        let patience = sleep(Duration::from_secs(30));
+        let patience = sleep(Duration::from_mins(2));
         let delivery = consumer.receive(100, patience).await.unwrap();
         delivered.extend(delivery.events);
     }

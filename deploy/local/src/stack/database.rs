@@ -7,7 +7,7 @@ use linkledger_command_api::relay::cursor;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
-    postgres_server::{PostgresOptions, PostgresServer, SETTINGS_OF_A_SHARED_MACHINE},
+    postgres_server::{PostgresOptions, PostgresServer},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -18,6 +18,13 @@ use crate::data_folder::DataFolder;
 const DATABASE: &str = "linkledger";
 /// Sessions of the stack itself.
 const CONNECTIONS_MAX: u32 = 2;
+/// For a machine that does other things too. What keeps data safe stays as Postgres has it.
+const SETTINGS: [(&str, &str); 3] = [
+    ("shared_buffers", "512MB"),
+    ("max_wal_size", "8GB"),
+    ("checkpoint_timeout", "15min"),
+];
+
 /// A migrated database.
 pub(super) struct Database {
     /// Its address, with the rights of its owner.
@@ -48,8 +55,7 @@ impl Database {
     }
 
     async fn start_server(folder: &DataFolder) -> anyhow::Result<Self> {
-        let settings =
-            SETTINGS_OF_A_SHARED_MACHINE.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let server = PostgresServer::start(PostgresOptions {
             data_dir: folder.path("postgres"),
             settings: settings.into(),

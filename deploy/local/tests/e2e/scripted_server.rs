@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 /// Longest wait for a request; a client that is slower has not sent it.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// What the server does with a request.
 pub(crate) enum Reply {

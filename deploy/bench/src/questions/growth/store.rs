@@ -29,57 +29,49 @@ const PAGE_LINKS: usize = 50;
 /// memory, and most of them in its write-ahead log since the last checkpoint.
 const WARM_UP_LINKS: u64 = 50_000;
 
+/// A copy of a data set, which may be used up.
 pub(super) struct Store {
-    pub(super) name: &'static str,
     set: DataSet,
-    database: String,
+    url: String,
+    accounts: Vec<LoadAccount>,
 }
 
 impl Store {
-    pub(super) fn new(name: &'static str, set: DataSet) -> Self {
-        Self {
-            name,
-            set,
-            database: format!("bench_growth_{}", set.links()),
-        }
+    /// Copies the set; `nth` tells several copies of it apart.
+    pub(super) async fn copy(bench: &Bench, set: DataSet, nth: u32) -> anyhow::Result<Self> {
+        let database = format!("bench_growth_{}_{nth}", set.links());
+        let url = set.copy(&bench.server, &database).await?;
+        let accounts = data_set::accounts(&url).await?;
+        Ok(Self { set, url, accounts })
     }
 
-    /// Copies the data set, and creates in the copy what brings it up to speed.
+    pub(super) async fn start(&self, bench: &Bench) -> anyhow::Result<Stack> {
+        Stack::start(bench, &self.url, Broker::Embedded).await
+    }
+
+    /// Creates what brings a large store up to speed.
     pub(super) async fn warm_up(&self, bench: &Bench) -> anyhow::Result<()> {
-        let url = self.set.copy(&bench.server, &self.database).await?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        let accounts = data_set::accounts(&url).await?;
-        let stack = Stack::start(bench, &url, Broker::Embedded).await?;
-        load::each_once(&creates(&stack, &accounts), WARM_UP_LINKS)
+        let stack = self.start(bench).await?;
+        load::each_once(&self.creates(&stack), WARM_UP_LINKS)
             .await?
             .all_expected()?;
         stack.until_settled().await?;
         stack.stop().await
     }
 
-    /// The address of the store and its accounts; one that should be empty is.
-    pub(super) async fn open(&self, bench: &Bench) -> anyhow::Result<(String, Vec<LoadAccount>)> {
-        let url = if self.is_empty() {
-            self.set.copy(&bench.server, &self.database).await?
-        } else {
-            bench.server.url(&self.database)
-        };
-        let accounts = data_set::accounts(&url).await?;
-        Ok((url, accounts))
+    pub(super) fn creates(&self, stack: &Stack) -> Target {
+        creates(stack, &self.accounts)
     }
 
     /// Measures everything once.
     pub(super) async fn measure(&self, bench: &Bench, arrivals: f64) -> anyhow::Result<Figures> {
-        let (url, accounts) = self.open(bench).await?;
-        let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+        let stack = self.start(bench).await?;
         let duration = bench.duration();
-        let listed = &accounts[..LISTED_ACCOUNTS];
+        let listed = &self.accounts[..LISTED_ACCOUNTS];
         load::each_once(&creates(&stack, listed), (listed.len() * PAGE_LINKS) as u64)
             .await?
             .all_expected()?;
-        let creates = creates(&stack, &accounts);
+        let creates = self.creates(&stack);
         let maximum = load::closed_loop(&creates, WARM_UP, duration).await?;
         stack.until_settled().await?;
         let latencies = load::open_loop(&creates, arrivals, duration)
@@ -96,7 +88,7 @@ impl Store {
         let redirects = Target {
             address: stack.short_host,
             connections: CONNECTIONS,
-            requests: requests::visits(self.slugs(&url).await?.into()),
+            requests: requests::visits(self.slugs().await?.into()),
             expected_status: 302,
         };
         let once = load::each_once(&redirects, FOLLOWED_LINKS).await?;
@@ -112,18 +104,14 @@ impl Store {
         ])
     }
 
-    fn is_empty(&self) -> bool {
-        self.set.links() == 0
-    }
-
     /// Of links that lie all over the store; of an empty one, of those that were created before.
-    async fn slugs(&self, url: &str) -> anyhow::Result<Vec<String>> {
-        if !self.is_empty() {
+    async fn slugs(&self) -> anyhow::Result<Vec<String>> {
+        if self.set.links() > 0 {
             let step = self.set.links() / FOLLOWED_LINKS;
             let slugs = (1..=FOLLOWED_LINKS).map(|nth| DataSet::slug(nth * step));
             return Ok(slugs.collect());
         }
-        let mut connection = PgConnection::connect(url).await?;
+        let mut connection = PgConnection::connect(&self.url).await?;
         let limit = i64::try_from(FOLLOWED_LINKS)?;
         let slugs = sqlx::query_scalar!("SELECT slug FROM event_store.slugs LIMIT $1", limit)
             .fetch_all(&mut connection)
@@ -138,7 +126,7 @@ impl Store {
     }
 }
 
-pub(super) fn creates(stack: &Stack, accounts: &[LoadAccount]) -> Target {
+fn creates(stack: &Stack, accounts: &[LoadAccount]) -> Target {
     Target {
         address: stack.api,
         connections: CONNECTIONS,
