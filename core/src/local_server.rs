@@ -29,7 +29,7 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
         if errno == Errno::EWOULDBLOCK {
             anyhow::anyhow!(
-                "{} is in use by another linkledger process",
+                "{} is in use by another linkledger process; end that one, or choose another folder",
                 data_dir.display()
             )
         } else {

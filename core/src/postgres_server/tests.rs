@@ -168,7 +168,7 @@ async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
         .expect_err("it is locked");
     let folder = dir.path().canonicalize()?;
     let expected = format!(
-        "{} is in use by another linkledger process",
+        "{} is in use by another linkledger process; end that one, or choose another folder",
         folder.display()
     );
     assert_eq!(format!("{error:#}"), expected);

@@ -256,7 +256,8 @@ fn reason(error: &reqwest::Error) -> String {
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_refused {
-        "nothing listens there; is it running?".to_owned()
+        "nothing listens there; is it running? (`linkledger` without a command starts the stack)"
+            .to_owned()
     } else if error.is_connect() {
         format!("can't connect: {cause}")
     } else {

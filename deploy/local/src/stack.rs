@@ -44,10 +44,10 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     let sockets = Sockets {
         api: listen(loopback(options.api_port))
             .await
-            .context("choose another --api-port")?,
+            .context("is linkledger running already? If not, choose another --api-port")?,
         short_host: listen(loopback(options.short_port))
             .await
-            .context("choose another --short-port")?,
+            .context("is linkledger running already? If not, choose another --short-port")?,
     };
     let folder = DataFolder::open(&options.data_dir)?;
     let mut tasks = Tasks::new(CancellationToken::new());
