@@ -26,7 +26,7 @@ pub mod temporary;
 mod tests;
 
 /// How long a server left over from a killed application may take to answer or to go away.
-const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(10);
+const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 const TAKE_OVER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 

@@ -87,6 +87,9 @@ async fn no_epoch_is_raised_while_somebody_publishes() {
     with_links(&database, 1).await;
     let mut running = relay(&database, Recorder::default(), "one");
     running.step().await.unwrap();
+    // However long a command takes to start.
+    let hold = "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'";
+    sqlx::query(hold).execute(database.pool()).await.unwrap();
     let refused = admin::error(database.url(), &RAISE, 1);
     assert!(
         refused.starts_with("error: one publishes shard 0: "),

@@ -254,7 +254,7 @@ async fn a_producer_that_ended_with_unanswered_requests_is_waited_for() {
     admin::json(database.url(), &PAUSE);
     step_until(&mut restarted, "it has ended its producer", async || {
         sqlx::query_scalar(
-            "SELECT bool_and(settles_at > now() + interval '4 minutes' IS TRUE)
+            "SELECT bool_and(settles_at > now() + interval '1 minute' IS TRUE)
              FROM event_store.relay_producers",
         )
         .fetch_one(database.pool())

@@ -189,11 +189,12 @@ mod tests {
         let dir = tempfile::Builder::new().permissions(public()).tempdir()?;
         for program in ["postgres", "initdb"] {
             let path = dir.path().join(program);
-            fs::write(
-                &path,
-                format!("#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n"),
-            )?;
-            fs::set_permissions(&path, public())?;
+            // By a process of its own: what this one writes, children of tests beside this one hold
+            // open for a moment, and a program that is open for writing can't be started.
+            let write = r##"printf "#!/bin/sh\necho 'postgres (PostgreSQL) %s'\n" "$1" >"$0" && chmod 755 "$0""##;
+            let mut shell = std::process::Command::new("sh");
+            let written = shell.args(["-c", write]).arg(&path).arg(version).status()?;
+            anyhow::ensure!(written.success(), "{written}");
         }
         Ok(dir)
     }

@@ -45,7 +45,9 @@ fn tenancy(since: OffsetDateTime, positions: PerProjection<i64>) -> Tenancy {
     }
 }
 
-fn heartbeat(pool: &PgPool, owner: &str) -> Heartbeat {
+/// With a session that is open: a report that takes half a second is given up.
+async fn heartbeat(pool: &PgPool, owner: &str) -> Heartbeat {
+    sqlx::query("SELECT 1").execute(pool).await.unwrap();
     Heartbeat::new(pool.clone(), owner.to_owned())
 }
 
@@ -88,7 +90,7 @@ async fn a_projector_reports_each_projection_of_its_shards_again_and_again() {
 async fn a_rate_is_what_was_applied_since_the_last_report() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut heartbeat = heartbeat(pool, "first");
+    let mut heartbeat = heartbeat(pool, "first").await;
     let since = SystemClock.now();
     heartbeat.beat(&[tenancy(since, [5, 5, 5])]).await;
     heartbeat.beat(&[tenancy(since, [5, 1_000_005, 4])]).await;
@@ -103,13 +105,15 @@ async fn a_rate_is_what_was_applied_since_the_last_report() {
 async fn an_error_is_reported_and_stays_when_it_has_passed() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut heartbeat = heartbeat(pool, "first");
+    let mut heartbeat = heartbeat(pool, "first").await;
     let tenancies = [tenancy(SystemClock.now(), [0; 3])];
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     heartbeat.note_error(&error);
     heartbeat.beat(&tenancies).await;
     heartbeat.beat(&tenancies).await;
-    for it in reported(pool, tenancies[0].shard).await {
+    let reported = reported(pool, tenancies[0].shard).await;
+    assert_eq!(reported.len(), 3);
+    for it in reported {
         let error = it.last_error.unwrap();
         assert!(
             error.starts_with("can't apply events: no partition xxx"),
@@ -124,8 +128,8 @@ async fn who_had_the_shard_before_reports_nothing_while_the_other_does() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let now = SystemClock.now();
-    let mut earlier = heartbeat(pool, "earlier");
-    let mut later = heartbeat(pool, "later");
+    let mut earlier = heartbeat(pool, "earlier").await;
+    let mut later = heartbeat(pool, "later").await;
     let before = [tenancy(now - Duration::minutes(1), [0; 3])];
     let after = [tenancy(now, [0; 3])];
     let owner = async || reported(pool, before[0].shard).await[0].owner.clone();

@@ -243,7 +243,7 @@ async fn a_generation_may_be_dropped_when_nobody_reads_it_and_no_command_is_at_w
          INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
          VALUES ('rebuild', 'credits', 'ann@ops', now() + interval '1 hour');
          UPDATE read_model.generations SET phase = 'standby',
-             last_active_at = now() - interval '59 seconds'
+             last_active_at = now() - interval '30 seconds'
          WHERE projection = 'links' AND generation = 2",
     )
     .await;

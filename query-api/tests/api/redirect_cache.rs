@@ -14,6 +14,8 @@ const OLD: &str = "https://example.com/old";
 const NEW: &str = "https://example.com/new";
 /// How often an answer is looked at that must not change any more.
 const REPEATS: usize = 50;
+/// While the table is locked: a load is given up after two seconds.
+const LOOKS: usize = 10;
 
 async fn caching_service() -> TestService {
     caching_service_on(TestDatabase::create().await).await
@@ -254,7 +256,7 @@ async fn of_requests_that_come_during_a_load_one_asks_and_all_are_answered() {
         (waiting().await > 0).then_some(())
     })
     .await;
-    for _ in 0..REPEATS {
+    for _ in 0..LOOKS {
         assert_eq!(waiting().await, 1, "one asks for all");
     }
     tx.commit().await.unwrap();

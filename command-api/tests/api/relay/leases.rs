@@ -25,6 +25,13 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
     let (first, second) = (Recorder::default(), Recorder::default());
     let mut leader = relay(&database, first.clone(), "one");
     leader.step().await.unwrap();
+    // However long the other one takes.
+    sqlx::query(
+        "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'",
+    )
+    .execute(database.pool())
+    .await
+    .unwrap();
     let mut follower = relay(&database, second.clone(), "two");
     assert_eq!(follower.step().await.unwrap(), 0);
     assert_eq!((first.taken().len(), second.taken().len()), (2, 0));

@@ -90,8 +90,12 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
         (Instant::now() >= back_at).then_some(())
     })
     .await;
-    let (published, head) = load::published_of(pool).await;
-    assert!(head >= published + 100, "creates go on, the topic does not");
+    let what = "creates go on, the topic does not";
+    let (published, head) = eventually_within(within, what, async || {
+        let (published, head) = load::published_of(pool).await;
+        (head >= published + 100).then_some((published, head))
+    })
+    .await;
     broker.start_again().await;
 
     // The load goes on meanwhile.
@@ -103,9 +107,12 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
     let drained = begun.elapsed();
     let created = load.stop().await;
     load::drained(pool, DRAIN_TIME_MAX).await;
-    // Without a crash nothing is repeated either: the broker drops what the producer sends again.
     let repeated = Stream::assert_is_the_log(&broker.config(), pool).await;
-    assert_eq!(repeated, 0);
+    // Without a crash nothing is repeated either: Kafka drops what the producer sends again, while
+    // the embedded broker does not look at the sequence of its batches.
+    if TestBroker::is_apache() {
+        assert_eq!(repeated, 0);
+    }
     report(&format!(
         "broker away for {seconds} s: {created} creates, none failed; {} events waited, \
          published {:.1} s after it was back",

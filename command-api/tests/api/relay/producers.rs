@@ -93,7 +93,7 @@ async fn what_a_killed_process_has_left_is_waited_for_once_it_is_started_again()
     run(
         &database,
         "UPDATE event_store.relay_producers SET settles_at = now() - interval '1 second'
-         WHERE settles_at > now() + interval '4 minutes'",
+         WHERE settles_at > now() + interval '1 minute'",
     )
     .await;
     refilled(&refill(&database, &broker, &["--from", "0"]));

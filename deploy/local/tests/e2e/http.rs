@@ -2,12 +2,12 @@
 
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use linkledger_core::testing::record;
+use linkledger_core::testing::{eventually, record};
 use serde_json::Value;
 
 /// An answer, read to its end.
@@ -93,8 +93,8 @@ impl Http {
             request = request.header(*name, *value);
         }
         let body = body.map(Value::to_string).unwrap_or_default();
-        self.send(request.body(Full::new(Bytes::from(body))).unwrap())
-            .await
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        self.ask_while_behind(&request).await
     }
 
     /// Without a body, under another key than its own.
@@ -107,8 +107,8 @@ impl Http {
     }
 
     pub(crate) async fn follow(&self, short_url: &str) -> Answer {
-        self.send(Request::get(short_url).body(Full::default()).unwrap())
-            .await
+        let request = Request::get(short_url).body(Full::default()).unwrap();
+        self.ask_while_behind(&request).await
     }
 
     /// Every link of the account, page by page.
@@ -129,6 +129,17 @@ impl Http {
 
     fn bearer(&self) -> String {
         format!("Bearer {}", self.api_key)
+    }
+
+    /// Asks again, as a client does, while the read tables lag on a busy machine: after a second the
+    /// service says so instead of letting it wait.
+    async fn ask_while_behind(&self, request: &Request<Full<Bytes>>) -> Answer {
+        eventually("the read tables follow", async || {
+            let answer = self.send(request.clone()).await;
+            let is_behind = request.method() == Method::GET && answer.status == 503;
+            (!is_behind).then_some(answer)
+        })
+        .await
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Answer {

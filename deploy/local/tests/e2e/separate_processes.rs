@@ -1,7 +1,8 @@
 //! The three services as processes of their own, against one Postgres and one broker.
 
 use std::{
-    net::TcpListener,
+    collections::BTreeSet,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Mutex,
@@ -42,12 +43,17 @@ pub(crate) fn program(package: &str, name: &str) -> PathBuf {
     path
 }
 
+/// One that nothing listens on, and that no test here was given before: a process may take its time
+/// to bind it.
 pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
+    static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
+    loop {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        if GIVEN.lock().unwrap().insert(address) {
+            return address.to_string();
+        }
+    }
 }
 
 /// Ends with the test.

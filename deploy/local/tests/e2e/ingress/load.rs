@@ -52,17 +52,24 @@ impl<'a> Load<'a> {
 
     /// Runs until [`Load::end`].
     pub(crate) async fn run(&self) {
-        self.create().await.expect("nothing has happened yet");
+        let link = self.create().await;
+        self.is_listed(&link.expect("nothing has happened yet"))
+            .await;
+        join_all((0..CLIENTS).map(|_| self.client_of_its_own())).await;
+    }
+
+    /// Waits until the read tables have it.
+    async fn is_listed(&self, link: &Link) {
+        let (_, slug) = link.short_url.rsplit_once('/').unwrap();
         // Not by its id: until the projectors share the shards that is 503, as it should be.
-        let link = eventually("the link is in the list", async || {
-            let list = self.request(Method::GET, "/v1/links?limit=2");
+        eventually("the link is in the list", async || {
+            let list = self.request(Method::GET, &format!("/v1/links?slug={slug}"));
             let page = list.send().await.unwrap().bytes().await.unwrap();
             let page: Value = serde_json::from_slice(&page).unwrap();
-            let items = page["items"].as_array().unwrap();
+            let items = page["items"].as_array()?;
             (!items.is_empty()).then_some(())
-        });
-        link.await;
-        join_all((0..CLIENTS).map(|_| self.client_of_its_own())).await;
+        })
+        .await;
     }
 
     pub(crate) fn end(&self) {
@@ -87,6 +94,7 @@ impl<'a> Load<'a> {
         let Some(own) = self.create().await else {
             return;
         };
+        self.is_listed(&own).await;
         while !self.is_over.load(Ordering::Relaxed) {
             if let Some(new) = self.create().await {
                 let delete = self.request(Method::DELETE, &new.path);

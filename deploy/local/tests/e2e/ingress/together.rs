@@ -21,7 +21,7 @@ const IMPORTS: usize = 8;
 /// Requests of an import under way at once.
 const CONCURRENCY: &str = "1";
 /// An import of all of them, by programs that are not optimised, while processes are restarted.
-const IMPORTED_WITHIN: Duration = Duration::from_mins(10);
+const IMPORTED_WITHIN: Duration = Duration::from_mins(30);
 
 /// A process of `linkledger import`.
 struct Import {
@@ -180,7 +180,7 @@ async fn the_contract_holds_through_the_ingress() {
         .env("SSL_CERT_FILE", &authority)
         .env("REQUESTS_CA_BUNDLE", &authority);
     let contract = Mutex::new(contract.spawn().unwrap());
-    let deadline = Duration::from_mins(5);
+    let deadline = Duration::from_mins(15);
     let ended = eventually_within(deadline, "the suite ends", async || {
         contract.lock().unwrap().try_wait().unwrap()
     });
