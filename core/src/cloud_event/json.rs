@@ -1,21 +1,21 @@
 //! An event as one JSON object: the JSON event format of `CloudEvents` 1.0.
 //!
-//! The same attributes as the record's headers, under their own names, and the same payload.
+//! The attributes equal the record's headers, named without the prefix; the payload is the same.
 
 use serde::{Serializer as _, ser::SerializeMap as _};
 use serde_json::value::RawValue;
 
 use super::{CONTENT_TYPE, PREFIX, PublishedEvent};
 
-/// Attribute: what kind of text the payload is; the header `content-type` of a record.
+/// Attribute: media type of the payload. In a record, the header `content-type`.
 const DATA_CONTENT_TYPE: &str = "datacontenttype";
 
-/// The event in the JSON event format, on one line.
+/// Returns the event in the JSON event format, on one line.
 ///
-/// Every attribute is a string, as it is in a record's headers; `data` is the payload.
+/// Every attribute is a string, as in a record's headers; `data` is the payload.
 ///
 /// # Errors
-/// The payload is not JSON.
+/// Returns an error if the payload is not JSON.
 pub(super) fn to_json(event: &PublishedEvent) -> serde_json::Result<String> {
     let headers = event.headers();
     let payload = on_one_line(&event.event.payload);
@@ -37,7 +37,7 @@ pub(super) fn to_json(event: &PublishedEvent) -> serde_json::Result<String> {
     Ok(String::from_utf8(json).expect("serde_json writes UTF-8"))
 }
 
-/// In JSON a line ends between tokens only, never in a string.
+/// Replaces line breaks by spaces. JSON has line breaks only between tokens, never in a string.
 fn on_one_line(payload: &str) -> std::borrow::Cow<'_, str> {
     if payload.contains(['\r', '\n']) {
         payload.replace(['\r', '\n'], " ").into()

@@ -1,4 +1,4 @@
-//! Each thing that a server must not be like, alone.
+//! Each unsupported property of a server, alone.
 
 use super::{Facts, judge};
 use crate::{
@@ -20,7 +20,7 @@ fn sound() -> Facts {
     }
 }
 
-/// What is not well, and whether a start is refused for it.
+/// Names of the checks that are not ok, each with true if the start is refused.
 fn faults(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<(&'static str, bool)> {
     let findings = judge(facts, kind, allows_unsafe);
     findings
@@ -63,7 +63,7 @@ fn given_a_server_that_forgets_it_is_refused_unless_that_is_allowed() {
         [("synchronous_commit", false)]
     );
     assert_eq!(faults(&facts, Projector, false), []);
-    // A standby that is waited for is more than asked for.
+    // A standby that is waited for exceeds the requirement.
     let facts = with(|it| it.synchronous_commit = "remote_apply".to_owned());
     assert_eq!(faults(&facts, Writer, false), []);
 }
