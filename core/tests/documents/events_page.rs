@@ -1,4 +1,4 @@
-//! What `docs/events.md` shows: its examples, its table of headers and its rule are the real ones.
+//! Checks `docs/events.md`: its examples, its table of headers and its rule match the code.
 
 use std::{collections::BTreeMap, fs};
 
@@ -10,7 +10,7 @@ fn page() -> String {
     fs::read_to_string(file("docs/events.md")).expect("the page")
 }
 
-/// What stands in code blocks of that language below each of the page's headings.
+/// Returns the code blocks of a language below each heading of the page.
 fn blocks<'a>(page: &'a str, language: &str) -> BTreeMap<&'a str, Vec<&'a str>> {
     let begin = format!("```{language}\n");
     let sections = page.split("\n#").map(|section| {
@@ -32,7 +32,7 @@ fn each_version_of_each_event_has_its_golden_file_as_example() {
         let golden: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let section = blocks.get(format!("linkledger.{name}").as_str());
         let [example] = section.map(Vec::as_slice).unwrap_or_default() else {
-            panic!("docs/events.md has not one example of {name}");
+            panic!("docs/events.md has no example of {name}");
         };
         assert_eq!(
             serde_json::from_str::<Value>(example).unwrap(),

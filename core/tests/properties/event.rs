@@ -1,4 +1,5 @@
-//! Stored events; the input is the name of the type, the version and, on further lines, the payload.
+//! Stored events; the input is the name of the type, the version and, on further lines, the
+//! payload.
 
 use linkledger_core::event::Event;
 

@@ -1,4 +1,4 @@
-//! Which settings belong together, and what is said of the others.
+//! Combinations of settings that are accepted, and the errors for the others.
 
 use std::{env, fs, path::PathBuf, process};
 
@@ -20,7 +20,7 @@ fn config(arguments: &[&str]) -> KafkaConfig {
     Cli::try_parse_from(arguments).unwrap().kafka
 }
 
-/// What is said of the arguments, or nothing, in a build that has TLS or not.
+/// The error for these arguments, or an empty text, in a build with or without TLS.
 fn complaint(arguments: &[&str], has_tls: bool) -> String {
     let security = config(arguments).security;
     let checked = security
@@ -30,7 +30,7 @@ fn complaint(arguments: &[&str], has_tls: bool) -> String {
     checked.err().map(|e| e.to_string()).unwrap_or_default()
 }
 
-/// A file of the test's own.
+/// A temporary file of the test.
 struct File(PathBuf);
 
 impl File {
@@ -47,7 +47,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What is left in the folder for temporary files harms nobody.
+        // A leftover file in the folder for temporary files is harmless.
         fs::remove_file(&self.0).ok();
     }
 }

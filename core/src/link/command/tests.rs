@@ -99,7 +99,7 @@ fn given_another_version_than_expected_when_changed_or_deleted_then_it_is_reject
         ExpectedVersion::OneOf(vec![]),
     ] {
         let conflict = ChangeLinkError::VersionConflict { actual: 1 };
-        // Even if the change would change nothing.
+        // Even if the command would not change the destination.
         for to in ["https://example.com", "https://example.com/new"] {
             let command = change(to, expected.clone());
             assert_eq!(active().decide_change_destination(&command), Err(conflict));
