@@ -121,7 +121,7 @@ pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Lin
 
 /// Adds the id of the link to the error, for the log.
 #[derive(Debug, thiserror::Error)]
-#[error("link {link_id} can't be read by this release")]
+#[error("link {link_id} cannot be read by this release")]
 struct UnreadableLink {
     link_id: LinkId,
     source: sqlx::Error,

@@ -92,7 +92,7 @@ fn a_file_has_the_value_unless_a_flag_does() {
 fn a_file_that_can_not_be_read_is_named_with_its_variable() {
     let unreadable = variables(&[("NOT_IN_THIS_PROCESS_URL_FILE", "/nowhere/url")]);
     let refused = parsed("serve", &unreadable).unwrap_err();
-    let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: can't read /nowhere/url: No such file";
+    let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: cannot read /nowhere/url: No such file";
     assert!(refused.starts_with(expected), "{refused}");
 
     let both = variables(&[

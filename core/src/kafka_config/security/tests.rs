@@ -163,7 +163,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
         (
             password(Path::new("/nowhere/password")),
             [
-                "--kafka-password-file: can't read /nowhere/password",
+                "--kafka-password-file: cannot read /nowhere/password",
                 "No such file",
             ],
         ),
@@ -175,7 +175,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
         ),
         (
             pem_file("--kafka-key-file", Path::new("/"), "KEY"),
-            ["--kafka-key-file: can't read /", "directory"],
+            ["--kafka-key-file: cannot read /", "directory"],
         ),
     ] {
         let said = format!("{:#}", said.unwrap_err());
