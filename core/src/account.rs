@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn given_each_status_when_suspended_then_it_is_so_or_nothing_happens() {
+    fn suspend_changes_status_or_returns_none() {
         let [soft, hard] =
             [false, true].map(|stop_redirects| AccountStatus::Suspended { stop_redirects });
         for (given, stop_redirects, then) in [
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn given_each_status_when_resumed_then_it_is_active_or_nothing_happens() {
+    fn resume_activates_suspended_accounts_only() {
         for stop_redirects in [false, true] {
             let suspended = AccountStatus::Suspended { stop_redirects };
             assert_eq!(resume(suspended), Some(AccountStatus::Active));

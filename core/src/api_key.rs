@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_a_contract() {
+    fn checksum_equals_its_stored_value() {
         // CRC32 of the body is 0x537ae574.
         let body = "llk_000000000000000000000000000000";
         assert_eq!(checksum(body), "1WmcQm");
     }
 
     #[test]
-    fn one_wrong_character_is_noticed_without_a_look_up() {
+    fn checksum_detects_any_wrong_character() {
         let key = ApiKey::generate().reveal().to_owned();
         for index in 0..key.len() {
             let mut bytes = key.clone().into_bytes();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_does_not_give_the_key_away() {
+    fn debug_output_hides_the_key() {
         let key = ApiKey::generate();
         assert_eq!(
             format!("{key:?}"),

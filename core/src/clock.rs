@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn random_text_uses_the_whole_alphabet_and_nothing_else() {
+    fn random_text_uses_exactly_the_alphabet() {
         let text = random_text(b"abc", 1_000);
         assert_eq!(text.len(), 1_000);
         for character in ['a', 'b', 'c'] {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_carries_the_headers_of_the_contract() {
+    fn record_has_the_documented_headers() {
         let headers = published(2).headers();
         let expected = [
             ("content-type", "application/json"),
@@ -258,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn no_record_has_more_headers_than_there_is_room_for() {
+    fn record_has_at_most_headers_max() {
         assert_eq!(published(2).headers().len(), HEADERS_MAX);
     }
 
     #[test]
-    fn attributes_have_the_names_and_values_that_the_specification_allows() {
+    fn attributes_conform_to_cloudevents() {
         for (name, value) in published(2).headers() {
             let attribute = name.strip_prefix(PREFIX);
             let is_named = attribute.is_none_or(|attribute| {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_survives_its_record() {
+    fn event_round_trips_through_record() {
         for stream_id in [2, 5] {
             let published = published(stream_id);
             let headers = published.headers();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn of_headers_with_one_name_the_last_counts() {
+    fn last_header_of_a_name_counts() {
         let published = published(2);
         let written = published.headers();
         let headers = written.iter().map(|(name, value)| (*name, value.as_str()));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_malformed_header_is_named() {
+    fn missing_or_malformed_header_is_named() {
         let published = published(2);
         let headers = published.headers();
         let mut headers: HashMap<_, _> = headers

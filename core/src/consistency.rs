@@ -69,7 +69,7 @@ mod tests {
     };
 
     #[test]
-    fn a_token_survives_its_text_form() {
+    fn token_round_trips_through_text() {
         assert_eq!(
             ConsistencyToken::decode(&TOKEN.encode(), ACCOUNT),
             Some(TOKEN)
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn another_accounts_token_and_malformed_ones_are_refused() {
+    fn foreign_and_malformed_tokens_are_refused() {
         let text = TOKEN.encode();
         let other = AccountId::from_uuid(Uuid::from_u128(2));
         assert_eq!(ConsistencyToken::decode(&text, other), None);

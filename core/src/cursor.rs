@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_good_for_its_own_list_and_account_only() {
+    fn cursor_is_valid_for_own_list_only() {
         let keys = keys(OLD);
         let cursor = keys.seal(&own(), PLACE);
         assert_eq!(keys.open(&own(), &cursor), Some(PLACE));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_invalidates_a_cursor() {
         let keys = keys(OLD);
         let cursor = URL_SAFE_NO_PAD.decode(keys.seal(&own(), PLACE)).unwrap();
         assert_eq!(cursor.len(), CURSOR_LENGTH);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn another_spelling_is_another_cursor() {
+    fn other_spellings_of_a_cursor_are_invalid() {
         let keys = keys(OLD);
         let cursor = keys.seal(&own(), PLACE);
         for text in [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_can_be_rotated() {
+    fn rotated_keys_accept_older_cursors() {
         let (old, both, new) = (keys(OLD), keys(&format!("{NEW}, {OLD}")), keys(NEW));
         let given_before = old.seal(&own(), PLACE);
         assert_eq!(both.open(&own(), &given_before), Some(PLACE));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_key_is_named_by_its_place() {
+    fn invalid_key_is_named_by_index() {
         for (text, complaint) in [
             ("", "key 1 is not usable: it has 0 bytes, 32 are needed"),
             (
@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_place_survives_its_cursor_and_no_text_is_one_by_chance(place: u128, text: String) {
+        fn places_round_trip_and_random_text_fails(place: u128, text: String) {
             let keys = keys(OLD);
             prop_assert_eq!(keys.open(&own(), &keys.seal(&own(), place)), Some(place));
             prop_assert_eq!(keys.open(&own(), &text), None);

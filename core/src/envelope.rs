@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_a_later_release_keeps_is_none_here_and_the_rest_is_read() {
+    fn unknown_link_state_reads_as_none() {
         let stored = r#"{ "actor": "operator", "link": { "frozen": true }, "later": 1 }"#;
         let metadata: Metadata = serde_json::from_str(stored).unwrap();
         let expected = Metadata {

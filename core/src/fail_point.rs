@@ -70,7 +70,7 @@ mod armed {
         use super::*;
 
         #[test]
-        fn it_is_due_the_nth_time_at_its_own_name() {
+        fn fail_point_fires_at_nth_visit() {
             let fail_at = FailAt::parse("relay.sent:2").unwrap();
             let due = ["relay.sent", "relay.read", "relay.sent", "relay.sent"];
             assert_eq!(

@@ -44,7 +44,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn what_an_error_repeats_of_its_source_is_said_once() {
+    fn repeated_source_message_appears_once() {
         let source = "relative URL without a base";
         let error: anyhow::Result<()> = Err(sqlx::Error::Configuration(source.into()).into());
         let error = error.context("can't read the address of the database");

@@ -167,14 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_are_the_golden_file_so_that_none_is_renamed_or_lost() {
+    fn field_codes_equal_the_golden_file() {
         let golden: Vec<&str> = include_str!("../tests/field_codes.txt").lines().collect();
         let codes: Vec<&str> = FieldCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes, golden);
     }
 
     #[test]
-    fn a_pointer_is_escaped() {
+    fn pointer_is_escaped_as_rfc_6901() {
         let pointer = |name| FieldError::of_member(name, FieldCode::UnknownField).pointer;
         assert_eq!(pointer("slug"), "#/slug");
         assert_eq!(pointer("a/b~c"), "#/a~1b~0c");

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_form_is_that_of_the_typeid_specification() {
+    fn text_form_conforms_to_typeid() {
         let uuid = Uuid::parse_str("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
         assert_eq!(
             LinkId::from_uuid(uuid).to_string(),
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_id_survives_its_text_form(bits: u128) {
+        fn ids_round_trip_through_text(bits: u128) {
             let id = LinkId::from_uuid(Uuid::from_u128(bits));
             prop_assert_eq!(id.to_string().parse(), Ok(id));
         }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_is_a_stored_contract() {
+    fn fingerprint_equals_its_stored_value() {
         let fingerprint = fingerprint(r#"{"slug":"x","destination_url":"https://example.com/"}"#);
         let number = |bytes: &[u8]| u128::from_be_bytes(bytes.try_into().unwrap());
         let hex = format!(

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_telling_complaint_is_told() {
+    fn most_specific_error_is_reported() {
         let vague = (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down");
         let told = heard(&[
             vague,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_the_most_telling_complaint_about_kafka() {
+    fn explain_uses_the_most_specific_error() {
         let trouble = KafkaTrouble::new("");
         let timed_out = || KafkaError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
         let told = |error| format!("{:#}", trouble.explain(error));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_told() {
+    fn success_clears_earlier_errors() {
         let trouble = KafkaTrouble::new("");
         let error = KafkaError::Global(RDKafkaErrorCode::SSL);
         trouble.clone().hear(&error, "certificate verify failed");

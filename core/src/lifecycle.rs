@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_ready_from_its_start_to_its_shutdown_and_alive_throughout() {
+    async fn readiness_ends_at_shutdown_liveness_stays() {
         let shutdown = CancellationToken::new();
         let readiness = Readiness::default();
         let mut tasks = Tasks::new(shutdown.clone());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_ends_by_itself_takes_the_process_down() {
+    async fn ended_task_starts_the_shutdown() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let shutdown = tasks.shutdown();
         tasks.spawn("short", async { Ok(()) });
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_others_need_ends_after_them() {
+    async fn until_drained_tasks_end_last() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
         let (answer, question) = tokio::sync::oneshot::channel();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_shows_these_tables() {
+    fn metrics_page_has_these_tables() {
         let document = include_str!("../../docs/metrics.md");
         for (shown_by, metrics) in ALL {
             let section = format!("## {shown_by}\n\n{}", table(metrics));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_for_the_record_is_one_line_that_people_can_read() {
+    fn recorded_text_is_one_printable_line() {
         assert_eq!(parse_text(" ticket 7 "), Ok("ticket 7".to_owned()));
         let too_long = "x".repeat(201);
         for text in [

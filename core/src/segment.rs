@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_begins_at_the_first_position_and_goes_on_where_the_last_segment_ends() {
+    fn segments_are_consecutive_from_position_one() {
         let shard = Shard::new(3).unwrap();
         let place = Segment::next(None, shard, 1, 100);
         assert_eq!((place.number, place.first_position), (1, 1));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_covers_the_place_the_segment_before_and_every_event() {
+    fn hash_covers_place_predecessor_and_events() {
         let place = SegmentPlace {
             shard: Shard::new(3).unwrap(),
             number: 2,

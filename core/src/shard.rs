@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn murmur2_is_that_of_kafkas_java_client() {
+    fn murmur2_equals_kafkas_java_client() {
         // Vectors of Apache Kafka's own unit test of its murmur2.
         for (text, expected) in [
             ("21", -973_932_308),

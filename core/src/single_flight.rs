@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_goes_and_the_others_are_told_what_it_came_to() {
+    async fn waiting_requests_share_one_result() {
         let flights = Flights::default();
         let first = go(&flights);
         let waiting = [(); 3].map(|()| wait(&flights));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_load_that_is_given_up_is_told_so() {
+    async fn cancelled_load_ends_the_wait() {
         let flights = Flights::default();
         let first = go(&flights);
         let landing = wait(&flights);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_does_not_lead_out_of_the_years_with_four_digits() {
+    fn offset_cannot_leave_four_digit_years() {
         for text in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
             assert_eq!(parse(text), Err(InvalidTimestamp), "{text}");
         }

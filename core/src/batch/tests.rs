@@ -80,7 +80,7 @@ fn field_error() -> FieldError {
 }
 
 #[test]
-fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
+fn accepted_create_appends_link_and_charge() {
     let terms = terms();
     let credits = HashMap::from([(
         account(1),
@@ -119,7 +119,7 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
 }
 
 #[test]
-fn a_used_key_is_answered_before_the_body_is_looked_at() {
+fn used_key_is_answered_before_body_validation() {
     let mut world = World::with_balances(&[1]);
     let first = world.run(&[(create(0, 1, 1, None), stamp(1))]);
     assert_eq!(first, [Answer::Created(stamp(1).link_id)]);
@@ -141,7 +141,7 @@ fn a_used_key_is_answered_before_the_body_is_looked_at() {
 }
 
 #[test]
-fn a_slug_goes_to_the_first_command_that_is_accepted() {
+fn first_accepted_command_takes_the_slug() {
     let mut world = World::with_balances(&[0, 1, 1]);
     let outcomes = world.run(&[
         (create(0, 1, 1, Some("Spring")), stamp(1)),
@@ -163,7 +163,7 @@ fn a_slug_goes_to_the_first_command_that_is_accepted() {
 }
 
 #[test]
-fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
+fn key_of_rejected_create_can_be_reused() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("taken")), stamp(1))]);
     let outcomes = world.run(&[
@@ -180,7 +180,7 @@ fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
 }
 
 #[test]
-fn a_generated_slug_that_is_not_free_is_to_be_drawn_again() {
+fn taken_generated_slug_is_a_collision() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("gen2")), stamp(1))]);
     let outcomes = world.run(&[(create(0, 2, 1, None), stamp(2))]);
@@ -196,7 +196,7 @@ const SLUGS: &[&str] = &[
 ];
 
 #[test]
-fn changes_of_one_link_follow_each_other_within_a_batch() {
+fn changes_of_one_link_apply_in_order() {
     let mut world = World::with_balances(&[1]);
     world.run(&[(create(0, 1, 1, None), stamp(1))]);
     let at = |version| ExpectedVersion::OneOf(vec![version]);
@@ -228,7 +228,7 @@ fn changes_of_one_link_follow_each_other_within_a_batch() {
 }
 
 #[test]
-fn a_change_is_decided_by_body_then_existence_then_version() {
+fn change_checks_body_then_existence_then_version() {
     let mut world = World::with_balances(&[1, 1]);
     world.run(&[(create(0, 1, 1, None), stamp(1))]);
     let invalid = || ChangeRequest::Destination(Err(vec![field_error()]));
@@ -294,7 +294,7 @@ const EXISTING_MAX: u128 = 8;
 
 proptest! {
     #[test]
-    fn a_batch_equals_the_same_commands_one_after_the_other(
+    fn batch_equals_sequential_commands(
         balances in prop::collection::vec(0_i64..6, 3),
         creates in prop::collection::vec(any_create(), 1..EXISTING_MAX as usize),
         commands in prop::collection::vec(any_command(EXISTING_MAX), 1..20),

@@ -51,7 +51,7 @@ mod tests {
     use super::super::tests::published;
 
     #[test]
-    fn the_json_format_has_the_headers_as_attributes_and_the_payload_as_data() {
+    fn json_format_has_attributes_and_data() {
         let mut event = published(2);
         event.event.payload = r#"{"amount":1,"reason":"\u00fc \n"}"#.to_owned();
         let expected = r#"{"datacontenttype":"application/json","specversion":"1.0","id":"evt_00000000000000000000000009","source":"/linkledger/shards/3","type":"linkledger.CreditsCharged.v1","subject":"acc_00000000000000000000000002","time":"2026-11-20T09:51:00.123Z","dataschema":"urn:linkledger:schema:CreditsCharged:v1","partitionkey":"acc_00000000000000000000000002","sequence":"00000000000000000042","logepoch":"1","streamversion":"7","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","data":{"amount":1,"reason":"\u00fc \n"}}"#;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_however_its_payload_was_written() {
+    fn multiline_payload_becomes_one_line() {
         let mut event = published(5);
         event.event.payload = "\n{\r\n  \"amount\": 1\n}\n".to_owned();
         let json = event.to_json().unwrap();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_is_not_json_is_refused() {
+    fn payload_that_is_not_json_is_refused() {
         for payload in ["", "{", "{} {}", "{\"a\":\n"] {
             let mut event = published(2);
             event.event.payload = payload.to_owned();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_full_verification_is_silent_on_the_way_to_another_machine() {
+    fn remote_database_without_verify_full_warns() {
         for (url, verdict) in [
             ("postgres://u@127.0.0.1/d", Verdict::Ok),
             ("postgres://u@localhost/d?sslmode=disable", Verdict::Ok),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_this_machine_is_told_once_others_can_connect() {
+    fn loopback_address_warns_if_publicly_listening() {
         let own: BaseUrl = "http://127.0.0.1:8080".parse().unwrap();
         let public: BaseUrl = "https://sho.rt".parse().unwrap();
         let verdicts = |listens_to_others| {

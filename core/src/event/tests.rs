@@ -38,7 +38,7 @@ fn every_version_of_every_event_has_a_golden_file() {
 }
 
 #[test]
-fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
+fn golden_events_round_trip_byte_for_byte() {
     for (event_type, version, payload) in golden() {
         let event = Event::from_stored(&event_type, version, &payload).unwrap();
         assert_eq!(event.event_type(), event_type);
@@ -54,7 +54,7 @@ fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
 }
 
 #[test]
-fn later_members_are_ignored_and_unknown_types_are_named() {
+fn unknown_members_pass_unknown_types_fail() {
     for (event_type, version, payload) in golden() {
         let payload = payload.replacen('{', r#"{"later":1,"#, 1);
         assert!(Event::from_stored(&event_type, version, &payload).is_ok());
@@ -97,7 +97,7 @@ const MADE_UP: [Upcaster; 2] = [
 ];
 
 #[test]
-fn an_older_version_is_read_as_the_newest_step_by_step() {
+fn older_versions_are_upcast_step_by_step() {
     let account_id = "acc_01h455vb4pex5vsknk084sn02r";
     let suspended = Event::Account(AccountEvent::Suspended(AccountSuspended {
         account_id: account_id.parse().unwrap(),
@@ -119,7 +119,7 @@ fn an_older_version_is_read_as_the_newest_step_by_step() {
 }
 
 #[test]
-fn what_no_upcaster_reads_is_unknown_and_what_one_can_not_read_is_malformed() {
+fn missing_upcaster_is_unknown_failing_is_malformed() {
     let read = |event_type, version, payload| {
         let event = Event::upcast_from(&MADE_UP, event_type, version, payload);
         event.unwrap_err().to_string()

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panics_and_errors_without_a_code_are_problems_that_tell_nothing() {
+    async fn panics_become_problems_without_details() {
         for path in ["/panics", "/foreign"] {
             let (status, content_type, body) = answer_to(path).await;
             assert_eq!(status, 500, "{path}");

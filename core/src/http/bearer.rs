@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_is_read_in_any_case_and_white_space_does_not_matter() {
+    fn bearer_scheme_ignores_case_and_spaces() {
         for value in [
             "Bearer x",
             "bearer x",
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bearer_token_is_told_apart_from_a_bad_one() {
+    fn missing_token_differs_from_malformed_token() {
         assert_eq!(credentials(&HeaderMap::new()), Credentials::None);
         for value in ["", "Basic eDp5", "Bearerx", "Bearer,x", "x Bearer"] {
             assert_eq!(read(value.as_bytes()), "None", "{value:?}");

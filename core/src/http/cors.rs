@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_other_origin_is_told_nothing() {
+    async fn unlisted_origin_gets_no_cors_headers() {
         let evil = ("origin", "https://app.example.com.evil.com");
         for (origins, headers) in [
             (&[][..], &[PAGE, PREFLIGHT][..]),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_current_tag_is_found_wherever_it_stands() {
+    fn current_tag_matches_anywhere_in_list() {
         for value in [
             "\"7\"",
             "W/\"7\"",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_tag_and_malformed_ones_are_not_the_current_one() {
+    fn other_and_malformed_tags_do_not_match() {
         for value in [
             "",
             "7",
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn without_if_match_and_with_a_star_any_version_is_expected() {
+    fn missing_if_match_or_star_expects_any() {
         for values in [&[][..], &["*"], &[" * "]] {
             assert_eq!(expected(values), ExpectedVersion::Any, "{values:?}");
         }
     }
 
     #[test]
-    fn only_strong_tags_of_a_version_are_expected() {
+    fn weak_tags_are_never_expected() {
         for (values, versions) in [
             (&["\"7\""][..], &[7][..]),
             (&["\"7\", \"8\""], &[7, 8]),

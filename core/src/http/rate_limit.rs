@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_burst_is_allowed_and_then_the_caller_is_told_to_wait() {
+    fn requests_over_the_burst_must_wait() {
         let limits = RateLimits::new(1).unwrap();
         let account_id = AccountId::from_uuid(Uuid::from_u128(1));
         let first = limits.check(account_id, RequestClass::Write).unwrap();

@@ -155,7 +155,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_doubled_authorization_is_refused_even_if_both_are_equal() {
+    fn repeated_authorization_header_is_refused() {
         let mut doubled = headers(&[(HOST, "h"), (AUTHORIZATION, "Bearer a")]);
         let uri = Uri::from_static("/v1/links");
         assert!(check_framing(&doubled, &uri).is_ok());
@@ -166,7 +166,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_host_is_a_name_or_an_ip_address_perhaps_with_a_port() {
+    fn host_is_name_or_address_with_port() {
         for (host, is_host) in [
             ("h", true),
             ("api.example.com:8080", true),
@@ -186,7 +186,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_head_has_its_bounds() {
+    fn request_heads_are_bounded() {
         let check = |headers: &HeaderMap, path: &str| {
             let checked = check_framing(headers, &path.parse().unwrap());
             checked.map_err(|problem| problem.code)

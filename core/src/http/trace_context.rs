@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_is_what_the_caller_has_sent_and_nothing_made_up() {
+    fn span_parent_comes_from_the_caller_only() {
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let mut headers = HeaderMap::new();
         assert_eq!(caller(&RequestContext::of(&headers)), None);

@@ -96,10 +96,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_listens_it_says_so() {
+    async fn health_check_names_a_closed_port() {
         let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
         let address = listen(nobody).await.unwrap().local_addr().unwrap();
         let error = check(address).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("no process listens on {address}"));
+        assert_eq!(
+            error.to_string(),
+            format!("no process listens on {address}")
+        );
     }
 }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_its_time_from_its_first_byte() {
+    fn head_deadline_starts_at_first_byte() {
         let mut timeline = Timeline::new();
         assert_eq!(timeline.closes_at(), Some(75));
         let (first, later) = (timeline.at(70), timeline.at(79));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_its_time_from_the_end_of_the_head() {
+    fn body_deadline_starts_after_the_head() {
         let mut timeline = Timeline::new();
         let (first, head) = (timeline.at(1), timeline.at(5));
         timeline.progress.received(|| first);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_given_up() {
+    fn blocked_write_has_a_deadline() {
         let mut timeline = Timeline::new();
         let (head, blocked, later) = (timeline.at(1), timeline.at(2), timeline.at(30));
         timeline.progress.head_is_read(false, || head);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_early_answer_leaves_unread_is_known() {
+    fn early_answer_leaves_unread_input() {
         let mut timeline = Timeline::new();
         let now = timeline.at(1);
         timeline.progress.head_is_read(true, || now);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_kept_in_its_serialised_form() {
+    fn destination_is_kept_serialised() {
         for (text, serialised) in [
             ("https://example.com", "https://example.com/"),
             ("HTTPS://EXAMPLE.COM/Path", "https://example.com/Path"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_has_its_code_and_the_first_one_counts() {
+    fn first_violated_rule_gives_the_code() {
         use FieldCode::{
             ContainsNul, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid, UrlIpNotAllowed,
             UrlPortNotAllowed, UrlSchemeNotAllowed, UrlSelfReference, UrlUserinfoNotAllowed,

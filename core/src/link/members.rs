@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_are_told_at_once() {
+    fn all_member_errors_are_reported() {
         let body = r#"{"destination_url":"ftp://x","slug":"a b","Slug":"x","id":null}"#;
         let expected = [
             ("#/Slug", "unknown_field"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_there_is_told_however_much_else_is() {
+    fn errors_of_known_members_come_first() {
         let object = |names: &dyn Fn(usize) -> String, rest: &str| {
             let many: Vec<String> = (0..1_500).map(|n| format!("\"{}\":1", names(n))).collect();
             JsonObject::parse(format!("{{{}{rest}}}", many.join(",")).as_bytes()).unwrap()
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_told_apart_from_null() {
+    fn wrong_type_differs_from_null() {
         let body = r#"{"destination_url":["https://example.com"],"slug":null}"#;
         let expected = [
             ("#/destination_url", "wrong_type"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_told_apart_from_what_is_unknown() {
+    fn immutable_member_differs_from_unknown_member() {
         let body = r#"{"id":null,"slug":"x","short_url":1,"created_at":"","credits_charged":1,
             "credits_balance":1,"credits_":1,"Slug":"x","destination_url":null,"title":"x"}"#;
         let expected = [

@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slug_keeps_its_case_and_is_compared_without_it() {
+    fn slug_keeps_case_and_folds_comparison() {
         let slug = Slug::parse("Sommer-Fest_26").unwrap();
         assert_eq!(slug.as_str(), "Sommer-Fest_26");
         assert_eq!(slug.folded(), "sommer-fest_26");
     }
 
     #[test]
-    fn each_rule_has_its_code() {
+    fn each_slug_rule_has_its_code() {
         use FieldCode::{
             ContainsNul, SlugInvalidCharacter, SlugReserved, SlugTooLong, SlugTooShort,
         };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_name_is_not_given_out_but_can_be_looked_up() {
+    fn reserved_slug_is_refused_but_found() {
         for text in ["admin", "API", "metrics"] {
             assert_eq!(Slug::parse(text), Err(FieldCode::SlugReserved), "{text}");
             assert_eq!(Slug::parse_stored(text).unwrap().as_str(), text);

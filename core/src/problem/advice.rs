@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_says_in_sentences_what_it_means_and_what_to_do() {
+    fn every_code_has_meaning_and_advice() {
         for code in Code::ALL {
             for text in [code.meaning(), code.advice()] {
                 let begins_well = text.chars().next().is_some_and(char::is_uppercase);

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalogue_is_the_golden_file_so_that_no_code_is_renamed_or_lost() {
+    fn problem_catalogue_equals_the_golden_file() {
         let golden: BTreeMap<String, Value> =
             serde_json::from_str(include_str!("../../tests/problems.json")).unwrap();
         let catalogue: BTreeMap<String, Value> = Code::ALL

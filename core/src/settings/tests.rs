@@ -48,7 +48,7 @@ fn parsed(arguments: &str, given: &Variables) -> Result<Sub, String> {
 }
 
 #[test]
-fn a_file_has_the_value_unless_a_flag_does() {
+fn flag_overrides_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -89,7 +89,7 @@ fn a_file_has_the_value_unless_a_flag_does() {
 }
 
 #[test]
-fn a_file_that_can_not_be_read_is_named_with_its_variable() {
+fn unreadable_file_is_named_with_variable() {
     let unreadable = variables(&[("NOT_IN_THIS_PROCESS_URL_FILE", "/nowhere/url")]);
     let refused = parsed("serve", &unreadable).unwrap_err();
     let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: cannot read /nowhere/url: No such file";
@@ -110,7 +110,7 @@ fn a_file_that_can_not_be_read_is_named_with_its_variable() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_variable() {
+fn missing_setting_is_named_with_variable() {
     let refused = parsed("serve", &Variables::new()).unwrap_err();
     assert!(refused.contains("--url <URL>"), "{refused}");
     assert!(
@@ -125,7 +125,7 @@ fn what_is_missing_is_named_with_its_variable() {
 }
 
 #[test]
-fn settings_are_printed_with_their_origin_and_without_secrets() {
+fn printed_settings_have_sources_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");
     fs::write(&keys, "0123456789abcdef\n").unwrap();
@@ -154,7 +154,7 @@ fn settings_are_printed_with_their_origin_and_without_secrets() {
 }
 
 #[test]
-fn what_looks_like_a_setting_and_is_none_is_refused() {
+fn misspelled_variables_are_refused() {
     let settings = [
         "DATABASE_URL",
         "GROUP_ID",

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_value_is_what_it_was() {
+    fn every_value_type_round_trips() {
         let span = logged(|| {
             let span = tracing::info_span!(
                 "request",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_may_have_no_field_or_get_its_first_one_later() {
+    fn span_fields_may_come_late() {
         let span = logged(|| tracing::info_span!("bare").in_scope(|| tracing::info!("said")));
         assert_eq!(span, json!({ "name": "bare" }));
         let span = logged(|| {

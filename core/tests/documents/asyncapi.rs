@@ -189,12 +189,12 @@ pub(super) fn header_names() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_committed_document_is_what_the_types_say() {
+fn asyncapi_document_is_up_to_date() {
     assert_committed("docs/asyncapi.json", &document());
 }
 
 #[test]
-fn exactly_the_headers_that_a_record_has_are_described() {
+fn asyncapi_describes_exactly_the_headers() {
     let document = document();
     for message in document["components"]["messages"]
         .as_object()

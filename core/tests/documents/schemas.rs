@@ -47,7 +47,7 @@ fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
 }
 
 #[test]
-fn the_committed_schemas_are_what_the_types_say() {
+fn schemas_are_up_to_date() {
     for (event_type, version, schema) in newest_schemas() {
         assert_committed(
             &format!("docs/schemas/{event_type}.v{version}.json"),
@@ -57,7 +57,7 @@ fn the_committed_schemas_are_what_the_types_say() {
 }
 
 #[test]
-fn every_version_of_an_event_that_was_ever_written_has_a_schema() {
+fn every_event_version_has_a_schema() {
     let names = |folder| -> BTreeSet<_> {
         let files = fs::read_dir(file(folder)).unwrap();
         files.map(|file| file.unwrap().file_name()).collect()

@@ -44,6 +44,6 @@ fn checksum(body: &str) -> String {
 }
 
 #[test]
-fn a_key_is_accepted_if_and_only_if_its_checksum_fits() {
+fn key_is_valid_iff_checksum_fits() {
     super::seeds::explore("api_key", property);
 }

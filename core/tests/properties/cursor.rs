@@ -40,6 +40,6 @@ fn is_accepted(text: &str) -> bool {
 }
 
 #[test]
-fn a_cursor_is_accepted_in_the_spelling_in_which_it_was_given_out() {
+fn cursor_has_exactly_one_spelling() {
     super::seeds::explore("cursor", property);
 }

@@ -67,6 +67,6 @@ fn is_public(host: &str) -> bool {
 }
 
 #[test]
-fn a_destination_serialises_to_itself_and_leads_to_a_public_host() {
+fn destination_is_canonical_and_public() {
     super::seeds::explore("destination", property);
 }

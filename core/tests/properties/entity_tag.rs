@@ -69,6 +69,6 @@ fn headers(name: &HeaderName, values: &[HeaderValue]) -> HeaderMap {
 }
 
 #[test]
-fn only_the_tags_that_stand_there_match() {
+fn only_listed_tags_match() {
     super::seeds::explore("entity_tag", property);
 }

@@ -26,6 +26,6 @@ pub(crate) fn property(input: &[u8]) -> bool {
 }
 
 #[test]
-fn an_event_that_is_read_is_written_and_read_as_the_same() {
+fn stored_event_round_trips() {
     super::seeds::explore("event", property);
 }

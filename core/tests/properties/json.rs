@@ -82,6 +82,6 @@ impl serde::Serialize for Reversed<'_> {
 }
 
 #[test]
-fn what_is_accepted_means_the_same_to_a_lenient_parser() {
+fn accepted_text_equals_lenient_parse() {
     super::seeds::explore("json", property);
 }

@@ -58,6 +58,6 @@ fn member_of(pointer: &str) -> String {
 }
 
 #[test]
-fn each_error_of_a_refused_patch_leads_to_its_member() {
+fn patch_errors_point_to_their_members() {
     super::seeds::explore("merge_patch", property);
 }

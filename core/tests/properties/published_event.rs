@@ -40,6 +40,6 @@ fn read(headers: &Headers<'_>, payload: &str) -> Result<PublishedEvent, RecordEr
 }
 
 #[test]
-fn an_event_that_is_read_is_published_and_read_as_the_same() {
+fn published_event_round_trips() {
     super::seeds::explore("published_event", property);
 }

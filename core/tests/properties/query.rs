@@ -51,6 +51,6 @@ fn is_repaired(sent: &str, (name, value): &(String, String)) -> bool {
 }
 
 #[test]
-fn what_is_accepted_means_the_same_to_a_lenient_parser() {
+fn accepted_text_equals_lenient_parse() {
     super::seeds::explore("query", property);
 }

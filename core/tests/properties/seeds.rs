@@ -123,7 +123,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Input> {
 }
 
 #[test]
-fn every_property_has_a_corpus_and_every_corpus_a_property() {
+fn properties_and_corpora_correspond() {
     let corpora = fs::read_dir(corpus()).unwrap();
     let mut corpora: Vec<String> = corpora
         .map(|corpus| corpus.unwrap().file_name().into_string().unwrap())

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_exact_range_decides_and_then_the_weight() {
+    fn most_exact_range_decides_before_weight() {
         let preference =
             |accept: &str, media_type| Preference::of(&headers(&[(ACCEPT, accept)]), media_type);
         let (json, html) = ("application/json", "text/html");

@@ -110,7 +110,7 @@ mod tests {
     use super::{super::tests::headers, *};
 
     #[test]
-    fn only_plain_json_bodies_are_taken() {
+    fn only_plain_json_bodies_are_accepted() {
         let code = |entries: &[(HeaderName, &str)]| {
             check_json_body(&headers(entries))
                 .err()
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_that_says_that_a_body_is_compressed_is_named() {
+    fn compression_header_is_named() {
         let json = (CONTENT_TYPE, "application/json");
         for (name, encoding, named) in [
             (CONTENT_ENCODING, "gzip", "Content-Encoding"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_may_be_named_so_but_only_where_it_is_one() {
+    fn merge_patch_type_is_for_patches_only() {
         let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
         assert!(check_merge_patch_body(&patch).is_ok());
         assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());

@@ -105,7 +105,7 @@ mod tests {
     use crate::http::request::tests::headers;
 
     #[test]
-    fn a_well_formed_trace_is_continued_and_any_other_replaced() {
+    fn well_formed_trace_continues_others_restart() {
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let context = RequestContext::of(&headers(&[(TRACEPARENT, given)]));
         assert_eq!(context.traceparent(), given);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_of_their_alphabet_and_no_two_are_the_same() {
+    fn request_ids_are_valid_and_unique() {
         let [one, other] = [(); 2].map(|()| RequestContext::of(&HeaderMap::new()));
         assert_ne!(one.request_id(), other.request_id());
         assert_ne!(one.trace_id(), other.trace_id());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_takes_the_place_of_the_caller() {
+    fn span_replaces_the_callers_span_id() {
         let mut context = RequestContext::of(&HeaderMap::new());
         context.continue_from("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00");
         let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";

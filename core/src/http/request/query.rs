@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_is_known_the_first_is_named() {
+    fn unknown_parameter_is_named() {
         let check = |uri: &'static str| {
             let problem = check_no_query(&Uri::from_static(uri)).err()?;
             assert_eq!(problem.code, Code::InvalidParameter);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_refused() {
+    fn undecodable_parameters_are_refused() {
         for query in [
             "limit=%",
             "limit=%5",

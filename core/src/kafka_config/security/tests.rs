@@ -53,7 +53,7 @@ impl Drop for File {
 }
 
 #[test]
-fn a_contradiction_is_one_line_that_says_what_to_do() {
+fn contradicting_settings_report_one_line() {
     let sasl = ["--kafka-username", "u", "--kafka-password-file", "p"];
     for (arguments, has_tls, expected) in [
         (&[][..], false, ""),
@@ -127,7 +127,7 @@ fn a_contradiction_is_one_line_that_says_what_to_do() {
 }
 
 #[test]
-fn a_password_is_the_only_line_of_its_file_and_is_not_shown() {
+fn password_file_has_one_hidden_line() {
     let file = File::with("password", "hunter 2\r\n");
     let config = config(&[
         "--kafka-security-protocol",
@@ -155,7 +155,7 @@ fn a_password_is_the_only_line_of_its_file_and_is_not_shown() {
 }
 
 #[test]
-fn a_file_that_can_not_be_used_is_named_with_its_flag() {
+fn unusable_file_is_named_with_flag() {
     let empty = File::with("empty", "\n");
     let two_lines = File::with("two-lines", "one\ntwo\n");
     let not_pem = File::with("not-pem", "nothing of use\n");
@@ -187,7 +187,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
 }
 
 #[test]
-fn another_process_is_told_the_same() {
+fn environment_reproduces_the_settings() {
     let told = config(&[
         "--kafka-topic",
         "events",

@@ -117,7 +117,7 @@ async fn answer(stream: &mut TcpStream, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_another() {
+async fn connection_serves_several_requests() {
     let server = TestServer::start(UNLIMITED).await;
     let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     answer(&mut client, "ok").await;
@@ -128,7 +128,7 @@ async fn a_connection_serves_one_request_after_another() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_closed_without_an_answer() {
+async fn endless_head_closes_without_answer() {
     let limits = ConnectionLimits {
         head_time_max: SOON,
         ..UNLIMITED
@@ -144,7 +144,7 @@ async fn a_head_that_does_not_end_is_closed_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_end_is_closed_without_an_answer() {
+async fn endless_body_closes_without_answer() {
     let limits = ConnectionLimits {
         body_time_max: SOON,
         ..UNLIMITED
@@ -162,7 +162,7 @@ async fn a_body_that_does_not_end_is_closed_without_an_answer() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_in_the_end() {
+async fn idle_connection_is_closed() {
     let limits = ConnectionLimits {
         idle_time_max: SOON,
         ..UNLIMITED
@@ -174,7 +174,7 @@ async fn an_idle_connection_is_closed_in_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_given_up() {
+async fn unread_answer_closes_the_connection() {
     let limits = ConnectionLimits {
         write_time_max: SOON,
         ..UNLIMITED
@@ -203,7 +203,7 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 #[tokio::test]
-async fn an_early_answer_reaches_a_client_that_is_still_sending() {
+async fn early_answer_reaches_sending_client() {
     let server = TestServer::start(UNLIMITED).await;
     let length = 900 * 1024;
     let head = format!("POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\n\r\n");
@@ -217,7 +217,7 @@ async fn an_early_answer_reaches_a_client_that_is_still_sending() {
 }
 
 #[tokio::test]
-async fn no_more_connections_than_allowed_are_served_at_a_time() {
+async fn concurrent_connections_are_limited() {
     let limits = ConnectionLimits {
         connections_max: 1,
         idle_time_max: SOON,
@@ -234,7 +234,7 @@ async fn no_more_connections_than_allowed_are_served_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_own_connection_only() {
+async fn panic_closes_only_its_connection() {
     let server = TestServer::start(UNLIMITED).await;
     let mut panics = server
         .client("GET /panic HTTP/1.1\r\nhost: h\r\n\r\n")
@@ -246,7 +246,7 @@ async fn a_panic_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
+async fn shutdown_finishes_requests_and_closes_idle() {
     let server = TestServer::start(UNLIMITED).await;
     let mut fresh = server.client("").await;
     let mut idle = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
@@ -267,7 +267,7 @@ async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_is_drained_takes_one_more_request() {
+async fn draining_idle_connection_accepts_one_request() {
     let limits = ConnectionLimits {
         idle_drain_time_max: NEVER,
         ..UNLIMITED
@@ -290,7 +290,7 @@ async fn an_idle_connection_that_is_drained_takes_one_more_request() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_nobody_uses_is_closed_when_it_is_drained() {
+async fn unused_idle_connection_closes_after_drain() {
     let limits = ConnectionLimits {
         idle_drain_time_max: SOON,
         ..UNLIMITED
@@ -303,7 +303,7 @@ async fn an_idle_connection_that_nobody_uses_is_closed_when_it_is_drained() {
 }
 
 #[tokio::test]
-async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
+async fn shutdown_answers_connections_queued_in_kernel() {
     let limits = ConnectionLimits {
         connections_max: 1,
         idle_drain_time_max: NEVER,
@@ -322,7 +322,7 @@ async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
+async fn slow_client_does_not_fail_shutdown() {
     let limits = ConnectionLimits {
         drain_time_max: SOON,
         ..UNLIMITED
@@ -338,7 +338,7 @@ async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_head_over_the_limit_is_answered_by_the_library_and_closed() {
+async fn oversized_head_gets_431_and_close() {
     let server = TestServer::start(UNLIMITED).await;
     let head = format!(
         "GET / HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n",

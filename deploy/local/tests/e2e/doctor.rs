@@ -76,7 +76,10 @@ async fn each_service_is_well_with_its_own_role_and_lacks_rights_with_anothers()
     for (service, _, role) in SERVICES {
         let (is_well, report) = stage.examine(service, role);
         assert!(is_well, "{service}: {report}");
-        let suffice = ("ok".to_owned(), format!("{role} has all privileges that are needed"));
+        let suffice = (
+            "ok".to_owned(),
+            format!("{role} has all privileges that are needed"),
+        );
         assert_eq!(found(&report, "rights")[0], suffice);
     }
     let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
@@ -181,7 +184,10 @@ async fn settings_are_checked_without_connecting_to_anything() {
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("error    cursor keys"), "{printed}");
-    assert_eq!(last_line(&output), "error: 1 of the findings above must be fixed");
+    assert_eq!(
+        last_line(&output),
+        "error: 1 of the findings above must be fixed"
+    );
 
     let command_api = program("linkledger-command-api", "command-api");
     let output = Command::new(command_api)
