@@ -80,9 +80,11 @@ pub(super) async fn read(
         after,
         up_to,
     };
-    let stored = read_stored(pool, stretch)
+    let mut session = pool.acquire().await.context("can't read the event store")?;
+    let stored = read_stored(&mut session, stretch)
         .await
         .context("can't read the event store")?;
+    drop(session);
     let mut events = Vec::with_capacity(usize::try_from(up_to - after)?);
     let mut next = after + 1;
     for event in stored.iter() {

@@ -189,7 +189,8 @@ impl Log {
                 after,
                 up_to,
             };
-            let events = stored::read_stored(&self.pool, stretch)
+            let mut session = self.pool.acquire().await.context("can't read the log")?;
+            let events = stored::read_stored(&mut session, stretch)
                 .await
                 .context("can't read the log")?;
             let mut lines = String::new();

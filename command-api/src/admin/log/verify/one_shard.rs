@@ -45,7 +45,8 @@ async fn read(pool: &PgPool, stretch: Option<Stretch>) -> anyhow::Result<Option<
     let Some(stretch) = stretch else {
         return Ok(None);
     };
-    let events = stored::read_stored(pool, stretch).await;
+    let mut session = pool.acquire().await.context("can't read the log")?;
+    let events = stored::read_stored(&mut session, stretch).await;
     events.context("can't read the log").map(Some)
 }
 
