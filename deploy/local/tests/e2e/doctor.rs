@@ -31,7 +31,7 @@ impl Stage {
 
     fn command(&self, service: &str, role: &str) -> Command {
         let url = |role: &str| format!("{}?options[role]={role}", self.database.url());
-        let mut command = Command::new(program(&format!("linkledger-{service}"), service));
+        let mut command = Command::new(program(service));
         command
             .env("DATABASE_URL", url(role))
             .env("RELAY_DATABASE_URL", url("linkledger_relay"))
@@ -166,7 +166,7 @@ async fn no_service_starts_on_a_server_that_forgets_unless_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_are_checked_without_connecting_to_anything() {
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let check = |cursor_keys: &str| {
         let mut command = Command::new(&query_api);
         command
@@ -189,7 +189,7 @@ async fn settings_are_checked_without_connecting_to_anything() {
         "error: 1 of the findings above must be fixed"
     );
 
-    let command_api = program("linkledger-command-api", "command-api");
+    let command_api = program("command-api");
     let output = Command::new(command_api)
         .args([
             "check-config",
