@@ -283,7 +283,9 @@ class Tree:
 def foreign_crates():
     lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
     names = {name.replace("-", "_") for name in re.findall(r'^name = "([^"]+)"', lock, re.MULTILINE)}
-    return {name for name in names if not name.startswith("linkledger")} | {"std", "core", "alloc"}
+    return {name for name in names if not name.startswith("linkledger")} | set(
+        "std core alloc bool char str i8 i16 i32 i64 u8 u16 u32 u64 usize f64".split()
+    )
 
 
 def looks_like_a_path(tree, code):

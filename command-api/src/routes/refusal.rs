@@ -12,12 +12,12 @@ pub(super) fn problem(refusal: &Refusal) -> Problem {
     match refusal {
         Refusal::Rejected(rejection) => problem_of_rejection(rejection),
         Refusal::Overloaded => {
-            Problem::new(Code::Overloaded, "Nothing was done; try again shortly.").retry_after(1)
+            Problem::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
         }
         Refusal::StorageUnavailable => Problem::storage_unavailable(),
         Refusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
-            "It may have been done; send the same request again, a create with its Idempotency-Key.",
+            "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),
