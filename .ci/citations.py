@@ -109,10 +109,13 @@ def check_markdown(tree, path, text):
 
 def check_rust(tree, path, text):
     for first, comment in rust_comments(text):
-        for match in re.finditer(r"(?<!\[)`([^`]+)`", comment):
+        for match in re.finditer(r"`([^`]+)`", comment):
             number = first + comment.count("\n", 0, match.start())
-            yield from at(number, tree.code_fault(path, match.group(1)))
-        yield from numbered_citations(tree, first, comment)
+            # rustdoc proves links: [`Name`].
+            if not comment.endswith("[", 0, match.start()):
+                yield from at(number, tree.code_fault(path, match.group(1)))
+        for number, line in enumerate(comment.split("\n"), first):
+            yield from numbered_citations(tree, number, line)
 
 
 PAGE = re.compile(r"(?<![\w/.-])((?:docs/[\w./-]+|README|ARCHITECTURE|CONTRIBUTING|SECURITY|CHANGELOG)\.md)(#[\w-]+)?")
