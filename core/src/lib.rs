@@ -112,7 +112,7 @@ pub mod failure;
 #[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
-pub mod kafka_trouble;
+pub mod kafka_errors;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]

@@ -35,7 +35,7 @@ use crate::{
         self, SessionKind, accounts,
         api_keys::{self, NewKey},
         append,
-        slugs::{self, Reservation},
+        slugs::{self, SlugReservation},
     },
     id::{AccountId, EventId, KeyId, LinkId},
     link::{Destination, OwnHosts, Slug},
@@ -237,10 +237,10 @@ pub async fn append_links(
         .map(|(slug, destination)| create(account_id, slug, destination))
         .collect();
     let stamps: Vec<DecisionIds> = links.iter().map(|_| stamp()).collect();
-    let reservations: Vec<Reservation> = links
+    let reservations: Vec<SlugReservation> = links
         .iter()
         .zip(&stamps)
-        .map(|((slug, _), stamp)| Reservation {
+        .map(|((slug, _), stamp)| SlugReservation {
             slug: Slug::parse(slug).expect("a valid slug"),
             shard: Shard::of(account_id),
             link_id: stamp.link_id,

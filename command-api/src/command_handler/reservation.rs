@@ -6,7 +6,7 @@ use linkledger_core::{
     batch::{
         AcceptedCommand, DecisionIds, IdempotencyKey, LinkCommand, SettledCommand, SettledCreate,
     },
-    event_store::slugs::Reservation,
+    event_store::slugs::SlugReservation,
     id::{AccountId, LinkId},
     shard::Shard,
 };
@@ -16,7 +16,7 @@ pub(super) fn wanted(
     commands: &[&LinkCommand],
     ids: &[DecisionIds],
     stored: &HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-) -> Vec<Reservation> {
+) -> Vec<SlugReservation> {
     let reservation = |(command, ids): (&&LinkCommand, &DecisionIds)| {
         let LinkCommand::Create(create) = command else {
             return None;
@@ -25,7 +25,7 @@ pub(super) fn wanted(
             return None;
         }
         let draft = create.body.as_ref().ok()?;
-        Some(Reservation {
+        Some(SlugReservation {
             slug: draft.slug.as_ref().unwrap_or(&ids.generated_slug).clone(),
             shard: Shard::of(create.account_id),
             link_id: ids.link_id,
@@ -36,7 +36,10 @@ pub(super) fn wanted(
 
 /// The reservations whose slug was accepted for a later command than the one that is noted with
 /// it, because the earlier one was refused.
-pub(super) fn taken_over(wanted: &[Reservation], accepted: &[AcceptedCommand]) -> Vec<Reservation> {
+pub(super) fn taken_over(
+    wanted: &[SlugReservation],
+    accepted: &[AcceptedCommand],
+) -> Vec<SlugReservation> {
     let created = |accepted: &AcceptedCommand| match &accepted.settled {
         SettledCommand::Create(create) => Some(create.link.link_id),
         SettledCommand::Change(_) => None,

@@ -32,7 +32,7 @@ pub const EVENTS_PER_READ: i64 = 2_000;
 
 /// A range of positions of a shard; short, so that no statement runs for long.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch {
+pub struct PositionRange {
     /// Shard of the range.
     pub shard: Shard,
     /// Position before the first event; 0 for the beginning.
@@ -81,8 +81,8 @@ pub struct StoredEvent<'a> {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn read_stored(pool: &PgPool, stretch: Stretch) -> sqlx::Result<StoredEvents> {
-    let Stretch {
+pub async fn read_stored(pool: &PgPool, stretch: PositionRange) -> sqlx::Result<StoredEvents> {
+    let PositionRange {
         shard,
         after,
         up_to,
