@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     event_store::log::{
         PerShard,
-        stored::{Stretch, read_stored},
+        stored::{PositionRange, read_stored},
     },
     shard::{Position, Shard},
 };
@@ -75,7 +75,7 @@ pub(super) async fn read(
     after: Position,
     up_to: Position,
 ) -> anyhow::Result<Vec<RunEvent>> {
-    let stretch = Stretch {
+    let stretch = PositionRange {
         shard,
         after,
         up_to,

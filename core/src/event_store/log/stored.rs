@@ -32,7 +32,7 @@ pub const EVENTS_PER_READ: i64 = 2_000;
 
 /// A range of positions of a shard; short, so that no statement runs for long.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch {
+pub struct PositionRange {
     /// Shard of the range.
     pub shard: Shard,
     /// Position before the first event; 0 for the beginning.
@@ -83,9 +83,9 @@ pub struct StoredEvent<'a> {
 /// Returns an error if the database does not answer.
 pub async fn read_stored(
     session: &mut PgConnection,
-    stretch: Stretch,
+    stretch: PositionRange,
 ) -> sqlx::Result<StoredEvents> {
-    let Stretch {
+    let PositionRange {
         shard,
         after,
         up_to,

@@ -18,26 +18,26 @@ use rdkafka::{
 
 /// Time for which an error counts if librdkafka does not repeat it, in minutes: librdkafka
 /// suppresses repetitions for 30 s.
-const BELIEVED: Duration = Duration::from_mins(1);
+const RECENT_FOR: Duration = Duration::from_mins(1);
 
 /// The most specific error of one Kafka client, or of several clients in turn. Clones share the
 /// state.
 #[derive(Debug, Clone)]
-pub struct KafkaTrouble {
+pub struct KafkaErrors {
     rights: &'static str,
-    heard: Arc<Mutex<Option<Complaint>>>,
+    kept: Arc<Mutex<Option<KeptError>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Complaint {
+struct KeptError {
     code: RDKafkaErrorCode,
     reason: String,
-    heard_at: Instant,
+    recorded_at: Instant,
 }
 
-/// Topic of an error, from the vaguest to the most specific.
+/// Kind of an error, from the vaguest to the most specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum About {
+pub enum KafkaErrorKind {
     /// No broker answers, for any reason.
     NoBroker,
     /// A broker is unreachable or closes the connection.
@@ -54,34 +54,34 @@ pub enum About {
     Rights,
 }
 
-impl KafkaTrouble {
+impl KafkaErrors {
     /// Returns a state without errors, for clients whose user needs these `rights`.
     pub fn new(rights: &'static str) -> Self {
         Self {
             rights,
-            heard: Arc::default(),
+            kept: Arc::default(),
         }
     }
 
     /// Records an error with librdkafka's description, which may be empty.
-    pub fn hear(&self, error: &KafkaError, reason: &str) {
-        let Some(complaint) = Complaint::of(error, reason) else {
+    pub fn record(&self, error: &KafkaError, reason: &str) {
+        let Some(error) = KeptError::of(error, reason) else {
             return;
         };
-        let mut heard = self.heard();
-        let known = heard.take().filter(Complaint::is_believed);
-        *heard = Some(complaint.or_if_more_telling(known));
+        let mut kept = self.lock();
+        let known = kept.take().filter(KeptError::is_recent);
+        *kept = Some(error.or_more_specific(known));
     }
 
     /// Clears the error after a success.
-    pub fn is_over(&self) {
-        *self.heard() = None;
+    pub fn clear(&self) {
+        *self.lock() = None;
     }
 
-    /// Returns the topic of the most specific error, and the advice on one line.
-    pub fn told(&self) -> Option<(About, String)> {
-        let complaint = self.heard().clone().filter(Complaint::is_believed)?;
-        Some((About::of(complaint.code), self.words(&complaint)))
+    /// Returns the kind of the most specific error, and the advice on one line.
+    pub fn most_specific(&self) -> Option<(KafkaErrorKind, String)> {
+        let error = self.lock().clone().filter(KeptError::is_recent)?;
+        Some((KafkaErrorKind::of(error.code), self.description(&error)))
     }
 
     /// Replaces the Kafka client's error in `error` by the advice for the most specific error.
@@ -92,66 +92,70 @@ impl KafkaTrouble {
         let of_kafka = causes
             .clone()
             .find_map(|cause| cause.downcast_ref::<KafkaError>());
-        let Some(complaint) = of_kafka.and_then(|error| Complaint::of(error, "")) else {
+        let Some(kafka_error) = of_kafka.and_then(|error| KeptError::of(error, "")) else {
             return error;
         };
-        let known = self.heard().clone().filter(Complaint::is_believed);
-        let words = self.words(&complaint.or_if_more_telling(known));
+        let known = self.lock().clone().filter(KeptError::is_recent);
+        let description = self.description(&kafka_error.or_more_specific(known));
         let contexts = causes.take_while(|cause| !is_of_kafka(*cause));
         let contexts = contexts.map(ToString::to_string);
         let texts: Vec<String> = contexts
-            .filter(|context| !words.contains(context))
+            .filter(|context| !description.contains(context))
             .collect();
-        anyhow!([texts, vec![words]].concat().join(": "))
+        anyhow!([texts, vec![description]].concat().join(": "))
     }
 
-    fn words(&self, complaint: &Complaint) -> String {
-        let advice = match About::of(complaint.code) {
-            About::Other => return complaint.words(),
-            About::NoBroker | About::Connection => {
+    fn description(&self, error: &KeptError) -> String {
+        let advice = match KafkaErrorKind::of(error.code) {
+            KafkaErrorKind::Other => return error.description(),
+            KafkaErrorKind::NoBroker | KafkaErrorKind::Connection => {
                 "no Kafka broker can be reached; are --kafka-brokers and --kafka-security-protocol \
                  right?"
             }
-            About::Topic => "the topic does not exist; create it: `command-api topic create`",
-            About::Tls => {
+            KafkaErrorKind::Topic => {
+                "the topic does not exist; create it: `command-api topic create`"
+            }
+            KafkaErrorKind::Tls => {
                 "there is no TLS with the Kafka broker; is its certificate made for this address \
                  and signed by one in --kafka-ca-file, and does the broker expect TLS on this port?"
             }
-            About::Password => {
+            KafkaErrorKind::Password => {
                 "Kafka refuses the user name or the password; correct --kafka-username, \
                  --kafka-sasl-mechanism or the file of --kafka-password-file, and restart"
             }
-            About::Rights => {
-                let (rights, words) = (self.rights, complaint.words());
-                return format!("Kafka denies the access; this user needs {rights} ({words})");
+            KafkaErrorKind::Rights => {
+                let (rights, description) = (self.rights, error.description());
+                return format!(
+                    "Kafka denies the access; this user needs {rights} ({description})"
+                );
             }
         };
-        format!("{advice} ({})", complaint.words())
+        format!("{advice} ({})", error.description())
     }
 
-    fn heard(&self) -> MutexGuard<'_, Option<Complaint>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<KeptError>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Complaint {
+impl KeptError {
     fn of(error: &KafkaError, reason: &str) -> Option<Self> {
         Some(Self {
             code: error.rdkafka_error_code()?,
             reason: reason.to_owned(),
-            heard_at: Instant::now(),
+            recorded_at: Instant::now(),
         })
     }
 
-    fn is_believed(&self) -> bool {
-        self.heard_at.elapsed() < BELIEVED
+    fn is_recent(&self) -> bool {
+        self.recorded_at.elapsed() < RECENT_FOR
     }
 
     /// Returns this error, or the error `known` before if that is more specific.
-    fn or_if_more_telling(self, known: Option<Self>) -> Self {
+    fn or_more_specific(self, known: Option<Self>) -> Self {
         match known {
             Some(known)
-                if About::of(known.code) > About::of(self.code)
+                if KafkaErrorKind::of(known.code) > KafkaErrorKind::of(self.code)
                     || (known.code == self.code && self.reason.is_empty()) =>
             {
                 known
@@ -161,7 +165,7 @@ impl Complaint {
     }
 
     /// Returns librdkafka's description without the duration.
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         let reason = self.reason.split(" (after ").next().unwrap_or_default();
         if reason.is_empty() {
             self.code.to_string()
@@ -171,7 +175,7 @@ impl Complaint {
     }
 }
 
-impl About {
+impl KafkaErrorKind {
     fn of(code: RDKafkaErrorCode) -> Self {
         #[expect(
             clippy::wildcard_enum_match_arm,
@@ -202,7 +206,7 @@ impl About {
     }
 }
 
-impl ClientContext for KafkaTrouble {
+impl ClientContext for KafkaErrors {
     /// Logs librdkafka's own lines at level debug: a broker that is down causes many lines.
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(facility, message, "librdkafka");
@@ -210,7 +214,7 @@ impl ClientContext for KafkaTrouble {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(%error, reason, "librdkafka");
-        self.hear(&error, reason);
+        self.record(&error, reason);
     }
 }
 
@@ -218,12 +222,12 @@ impl ClientContext for KafkaTrouble {
 mod tests {
     use super::*;
 
-    fn heard(complaints: &[(RDKafkaErrorCode, &str)]) -> String {
-        let trouble = KafkaTrouble::new("Write on the topic");
-        for (code, reason) in complaints {
-            trouble.hear(&KafkaError::Global(*code), reason);
+    fn heard(errors: &[(RDKafkaErrorCode, &str)]) -> String {
+        let errors = KafkaErrors::new("Write on the topic");
+        for (code, reason) in errors {
+            errors.record(&KafkaError::Global(*code), reason);
         }
-        trouble.told().unwrap().1
+        errors.most_specific().unwrap().1
     }
 
     #[test]
@@ -260,15 +264,15 @@ mod tests {
 
     #[test]
     fn explain_uses_the_most_specific_error() {
-        let trouble = KafkaTrouble::new("");
+        let errors = KafkaErrors::new("");
         let timed_out = || KafkaError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
-        let told = |error| format!("{:#}", trouble.explain(error));
+        let told = |error| format!("{:#}", errors.explain(error));
         let vague = told(anyhow!(timed_out()).context("cannot ask"));
         assert!(
             vague.starts_with("cannot ask: no Kafka broker can be reached"),
             "{vague}"
         );
-        trouble.hear(&KafkaError::Global(RDKafkaErrorCode::SSL), "no certificate");
+        errors.record(&KafkaError::Global(RDKafkaErrorCode::SSL), "no certificate");
         let telling = told(anyhow!(timed_out()).context("cannot ask"));
         assert!(
             telling.starts_with("cannot ask: there is no TLS"),
@@ -280,11 +284,11 @@ mod tests {
 
     #[test]
     fn success_clears_earlier_errors() {
-        let trouble = KafkaTrouble::new("");
+        let errors = KafkaErrors::new("");
         let error = KafkaError::Global(RDKafkaErrorCode::SSL);
-        trouble.clone().hear(&error, "certificate verify failed");
-        assert_eq!(trouble.told().unwrap().0, About::Tls);
-        trouble.is_over();
-        assert_eq!(trouble.told(), None);
+        errors.clone().record(&error, "certificate verify failed");
+        assert_eq!(errors.most_specific().unwrap().0, KafkaErrorKind::Tls);
+        errors.clear();
+        assert_eq!(errors.most_specific(), None);
     }
 }
