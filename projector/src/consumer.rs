@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::TopicName,
-    kafka_trouble::About, shard::Shard,
+    kafka_errors::KafkaErrorKind, shard::Shard,
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
@@ -67,7 +67,7 @@ pub struct Consumer {
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
     /// What was last told of, and when.
-    told: Option<(About, Instant)>,
+    told: Option<(KafkaErrorKind, Instant)>,
 }
 
 impl Consumer {
@@ -145,7 +145,7 @@ impl Consumer {
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
                     return Err(error).context("can't consume");
                 }
-                Err(error) => trouble.hear(&error, ""),
+                Err(error) => trouble.record(&error, ""),
             }
             records += 1;
             next = if records < records_max {
@@ -161,7 +161,7 @@ impl Consumer {
         if events.is_empty() && decisions.is_empty() {
             self.tell_trouble();
         } else {
-            self.inner.context().trouble.is_over();
+            self.inner.context().trouble.clear();
         }
         Ok(Delivery { decisions, events })
     }
@@ -211,7 +211,7 @@ impl Consumer {
     /// The client goes on by itself, and the engine without it. Trouble is told of at once, but
     /// what is vaguer than what was told, or the same, only now and then.
     fn tell_trouble(&mut self) {
-        let Some((about, error)) = self.inner.context().trouble.told() else {
+        let Some((about, error)) = self.inner.context().trouble.most_specific() else {
             return;
         };
         let is_due = self

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Parser;
 use linkledger_core::{
-    doctor::Check,
+    doctor::DoctorArgs,
     failure,
     lifecycle::{self, health},
     settings, telemetry,
@@ -35,10 +35,10 @@ enum Cli {
     Health(InternalListen),
     /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<Settings>>),
     /// Check the settings of `run` and what they lead to: the server, its settings and its upkeep,
     /// migrations, rights, the read models. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<Settings>>),
     #[command(flatten)]
     Admin(admin::Command),
 }

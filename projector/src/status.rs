@@ -29,7 +29,7 @@ use self::{
     operations::{FailedOperation, RunningOperation},
     projection::ProjectionStatus,
     relay::RelayStatus,
-    snapshot::Snapshots,
+    snapshot::HeldSnapshots,
 };
 use crate::projections::Projection;
 
@@ -49,7 +49,7 @@ pub struct Status {
     /// How far publishing is.
     pub relay: RelayStatus,
     /// What keeps dead rows from being removed.
-    pub snapshots: Snapshots,
+    pub snapshots: HeldSnapshots,
     /// What waits for an operator, a sentence each; nothing while all is well.
     pub findings: Vec<String>,
 }

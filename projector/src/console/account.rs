@@ -5,7 +5,7 @@ use linkledger_core::{
     account::AccountStatus,
     event::Subject,
     event_store::{
-        accounts::{self, Account},
+        accounts::{self, StoredAccount},
         log::{self, StreamPart},
     },
     id::AccountId,
@@ -97,7 +97,7 @@ fn account_of(uri: &Uri) -> Result<AccountId, Refusal> {
     parsed.map_err(|_| Refusal::bad_id(id, "an account", AccountId::PREFIX))
 }
 
-fn facts(account_id: AccountId, account: &Account) -> Markup {
+fn facts(account_id: AccountId, account: &StoredAccount) -> Markup {
     html! {
         dl.facts {
             div { dt { "Id" } dd { code { (account_id) } } }

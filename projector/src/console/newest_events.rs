@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr};
 
 use linkledger_core::{
     envelope::RecordedEvent,
-    event_store::log::{self, NewestOf, PerShard, ReadFrom, Span},
+    event_store::log::{self, NewestFilter, PerShard, PositionSpan, ReadFrom},
     id::AccountId,
     shard::{Position, Shard},
 };
@@ -54,7 +54,7 @@ pub(super) async fn find(
 ) -> sqlx::Result<Found> {
     let end = Cursor(log::heads(pool).await?.map(|head| head + 1));
     let spans = wanted.spans(cursor.map_or(end, |cursor| cursor.at_most(end)));
-    let newest = NewestOf {
+    let newest = NewestFilter {
         account_id: wanted.account_id,
         event_type: wanted.event_type.as_deref(),
         limit: i64::try_from(PAGE_EVENTS).expect("a few"),
@@ -75,7 +75,7 @@ pub(super) async fn find(
     })
 }
 
-fn right_before(span: &Span) -> ReadFrom {
+fn right_before(span: &PositionSpan) -> ReadFrom {
     ReadFrom {
         shard: span.shard,
         after: span.from - 1,
@@ -84,7 +84,7 @@ fn right_before(span: &Span) -> ReadFrom {
 
 impl Wanted {
     /// What is looked at for a page.
-    fn spans(&self, cursor: Cursor) -> Vec<Span> {
+    fn spans(&self, cursor: Cursor) -> Vec<PositionSpan> {
         let only = self.account_id.map(Shard::of);
         let length = match (only, &self.event_type) {
             (Some(_), _) => ONE_SHARD_SPAN,
@@ -97,7 +97,7 @@ impl Wanted {
             .map(|shard| {
                 let before = cursor.0[shard.index()];
                 let from = (before - length).max(1);
-                Span {
+                PositionSpan {
                     shard,
                     from,
                     before,
@@ -123,7 +123,11 @@ struct Looked {
 
 impl Looked {
     /// `newest_first` is what was found, perhaps as much as there is room for on a page.
-    fn at(span: Span, newest_first: Vec<RecordedEvent>, began_at: Option<OffsetDateTime>) -> Self {
+    fn at(
+        span: PositionSpan,
+        newest_first: Vec<RecordedEvent>,
+        began_at: Option<OffsetDateTime>,
+    ) -> Self {
         let last = newest_first
             .last()
             .filter(|_| newest_first.len() == PAGE_EVENTS);

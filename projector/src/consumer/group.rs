@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use linkledger_core::{kafka_trouble::KafkaTrouble, shard::Shard};
+use linkledger_core::{kafka_errors::KafkaErrors, shard::Shard};
 use rdkafka::{
     ClientContext, TopicPartitionList,
     config::RDKafkaLogLevel,
@@ -31,14 +31,14 @@ pub enum Decision {
 pub(super) struct GroupContext {
     decisions: Mutex<Vec<Decision>>,
     /// What the consumer complains of.
-    pub(super) trouble: KafkaTrouble,
+    pub(super) trouble: KafkaErrors,
 }
 
 impl GroupContext {
     pub(super) fn new() -> Self {
         Self {
             decisions: Mutex::default(),
-            trouble: KafkaTrouble::new(RIGHTS),
+            trouble: KafkaErrors::new(RIGHTS),
         }
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
-    event_store::log::{self, Place, ReadFrom},
+    event_store::log::{self, EventPlace, ReadFrom},
     metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL},
     shard::Shard,
 };
@@ -87,9 +87,9 @@ impl Engine {
     ) -> anyhow::Result<()> {
         let places = admission.values().flat_map(|events| {
             let ends = [events.first(), events.last()].into_iter().flatten();
-            ends.map(Place::of)
+            ends.map(EventPlace::of)
         });
-        let mut places: Vec<Place> = places.collect();
+        let mut places: Vec<EventPlace> = places.collect();
         while let Some(absent) = log::first_absent(&self.pool, &places)
             .await
             .context("can't compare the topic with the log")?

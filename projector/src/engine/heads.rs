@@ -98,7 +98,7 @@ impl Engine {
 }
 
 impl Tenure {
-    fn compare(&mut self, shard: Shard, end: &log::End, now: Instant) {
+    fn compare(&mut self, shard: Shard, end: &log::LogEnd, now: Instant) {
         let Some(progress) = &mut self.progress else {
             return;
         };

@@ -50,7 +50,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// Why a checkpoint is not of the log that has that `end`, if so.
-    pub(super) fn of(row: &LiveCheckpoint, end: &log::End) -> Option<Self> {
+    pub(super) fn of(row: &LiveCheckpoint, end: &log::LogEnd) -> Option<Self> {
         let (projection, shard) = (row.projection, row.shard);
         let Checkpoint {
             epoch, position, ..

@@ -116,7 +116,7 @@ impl Tenure {
     pub(super) fn begin(
         &mut self,
         shard: Shard,
-        end: &log::End,
+        end: &log::LogEnd,
         rows: &[LiveCheckpoint],
     ) -> anyhow::Result<()> {
         let mut checkpoints = Vec::with_capacity(Projection::ALL.len());

@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     event_store::log::{
         PerShard,
-        stored::{Stretch, read_stored},
+        stored::{PositionRange, read_stored},
     },
     shard::{Position, Shard},
 };
@@ -75,14 +75,16 @@ pub(super) async fn read(
     after: Position,
     up_to: Position,
 ) -> anyhow::Result<Vec<RunEvent>> {
-    let stretch = Stretch {
+    let stretch = PositionRange {
         shard,
         after,
         up_to,
     };
-    let stored = read_stored(pool, stretch)
+    let mut session = pool.acquire().await.context("can't read the event store")?;
+    let stored = read_stored(&mut session, stretch)
         .await
         .context("can't read the event store")?;
+    drop(session);
     let mut events = Vec::with_capacity(usize::try_from(up_to - after)?);
     let mut next = after + 1;
     for event in stored.iter() {

@@ -1,6 +1,6 @@
 //! The generations of the read models: what each is for, how far it is, and whether it may go.
 
-use linkledger_core::{event_store::log::End, shard::Position, timestamp};
+use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -38,7 +38,7 @@ impl GenerationStatus {
 }
 
 /// All of them, by projection and generation.
-pub(super) async fn read(pool: &PgPool, end: &End) -> sqlx::Result<Vec<GenerationStatus>> {
+pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<GenerationStatus>> {
     let rows = sqlx::query!(
         r#"
         SELECT g.projection, g.generation, g.phase, g.created_at, g.compared_at, g.last_active_at,

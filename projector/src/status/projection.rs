@@ -1,6 +1,6 @@
 //! One projection: its shards, its generations, and how they are judged. Pure.
 
-use linkledger_core::{event_store::log::End, shard::Position, timestamp};
+use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 
 use super::{
@@ -125,7 +125,7 @@ impl ProjectionStatus {
         projection: Projection,
         checkpoints: &[StoredCheckpoint],
         ages_s: &[f64],
-        end: &End,
+        end: &LogEnd,
     ) -> Self {
         let own = || {
             let all = checkpoints.iter().zip(ages_s);
@@ -157,7 +157,7 @@ impl ProjectionStatus {
 }
 
 impl ShardStatus {
-    fn of(checkpoint: &StoredCheckpoint, lag_seconds: f64, end: &End) -> Self {
+    fn of(checkpoint: &StoredCheckpoint, lag_seconds: f64, end: &LogEnd) -> Self {
         let head = end.heads[checkpoint.shard.index()];
         let tenure = checkpoint.tenure.as_ref();
         let attendant = tenure.filter(|it| it.seen_s < UNATTENDED_AFTER_S);

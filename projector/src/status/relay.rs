@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{End, ReadFrom},
+    event_store::log::{LogEnd, ReadFrom},
     shard::{Position, Shard},
 };
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub struct RelayShard {
 }
 
 /// Reads it; `end` is where the log ends.
-pub(super) async fn read(pool: &PgPool, end: &End) -> anyhow::Result<RelayStatus> {
+pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelayStatus> {
     let rows = sqlx::query!(
         r#"
         SELECT shard, position, refusal, paused_at IS NOT NULL AS "is_paused!",

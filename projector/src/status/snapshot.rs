@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use linkledger_core::doctor::snapshot::{AGE_MAX_S, Snapshot, Snapshots, read};
+pub use linkledger_core::doctor::snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots, read};
 use linkledger_core::{
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     metrics::OLDEST_SNAPSHOT_AGE_SECONDS,
@@ -24,7 +24,7 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
     let mut periodic = Periodic::new(REPORT_INTERVAL, shutdown);
     while periodic.is_due().await {
         match within(ANSWER_TIME_MAX, read(&pool)).await {
-            Ok(Snapshots { oldest, .. }) => {
+            Ok(HeldSnapshots { oldest, .. }) => {
                 gauge!(OLDEST_SNAPSHOT_AGE_SECONDS).set(oldest.map_or(0.0, |it| it.age_seconds));
             }
             Err(error) => tracing::debug!(error = %error, "can't read the oldest snapshot"),

@@ -120,7 +120,7 @@ fn a_setting_is_a_flag_or_a_variable_or_a_file_and_the_process_says_which() {
         fs::write(&path, content).unwrap();
         path
     };
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--print-config", "--rate-limit", "5"])
         .env_remove("DATABASE_URL")
@@ -158,7 +158,7 @@ fn a_setting_is_a_flag_or_a_variable_or_a_file_and_the_process_says_which() {
 
 #[test]
 fn a_variable_that_is_nearly_a_setting_ends_the_start_in_one_line() {
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--database-url", "postgres://127.0.0.1:1/x"])
         .env("CURSOR_KEY", "00".repeat(32))

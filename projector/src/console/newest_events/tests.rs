@@ -42,7 +42,7 @@ fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<Looked> {
         let found = found.map(|position| event(shard, position, at(position).0));
         let found: Vec<_> = found.take(PAGE_EVENTS).collect();
         let began_at = (from < before).then(|| event(shard, from, at(from).0).recorded_at);
-        let span = Span {
+        let span = PositionSpan {
             shard,
             from,
             before,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     figures::{duration, grouped},
-    status::{relay::RelayStatus, snapshot::Snapshots},
+    status::{relay::RelayStatus, snapshot::HeldSnapshots},
 };
 
 pub(super) fn relay(relay: &RelayStatus) -> Markup {
@@ -47,7 +47,7 @@ fn owners(relay: &RelayStatus) -> Markup {
     }
 }
 
-pub(super) fn snapshot(snapshots: &Snapshots) -> Markup {
+pub(super) fn snapshot(snapshots: &HeldSnapshots) -> Markup {
     html! {
         section {
             h2 { "Oldest snapshot" }

@@ -10,7 +10,7 @@ use crate::{
         operations::RunningOperation,
         projection::{LastError, ProjectionStatus, ShardStatus, State},
         relay::RelayStatus,
-        snapshot::Snapshots,
+        snapshot::HeldSnapshots,
     },
 };
 
@@ -138,7 +138,7 @@ fn events(count: i64) -> String {
     }
 }
 
-fn snapshot(snapshots: &Snapshots) -> String {
+fn snapshot(snapshots: &HeldSnapshots) -> String {
     let mut text = match &snapshots.oldest {
         None => "oldest snapshot: none is held".to_owned(),
         Some(it) => {
