@@ -7,7 +7,7 @@ use linkledger_core::{
     failure, migrations,
 };
 
-use crate::{config::Settings, console, status};
+use crate::{config::Settings, operations::status, surfaces::console};
 
 /// What the service reads and writes, in short: a release whose grants are older lacks some.
 const RIGHTS: [Privilege; 10] = [

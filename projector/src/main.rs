@@ -13,9 +13,10 @@ use linkledger_core::{
     settings, telemetry,
 };
 use linkledger_projector::{
-    Listeners, admin,
+    Listeners,
     config::{InternalListen, Settings},
     doctor, serve,
+    surfaces::cli,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +41,7 @@ enum Cli {
     /// migrations, rights, the read models. Exits with 1 if something must be mended.
     Doctor(Box<DoctorArgs<Settings>>),
     #[command(flatten)]
-    Admin(admin::Command),
+    Operator(cli::Command),
 }
 
 #[tokio::main]
@@ -50,7 +51,7 @@ async fn main() -> ExitCode {
         Cli::Health(internal) => health::check(internal.address).await,
         Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
         Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Cli::Admin(command) => admin::run(command).await,
+        Cli::Operator(command) => cli::run(command).await,
     };
     if let Err(error) = outcome {
         if is_closed_pipe(&error) {

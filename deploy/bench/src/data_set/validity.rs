@@ -14,7 +14,7 @@ struct CommandApi {
 #[command(no_binary_name = true)]
 struct Projector {
     #[command(subcommand)]
-    command: linkledger_projector::admin::Command,
+    command: linkledger_projector::surfaces::cli::Command,
 }
 
 /// Verifies the log and the read tables; both print what they find.
@@ -26,5 +26,5 @@ pub(super) async fn check(url: &str) -> anyhow::Result<()> {
     ))
     .await?;
     let tables = Projector::try_parse_from(["verify", "--database-url", url])?;
-    Box::pin(linkledger_projector::admin::run(tables.command)).await
+    Box::pin(linkledger_projector::surfaces::cli::run(tables.command)).await
 }
