@@ -1,4 +1,4 @@
-//! The whole of linkledger as its users start it: real processes, real sockets.
+//! The tests of the stack, run as users run it: real processes, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod apache_kafka;

@@ -1,4 +1,5 @@
-//! `docs/openapi.json` is what the handlers say, and says what the routes do.
+//! `docs/openapi.json` equals the descriptions of the handlers, and describes the behaviour of the
+//! routes.
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
@@ -20,7 +21,7 @@ fn document() -> OpenApi {
     linkledger_command_api::openapi::openapi().merge_from(linkledger_query_api::openapi::openapi())
 }
 
-/// Method, path and description of each operation.
+/// Returns method, path and description of each operation.
 fn operations() -> Vec<(String, String, Value)> {
     let document = serde_json::to_value(document()).unwrap();
     let mut operations = Vec::new();
@@ -33,7 +34,7 @@ fn operations() -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn the_committed_document_is_what_the_handlers_say() {
+fn openapi_document_matches_the_handlers() {
     let said = document().to_pretty_json().unwrap() + "\n";
     if env::var_os(REWRITE).is_some() {
         fs::write(Path::new(FILE), &said).unwrap();
@@ -47,14 +48,14 @@ fn the_committed_document_is_what_the_handlers_say() {
 }
 
 #[test]
-fn every_route_of_the_api_is_documented_and_no_other() {
+fn openapi_documents_exactly_the_routes() {
     let documented: BTreeSet<(String, String)> = operations()
         .into_iter()
         .map(|(method, path, _)| (method, path))
         .collect();
     let mut routes = BTreeSet::new();
     for (path, methods) in route_table::TABLE {
-        // HEAD goes with GET.
+        // HEAD is documented together with GET.
         for method in methods.iter().filter(|method| *method != "HEAD") {
             if path.starts_with("/v1/") {
                 routes.insert((method.to_string(), (*path).to_owned()));
@@ -65,7 +66,7 @@ fn every_route_of_the_api_is_documented_and_no_other() {
 }
 
 #[tokio::test]
-async fn each_operation_asks_for_the_scope_that_it_names() {
+async fn operations_demand_their_documented_scope() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
