@@ -1,5 +1,5 @@
-"""Runs the commands of docs/operations.md and docs/runbooks.md against a stack. A runbook with an entry in
-SITUATIONS is run in the situation of its alert; afterwards `projector status --check` must succeed again.
+"""Runs the commands of OPERATORS_PAGES and docs/runbooks.md against a stack. A runbook with an entry in SITUATIONS
+is run in the situation of its alert; afterwards `projector status --check` must succeed again.
 
 Every block ```sh is run, command by command, except the commands in NOT_RUN. A command has to end with 0. A
 command whose comment says `exit code 1` has to end with 1 in the situation of its runbook, and may end with 1
@@ -29,6 +29,8 @@ NOT_RUN = {
     "command-api relay refill": "command-api/tests/api/relay/refill.rs, with an empty topic",
 }
 DEADLINE_S = 30
+# In this order: commands use the ids that earlier ones have shown.
+OPERATORS_PAGES = ["docs/operations.md", "docs/log.md", "docs/projections.md", "docs/kafka.md"]
 
 shown = {}
 
@@ -220,8 +222,11 @@ def nothing_waits():
 
 def main(folder):
     create_link("spring")
-    for heading, all_commands in sections(pathlib.Path("docs/operations.md")).items():
-        for command in all_commands:
+    for page in OPERATORS_PAGES:
+        commands_of_page = [command for section in sections(pathlib.Path(page)).values() for command in section]
+        if not commands_of_page:
+            sys.exit(f"{page} has no commands")
+        for command in commands_of_page:
             run(command, folder)
     runbooks = sections(pathlib.Path("docs/runbooks.md"))
     empty = [heading for heading, all_commands in runbooks.items() if not all_commands]

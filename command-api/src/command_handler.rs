@@ -10,7 +10,10 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
+    batch::{
+        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, LinkCommand, LoadedState,
+        Pricing,
+    },
     clock::{Clock, new_uuid},
     envelope::NewEvent,
     event_store::{
@@ -47,7 +50,7 @@ pub struct CommandHandler {
     /// Sessions of kind `Writer`.
     pub pool: PgPool,
     /// Price and short host.
-    pub terms: Terms,
+    pub pricing: Pricing,
     /// Read once for each command.
     pub clock: Arc<dyn Clock>,
     /// Told after each commit.
@@ -161,33 +164,33 @@ impl CommandHandler {
     }
 
     async fn decide(&self, tx: &mut PgConnection, batch: &[Queued]) -> sqlx::Result<Decided> {
-        let commands: Vec<&Command> = batch.iter().map(|queued| &queued.command).collect();
+        let commands: Vec<&LinkCommand> = batch.iter().map(|queued| &queued.command).collect();
         let mut account_ids: Vec<AccountId> = commands.iter().map(|it| it.account_id()).collect();
         account_ids.sort_unstable();
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
         let locked_at = Instant::now();
-        let is_ours = |command: &Command| credits.contains_key(&command.account_id());
+        let is_ours = |command: &LinkCommand| credits.contains_key(&command.account_id());
         let is_held: Vec<bool> = commands.iter().map(|it| !is_ours(it)).collect();
-        let ours: Vec<&Command> = commands.into_iter().filter(|it| is_ours(it)).collect();
+        let ours: Vec<&LinkCommand> = commands.into_iter().filter(|it| is_ours(it)).collect();
 
         let stored = idempotency::find_creates_in_tx(tx, &keys(&ours)).await?;
         let links = links::load_in_tx(tx, &link_ids(&ours)).await?;
-        let stamps: Vec<Stamp> = ours.iter().map(|_| self.stamp()).collect();
-        let wanted = reservation::wanted(&ours, &stamps, &stored);
+        let ids: Vec<DecisionIds> = ours.iter().map(|_| self.new_ids()).collect();
+        let wanted = reservation::wanted(&ours, &ids, &stored);
         let free_slugs = slugs::reserve_in_tx(tx, &wanted).await?;
 
-        let known = Known {
+        let state = LoadedState {
             credits,
             stored,
             free_slugs,
             links,
         };
-        let mut decisions = Batch::new(&self.terms, renderer::CURRENT, known);
-        let outcomes: Vec<Outcome> = ours
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
+        let outcomes: Vec<CommandOutcome> = ours
             .iter()
-            .zip(&stamps)
-            .map(|(command, stamp)| decisions.decide(command, stamp))
+            .zip(&ids)
+            .map(|(command, ids)| decisions.decide(command, ids))
             .collect();
         let mut decided = decisions.finish();
         let events: Vec<&NewEvent> = decided.accepted.iter().flat_map(|it| &it.events).collect();
@@ -229,9 +232,9 @@ impl CommandHandler {
         Ok(is_committed)
     }
 
-    fn stamp(&self) -> Stamp {
+    fn new_ids(&self) -> DecisionIds {
         let now = self.clock.now();
-        Stamp {
+        DecisionIds {
             now,
             link_id: LinkId::from_uuid(new_uuid(now)),
             event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
@@ -240,18 +243,18 @@ impl CommandHandler {
     }
 }
 
-fn keys(commands: &[&Command]) -> Vec<(AccountId, IdempotencyKey)> {
-    let key = |command: &&Command| match command {
-        Command::Create(create) => Some((create.account_id, create.key)),
-        Command::Change(_) => None,
+fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {
+    let key = |command: &&LinkCommand| match command {
+        LinkCommand::Create(create) => Some((create.account_id, create.key)),
+        LinkCommand::Change(_) => None,
     };
     commands.iter().filter_map(key).collect()
 }
 
-fn link_ids(commands: &[&Command]) -> Vec<(AccountId, LinkId)> {
-    let link_id = |command: &&Command| match command {
-        Command::Create(_) => None,
-        Command::Change(change) => Some((change.account_id, change.link_id?)),
+fn link_ids(commands: &[&LinkCommand]) -> Vec<(AccountId, LinkId)> {
+    let link_id = |command: &&LinkCommand| match command {
+        LinkCommand::Create(_) => None,
+        LinkCommand::Change(change) => Some((change.account_id, change.link_id?)),
     };
     let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();
     link_ids.sort_unstable();

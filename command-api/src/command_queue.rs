@@ -13,7 +13,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Command, KeyedCreate, LinkChange, Rejection, SettledCreate, SettledLink},
+    batch::{CommandRejection, KeyedCreate, LinkChange, LinkCommand, SettledCreate, SettledLink},
     lifecycle::Tasks,
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
@@ -49,7 +49,7 @@ pub enum Reply {
 #[derive(Debug, Clone)]
 pub enum Refusal {
     /// It was decided so.
-    Rejected(Rejection),
+    Rejected(CommandRejection),
     /// It has not run: too many others, or its account was held elsewhere for too long.
     Overloaded,
     /// It has not run: the database does not answer.
@@ -65,7 +65,7 @@ pub enum Refusal {
 /// A command that waits for its batch.
 #[derive(Debug)]
 pub struct Queued {
-    pub(crate) command: Command,
+    pub(crate) command: LinkCommand,
     pub(crate) deadline: Instant,
     pending: Pending,
 }
@@ -118,7 +118,7 @@ impl CommandQueue {
         loop {
             let joined = match self.in_flight.enter(&create) {
                 Ticket::First(pending) => {
-                    return self.submit(Command::Create(create), pending).await;
+                    return self.submit(LinkCommand::Create(create), pending).await;
                 }
                 Ticket::Joined(joined) => joined,
             };
@@ -129,7 +129,7 @@ impl CommandQueue {
             match (reply, is_same_request) {
                 (Reply::Created(settled), true) => return Reply::Replayed(settled),
                 (Reply::Created(_) | Reply::Replayed(_), false) => {
-                    return Reply::Refused(Refusal::Rejected(Rejection::KeyReused));
+                    return Reply::Refused(Refusal::Rejected(CommandRejection::KeyReused));
                 }
                 // One decision serves both: it was taken while both were waiting.
                 (reply, true) => return reply,
@@ -141,11 +141,11 @@ impl CommandQueue {
 
     /// Queues the change and waits for what becomes of it.
     pub async fn submit_change(&self, change: LinkChange) -> Reply {
-        self.submit(Command::Change(change), Pending::unkeyed())
+        self.submit(LinkCommand::Change(change), Pending::unkeyed())
             .await
     }
 
-    async fn submit(&self, command: Command, pending: Pending) -> Reply {
+    async fn submit(&self, command: LinkCommand, pending: Pending) -> Reply {
         let answer = pending.subscribe();
         if let Err(refusal) = self.enqueue(command, pending) {
             return Reply::Refused(refusal);
@@ -155,7 +155,7 @@ impl CommandQueue {
         reply.unwrap_or(Reply::Refused(Refusal::OutcomeUnknown))
     }
 
-    fn enqueue(&self, command: Command, pending: Pending) -> Result<(), Refusal> {
+    fn enqueue(&self, command: LinkCommand, pending: Pending) -> Result<(), Refusal> {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one(command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");

@@ -10,7 +10,7 @@ use linkledger_command_api::{
 };
 use linkledger_core::{
     clock::SystemClock,
-    doctor::Check,
+    doctor::DoctorArgs,
     failure,
     lifecycle::{health, listen},
     settings, telemetry,
@@ -39,10 +39,10 @@ enum Command {
     Health(InternalListen),
     /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<Settings>>),
     /// Check the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<Settings>>),
     #[command(flatten)]
     Admin(admin::Command),
 }

@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser;
-use linkledger_core::{doctor::Check, failure, lifecycle::health, settings, telemetry};
+use linkledger_core::{doctor::DoctorArgs, failure, lifecycle::health, settings, telemetry};
 use linkledger_query_api::{InternalListen, config::Settings, doctor, serve};
 use tokio_util::sync::CancellationToken;
 
@@ -21,10 +21,10 @@ enum Command {
     Health(InternalListen),
     /// Checks the settings of `serve`: reads all files, connects to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<Settings>>),
     /// Checks the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<Settings>>),
 }
 
 #[tokio::main]

@@ -11,11 +11,11 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
-    event_store::{log::LinkFate, slugs, time_limit::within},
+    event_store::{log::LinkEndState, slugs, time_limit::within},
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
-    single_flight::{Flights, Turn},
+    single_flight::{LoadRole, SingleFlight},
 };
 use metrics::{Counter, counter};
 use sqlx::PgPool;
@@ -43,7 +43,7 @@ pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
-    flights: Flights<String, Load>,
+    flights: SingleFlight<String, Load>,
     look_ups: LookUps,
 }
 
@@ -83,7 +83,7 @@ impl Redirects {
             pool,
             watcher,
             cache,
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
             look_ups: LookUps::new(),
         }
     }
@@ -116,15 +116,15 @@ impl Redirects {
         let mut has_waited = false;
         // Ends with the first load that is not given up by its client.
         loop {
-            let landing = match self.flights.join(folded.to_owned()) {
-                Turn::Go(flight) => {
+            let result = match self.flights.join(folded.to_owned()) {
+                LoadRole::Load(flight) => {
                     let load = self.load(slug, folded).await;
-                    flight.land(load.clone());
+                    flight.finish(load.clone());
                     return load.found;
                 }
-                Turn::Wait(landing) => landing,
+                LoadRole::Wait(result) => result,
             };
-            if let Some(load) = landing.outcome().await {
+            if let Some(load) = result.outcome().await {
                 // Begun before this request, it is good as long as the cache would have it; whatever
                 // comes after the first wait has begun later.
                 let is_good = has_waited || self.cache.is_current(load.ticket, Instant::now());
@@ -165,14 +165,14 @@ impl Redirects {
         let Some(holder) = available(slugs::find_holder(&self.pool, slug)).await? else {
             return Ok(None);
         };
-        match holder.extent.fate {
-            LinkFate::Deleted | LinkFate::Disabled => {
+        match holder.extent.end_state {
+            LinkEndState::Deleted | LinkEndState::Disabled => {
                 return Ok(Some(Redirect {
                     account_id: holder.account_id,
                     target: Target::Gone,
                 }));
             }
-            LinkFate::Open => {}
+            LinkEndState::Undetermined => {}
         }
         let created_at = Place {
             epoch: self.watcher.log_epoch(),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use linkledger_core::{
-    batch::{DecidedBatch, Outcome, Settled, SettledCreate, SettledLink},
+    batch::{CommandOutcome, DecidedBatch, SettledCommand, SettledCreate, SettledLink},
     envelope::NewEvent,
     id::AccountId,
 };
@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 pub(super) struct Decided {
     accepted: Vec<Effect>,
     /// One for each command whose account is locked.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<CommandOutcome>,
     /// Of each command whether its account is not.
     is_held: Vec<bool>,
     /// Those that are locked.
@@ -41,7 +41,7 @@ enum Effect {
 impl Decided {
     pub(super) fn new(
         decided: DecidedBatch,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<CommandOutcome>,
         is_held: Vec<bool>,
         locked_at: Instant,
     ) -> Self {
@@ -75,14 +75,18 @@ impl Decided {
     pub(super) fn verdicts(self) -> Vec<Verdict> {
         let accepted = self.accepted;
         let verdict = |outcome| match outcome {
-            Outcome::Accepted(number) => Verdict::Answer(accepted[number].reply()),
-            Outcome::AcceptedBefore(number) => Verdict::Answer(accepted[number].reply_again()),
-            Outcome::Replay(settled) => Verdict::Answer(Reply::Replayed(Arc::new(*settled))),
-            Outcome::Unchanged(settled) => Verdict::Answer(Reply::Changed(Arc::new(*settled))),
-            Outcome::Rejected(rejection) => {
+            CommandOutcome::Accepted(number) => Verdict::Answer(accepted[number].reply()),
+            CommandOutcome::AcceptedBefore(number) => {
+                Verdict::Answer(accepted[number].reply_again())
+            }
+            CommandOutcome::Replay(settled) => Verdict::Answer(Reply::Replayed(Arc::new(*settled))),
+            CommandOutcome::Unchanged(settled) => {
+                Verdict::Answer(Reply::Changed(Arc::new(*settled)))
+            }
+            CommandOutcome::Rejected(rejection) => {
                 Verdict::Answer(Reply::Refused(Refusal::Rejected(rejection)))
             }
-            Outcome::SlugCollision => Verdict::Again,
+            CommandOutcome::SlugCollision => Verdict::Again,
         };
         let mut verdicts = self.outcomes.into_iter().map(verdict);
         self.is_held
@@ -99,10 +103,10 @@ impl Decided {
 }
 
 impl Effect {
-    fn of(settled: Settled) -> Self {
+    fn of(settled: SettledCommand) -> Self {
         match settled {
-            Settled::Create(settled) => Self::Create(Arc::new(settled)),
-            Settled::Change(settled) => Self::Change(Arc::new(settled)),
+            SettledCommand::Create(settled) => Self::Create(Arc::new(settled)),
+            SettledCommand::Change(settled) => Self::Change(Arc::new(settled)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The problem that each refusal of a command is answered with.
 
 use linkledger_core::{
-    batch::Rejection,
+    batch::CommandRejection,
     http::entity_tag,
     problem::{Code, Problem},
 };
@@ -12,12 +12,12 @@ pub(super) fn problem(refusal: &Refusal) -> Problem {
     match refusal {
         Refusal::Rejected(rejection) => problem_of_rejection(rejection),
         Refusal::Overloaded => {
-            Problem::new(Code::Overloaded, "Nothing was done; try again shortly.").retry_after(1)
+            Problem::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
         }
         Refusal::StorageUnavailable => Problem::storage_unavailable(),
         Refusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
-            "It may have been done; send the same request again, a create with its Idempotency-Key.",
+            "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),
@@ -30,24 +30,24 @@ pub(super) fn problem(refusal: &Refusal) -> Problem {
     }
 }
 
-fn problem_of_rejection(rejection: &Rejection) -> Problem {
+fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
     match rejection {
-        Rejection::KeyReused => Problem::new(
+        CommandRejection::KeyReused => Problem::new(
             Code::IdempotencyKeyReused,
             "This Idempotency-Key was used with another body; a different link needs a new key.",
         ),
-        Rejection::Invalid(errors) => Problem::validation_failed(errors),
-        Rejection::LinkNotFound => Problem::link_not_found(),
-        Rejection::VersionConflict { actual } => Problem::new(
+        CommandRejection::Invalid(errors) => Problem::validation_failed(errors),
+        CommandRejection::LinkNotFound => Problem::link_not_found(),
+        CommandRejection::VersionConflict { actual } => Problem::new(
             Code::EtagMismatch,
             "If-Match does not name its current version; read the link again and send its ETag, quotes included.",
         )
         .with_header("etag", entity_tag::of_version(*actual)),
-        Rejection::SlugTaken => Problem::new(
+        CommandRejection::SlugTaken => Problem::new(
             Code::SlugTaken,
             "Choose another slug, or leave it out to get one.",
         ),
-        Rejection::InsufficientCredits { balance, required } => Problem::new(
+        CommandRejection::InsufficientCredits { balance, required } => Problem::new(
             Code::InsufficientCredits,
             format!("The price in credits is {required}; the balance is {balance}."),
         )

@@ -13,7 +13,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    event_store::log::{self, LinkFate},
+    event_store::log::{self, LinkEndState},
     http::{
         authentication::Caller,
         entity_tag::{self, IfNoneMatch},
@@ -116,10 +116,10 @@ async fn place_of_existing(
 ) -> Result<Place, Problem> {
     let extent = available(log::link_extent(&api.pool, account_id, link_id)).await?;
     let extent = extent.ok_or_else(Problem::link_not_found)?;
-    match extent.fate {
-        LinkFate::Deleted => Err(Problem::link_not_found()),
+    match extent.end_state {
+        LinkEndState::Deleted => Err(Problem::link_not_found()),
         // Who may not be visited still has an owner.
-        LinkFate::Disabled | LinkFate::Open => Ok(Place {
+        LinkEndState::Disabled | LinkEndState::Undetermined => Ok(Place {
             epoch: api.watcher.log_epoch(),
             position: extent.created_at,
         }),

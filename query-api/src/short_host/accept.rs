@@ -1,12 +1,12 @@
 //! Whether a caller of the short host would rather read JSON than HTML.
 
 use axum::http::HeaderMap;
-use linkledger_core::http::request::Preference;
+use linkledger_core::http::request::MediaTypePreference;
 
 /// Whether JSON is accepted with a higher weight than HTML, or with the same but by name, where
 /// HTML is only included in a wildcard.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
-    let of = |media_type| Preference::of(headers, media_type);
+    let of = |media_type| MediaTypePreference::of(headers, media_type);
     of("application/json").max(of("application/problem+json")) > of("text/html")
 }
 

@@ -8,7 +8,7 @@ use linkledger_core::{
     },
     shard::Shard,
 };
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 use sqlx::PgPool;
 use tokio::runtime::Runtime;
 

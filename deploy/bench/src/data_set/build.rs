@@ -135,6 +135,7 @@ async fn insert_links(
 /// Seals the segments that have enough events, as command-api would do later.
 async fn seal(pool: &PgPool) -> anyhow::Result<()> {
     let shards = segments::sealed_shards(pool).await?;
+    let mut session = pool.acquire().await?;
     for (shard, state) in Shard::all().zip(&shards) {
         let mut last = state.last;
         loop {
@@ -142,7 +143,8 @@ async fn seal(pool: &PgPool) -> anyhow::Result<()> {
             if state.head < place.last_position {
                 break;
             }
-            last = Some(segments::seal(pool, place, last.as_ref(), SystemClock.now()).await?);
+            let now = SystemClock.now();
+            last = Some(segments::seal(&mut session, place, last.as_ref(), now).await?);
         }
     }
     Ok(())

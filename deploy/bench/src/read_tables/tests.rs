@@ -8,7 +8,7 @@ use linkledger_core::{
     shard::Shard,
     testing::{TestDatabase, account, append_events, append_links},
 };
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::ReadTables;

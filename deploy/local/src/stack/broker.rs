@@ -15,7 +15,7 @@ use linkledger_core::{
     kafka_config::{KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
-use linkledger_projector::consumer::GroupProtocol;
+use linkledger_projector::config::GroupProtocol;
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{sync::Mutex, time::Instant};
 

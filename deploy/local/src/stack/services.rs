@@ -15,7 +15,7 @@ use linkledger_core::{
     lifecycle::{self, Readiness, Tasks, listen},
     metrics::recorder::Recorder,
 };
-use linkledger_projector::{self as projector, consumer::GroupProtocol};
+use linkledger_projector::{self as projector, config::GroupProtocol};
 use linkledger_query_api as query_api;
 use tokio_util::sync::CancellationToken;
 

@@ -120,7 +120,7 @@ fn print_config_names_the_source_of_each_setting() {
         fs::write(&path, content).unwrap();
         path
     };
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--print-config", "--rate-limit", "5"])
         .env_remove("DATABASE_URL")
@@ -158,7 +158,7 @@ fn print_config_names_the_source_of_each_setting() {
 
 #[test]
 fn misspelt_variable_ends_the_start() {
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--database-url", "postgres://127.0.0.1:1/x"])
         .env("CURSOR_KEY", "00".repeat(32))

@@ -31,7 +31,7 @@ impl Stage {
 
     fn command(&self, service: &str, role: &str) -> Command {
         let url = |role: &str| format!("{}?options[role]={role}", self.database.url());
-        let mut command = Command::new(program(&format!("linkledger-{service}"), service));
+        let mut command = Command::new(program(service));
         command
             .env("DATABASE_URL", url(role))
             .env("RELAY_DATABASE_URL", url("linkledger_relay"))
@@ -76,7 +76,10 @@ async fn doctor_checks_the_rights_of_each_role() {
     for (service, _, role) in SERVICES {
         let (is_well, report) = stage.examine(service, role);
         assert!(is_well, "{service}: {report}");
-        let suffice = ("ok".to_owned(), format!("those of {role} suffice"));
+        let suffice = (
+            "ok".to_owned(),
+            format!("{role} has all privileges that are needed"),
+        );
         assert_eq!(found(&report, "rights")[0], suffice);
     }
     let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
@@ -118,7 +121,7 @@ async fn relay_with_another_database_is_refused() {
     command.env("RELAY_DATABASE_URL", another.url());
     let output = command.args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let is = "another one than that of the service".to_owned();
+    let is = "another database than the service's".to_owned();
     let refused = ("error".to_owned(), is);
     assert_eq!(found(&report, "relay's database"), [refused]);
 
@@ -130,7 +133,7 @@ async fn relay_with_another_database_is_refused() {
     assert!(!output.status.success());
     let told = last_line(&output);
     assert!(
-        told.contains("relay's database: another one than that of the service"),
+        told.contains("relay's database: another database than the service's"),
         "{told}"
     );
 }
@@ -163,7 +166,7 @@ async fn services_refuse_postgres_without_fsync() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_config_needs_no_connection() {
-    let query_api = program("linkledger-query-api", "query-api");
+    let query_api = program("query-api");
     let check = |cursor_keys: &str| {
         let mut command = Command::new(&query_api);
         command
@@ -181,9 +184,12 @@ async fn check_config_needs_no_connection() {
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("error    cursor keys"), "{printed}");
-    assert_eq!(last_line(&output), "error: 1 of these must be mended");
+    assert_eq!(
+        last_line(&output),
+        "error: 1 of the findings above must be fixed"
+    );
 
-    let command_api = program("linkledger-command-api", "command-api");
+    let command_api = program("command-api");
     let output = Command::new(command_api)
         .args([
             "check-config",

@@ -177,7 +177,7 @@ async fn wrong_kafka_password_is_logged_once() {
         "{told}"
     );
     assert_eq!(output.status.code(), Some(1));
-    let expected = "Kafka refuses the name or the password; mend --kafka-username";
+    let expected = "Kafka refuses the user name or the password; correct --kafka-username";
     told_once(&stage, [&relay, &projector], [expected; 2]).await;
 }
 

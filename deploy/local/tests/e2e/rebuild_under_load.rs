@@ -14,9 +14,9 @@ use linkledger_core::{
     testing::eventually,
 };
 use linkledger_projector::{
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    operations::rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 use serde_json::json;
 use sqlx::PgPool;

@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Mutex,
+    sync::{Mutex, Once},
 };
 
 use linkledger_core::testing::{self, TestBroker, TestDatabase, eventually, record};
@@ -22,26 +22,29 @@ pub(crate) const ROLES: &str = include_str!("../../../postgres/roles.sql");
 const OWNER: &str = "none";
 const OPERATOR: &str = "linkledger_operator";
 
-/// Returns the program of another package, built in the profile of this test if it is missing.
-pub(crate) fn program(package: &str, name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_linkledger")).with_file_name(name);
+/// Returns the path of a program of another package, after a build of all programs in the profile
+/// of this test. After `cargo test --workspace` no program is left to build, because the build
+/// includes a test, which gives the programs the features that the tests have.
+pub(crate) fn program(name: &str) -> PathBuf {
+    static BUILD: Once = Once::new();
+    let linkledger = Path::new(env!("CARGO_BIN_EXE_linkledger"));
+    BUILD.call_once(|| build_programs(linkledger.parent().unwrap()));
+    linkledger.with_file_name(name)
+}
+
+fn build_programs(folder: &Path) {
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--package", package, "--bin", name]);
-    if cfg!(feature = "tls") && package != "linkledger-query-api" {
-        build.args(["--features", "tls"]);
+    build.args(["build", "--quiet", "--workspace", "--test", "e2e"]);
+    for program in ["command-api", "projector", "query-api"] {
+        build.args(["--bin", program]);
     }
-    if path
-        .parent()
-        .is_some_and(|folder| folder.ends_with("release"))
-    {
-        build.arg("--release");
-    } else {
-        // The same features as in the tests of these packages, since the build replaces their
-        // programs.
-        build.args(["--features", "linkledger-core/fail-points"]);
+    if cfg!(feature = "tls") {
+        build.args(["--features", "linkledger/tls"]);
+    }
+    if !folder.ends_with("debug") {
+        build.arg("--profile").arg(folder.file_name().unwrap());
     }
     assert!(build.status().unwrap().success());
-    path
 }
 
 /// Returns an address that no process uses, and that no earlier call returned: a process may bind
@@ -182,9 +185,9 @@ async fn prepare(settings: &Settings, command_api: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_run_as_separate_processes() {
     let settings = Settings::new().await;
-    let command_api = program("linkledger-command-api", "command-api");
-    let projector = program("linkledger-projector", "projector");
-    let query_api = program("linkledger-query-api", "query-api");
+    let command_api = program("command-api");
+    let projector = program("projector");
+    let query_api = program("query-api");
 
     let api_key = prepare(&settings, &command_api).await;
     let internal = |nth: usize| ["--internal-listen", &settings.internal[nth]];
@@ -269,7 +272,7 @@ async fn process_with_a_failed_task_ends() {
     let pool = settings.database.pool();
     let account_id = testing::account(pool, 1).await;
     testing::append_links(pool, account_id, &[("spring", "https://example.com/")]).await;
-    let projector = program("linkledger-projector", "projector");
+    let projector = program("projector");
     let run = ["run", "--internal-listen", "127.0.0.1:0"];
     let mut service = Service::start(settings.command(&projector, OWNER, &run));
     eventually("the log is applied", async || {

@@ -159,7 +159,7 @@ impl Plan<'_> {
         let kafka = self.broker.config().environment().into_iter();
         Process {
             name,
-            program: program(&format!("linkledger-{name}"), name),
+            program: program(name),
             arguments: [arguments, &more].concat(),
             environment: environment.into_iter().chain(kafka).collect(),
             internal,

@@ -60,10 +60,7 @@ impl Stage {
             group: format!("{topic}-readers"),
             http: Http::new(url, key.reveal().to_owned()),
             internal: free_address(),
-            programs: [
-                program("linkledger-command-api", "command-api"),
-                program("linkledger-projector", "projector"),
-            ],
+            programs: [program("command-api"), program("projector")],
         };
         stage.grant_rights();
         let output = stage.topic_command("create", &stage.user(OPERATOR));
