@@ -1,16 +1,15 @@
 //! `docs/configuration.md` lists every setting of every program, and the programs read settings from
 //! flags, environment variables and files.
 
-use std::{collections::BTreeSet, env, fs, process::Command as Process};
+use std::{collections::BTreeSet, fs, process::Command as Process};
 
 use clap::{Arg, Args, Command, CommandFactory as _};
 use linkledger::command_line::CommandLine;
 use linkledger_core::settings::unknown;
 
-use crate::{process::data_folder, separate_processes::program};
+use crate::{committed::assert_current, process::data_folder, separate_processes::program};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-const REWRITE: &str = "REWRITE_CONFIGURATION";
 /// Variables without a flag: every user of the machine could read an API key in an argument.
 const WITHOUT_FLAG: [&str; 1] = ["LINKLEDGER_API_KEY"];
 /// Variables of the operators' commands and of the client.
@@ -87,16 +86,9 @@ fn with_tables(document: &str) -> String {
 #[test]
 fn configuration_reference_matches_the_programs() {
     let committed = fs::read_to_string(FILE).unwrap();
-    let said = with_tables(&committed);
-    if env::var_os(REWRITE).is_some() {
-        fs::write(FILE, &said).unwrap();
-    } else {
-        assert!(
-            committed == said,
-            "docs/configuration.md is out of date; rewrite it and read the difference:\n\
-             {REWRITE}=1 cargo test -p linkledger --test e2e configuration && git diff docs/configuration.md"
-        );
-    }
+    let generated = with_tables(&committed);
+    let file = "docs/configuration.md";
+    assert_current(file, &generated, "REWRITE_CONFIGURATION", "configuration");
 }
 
 #[test]

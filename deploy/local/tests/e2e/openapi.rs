@@ -1,7 +1,7 @@
 //! `docs/openapi.json` equals the descriptions of the handlers, and describes the behaviour of the
 //! routes.
 
-use std::{collections::BTreeSet, env, fs, path::Path};
+use std::collections::BTreeSet;
 
 use linkledger_core::{
     api_key::Scope,
@@ -12,10 +12,10 @@ use linkledger_core::{
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
-use crate::process::{Stack, data_folder};
-
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-const REWRITE: &str = "REWRITE_OPENAPI";
+use crate::{
+    committed::assert_current,
+    process::{Stack, data_folder},
+};
 
 fn document() -> OpenApi {
     linkledger_command_api::openapi::openapi().merge_from(linkledger_query_api::openapi::openapi())
@@ -35,15 +35,12 @@ fn operations() -> Vec<(String, String, Value)> {
 
 #[test]
 fn openapi_document_matches_the_handlers() {
-    let said = document().to_pretty_json().unwrap() + "\n";
-    if env::var_os(REWRITE).is_some() {
-        fs::write(Path::new(FILE), &said).unwrap();
-    }
-    let committed = fs::read_to_string(FILE).unwrap_or_default();
-    assert!(
-        committed == said,
-        "docs/openapi.json is out of date; rewrite it and read the difference:\n\
-         {REWRITE}=1 cargo test -p linkledger --test e2e openapi && git diff docs/openapi.json"
+    let generated = document().to_pretty_json().unwrap() + "\n";
+    assert_current(
+        "docs/openapi.json",
+        &generated,
+        "REWRITE_OPENAPI",
+        "openapi",
     );
 }
 

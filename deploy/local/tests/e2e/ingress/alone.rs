@@ -131,11 +131,7 @@ async fn ingress_retries_only_safe_requests() {
     };
     let stubs = [Stub::start(BreaksOff).await, Stub::start(BreaksOff).await];
     let both: Vec<String> = stubs.iter().map(|it| it.address.clone()).collect();
-    let upstreams = Upstreams {
-        command_api: both.clone(),
-        query_api: both.clone(),
-        short_host: both,
-    };
+    let upstreams = Upstreams::same(both);
     let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
     let client = nginx.client();
     for (name, path, key, is_repeated) in REPEATED_OR_NOT {
@@ -173,11 +169,7 @@ async fn ingress_skips_unreachable_processes() {
     let stub = Stub::start(Answers).await;
     let gone = crate::separate_processes::free_address();
     let both = vec![gone, stub.address.clone()];
-    let upstreams = Upstreams {
-        command_api: both.clone(),
-        query_api: both.clone(),
-        short_host: both,
-    };
+    let upstreams = Upstreams::same(both);
     let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
     let client = nginx.client();
     for _ in 0..50 {

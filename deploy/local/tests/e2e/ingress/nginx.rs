@@ -16,7 +16,7 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::separate_processes::free_address;
+use crate::{certificates::openssl, separate_processes::free_address};
 
 /// Environment variable with the path of nginx. Without the variable the tests of the ingress do
 /// nothing, since `cargo test` needs only Rust and Postgres. `.ci/ingress` sets the variable.
@@ -51,6 +51,17 @@ pub(crate) struct Upstreams {
     pub(crate) command_api: Vec<String>,
     pub(crate) query_api: Vec<String>,
     pub(crate) short_host: Vec<String>,
+}
+
+impl Upstreams {
+    /// Uses the same addresses for every service.
+    pub(crate) fn same(addresses: Vec<String>) -> Self {
+        Self {
+            command_api: addresses.clone(),
+            query_api: addresses.clone(),
+            short_host: addresses,
+        }
+    }
 }
 
 /// A running nginx, stopped when the value is dropped.
@@ -253,13 +264,4 @@ fn new_certificate(folder: &Path, name: &str) {
     let names = ["-addext", "subjectAltName=DNS:localhost"];
     let end = ["-addext", "basicConstraints=critical,CA:FALSE"];
     openssl(folder, &[&arguments[..], &signer, &names, &end].concat());
-}
-
-fn openssl(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509"]);
-    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-nodes", "-days", "2"]).args(arguments);
-    let output = command.output().expect("openssl is installed");
-    assert!(output.status.success(), "{output:?}");
 }

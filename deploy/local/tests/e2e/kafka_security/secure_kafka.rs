@@ -12,6 +12,8 @@ use linkledger_core::{
 };
 use tokio::sync::OnceCell;
 
+use crate::certificates::openssl;
+
 /// User with all rights.
 pub(crate) const ADMIN: &str = "admin";
 /// Users of the services: of the relay and of the projector.
@@ -145,15 +147,6 @@ fn broker_certificate(folder: &Path) -> [String; 2] {
     arguments.push("basicConstraints=critical,CA:FALSE");
     openssl(folder, &arguments);
     ["broker.key", "broker.pem"].map(|name| fs::read_to_string(folder.join(name)).unwrap())
-}
-
-fn openssl(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509"]);
-    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-nodes", "-days", "2"]).args(arguments);
-    let output = command.output().expect("openssl is installed");
-    assert!(output.status.success(), "{output:?}");
 }
 
 fn settings(authority: &str, [key, certificate]: &[String; 2]) -> Vec<(String, String)> {
