@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A round of load, and as many as a `projector rebuild --all` takes, in turn; see noon.sh.
+"""In turn, a round of load without a rebuild, and rounds of load during a `projector rebuild --all`; see
+rebuild_impact.sh.
 
-    noon.py ROUNDS COMMAND...
+    rebuild_impact.py ROUNDS COMMAND...
 
-COMMAND creates links for a while and prints how many, and how long they took.
-The lag is that of the live checkpoints, summed over shards, ten times a second. A client pages
-through a list of LISTED links all the time: each scan must have each link once, newest first.
-Exits with 1 if a scan was wrong, an answer was an error, or a rebuild has failed.
+COMMAND creates links for a while, and prints rate and latencies.
+The lag is that of the live checkpoints, summed over shards, measured ten times a second. A client pages through
+a list of LISTED links all the time: each scan must have each link once, newest first.
+Exits with 1 if a scan was wrong, a response was an error, or a rebuild failed.
 """
 
 import json
@@ -40,7 +41,7 @@ def call(path, body=None):
 
 
 def scan():
-    """The ids of the whole list, in its order."""
+    """Returns the ids of the whole list, in order."""
     ids, cursor = [], ""
     while True:
         page = call(f"/v1/links?limit=100{cursor}")
@@ -51,7 +52,7 @@ def scan():
 
 
 class Pager(threading.Thread):
-    """Scans until it is told to stop; `wrong` says what was not as it must be."""
+    """Scans the list until `stopped` is set; `wrong` describes wrong scans."""
 
     def __init__(self, expected):
         super().__init__()
@@ -64,11 +65,11 @@ class Pager(threading.Thread):
                 found = scan()
                 if found != self.expected:
                     lacking = len(set(self.expected) - set(found))
-                    self.wrong.append(f"{len(found)} links in a scan, {lacking} lacking")
+                    self.wrong.append(f"{len(found)} links in a scan, {lacking} missing")
             except Exception as error:
                 self.wrong.append(repr(error))
             self.scans += 1
-            # A client that reads, not one that loads.
+            # The pause keeps the load of this client small.
             self.stopped.wait(0.05)
 
 
@@ -101,7 +102,7 @@ def round_of(creates):
     creates = subprocess.run(creates, stdout=subprocess.PIPE, text=True)
     lag.terminate()
     if creates.returncode != 0:
-        sys.exit("the load has failed")
+        sys.exit("the load command failed; its error is above")
     line = creates.stdout.strip()
     lags = sorted(int(text) for text in lag.communicate()[0].split() if text.lstrip("-").isdigit())
     words = line.split()
@@ -130,7 +131,7 @@ def main():
             results[False].append(round_of(creates))
             print("without", results[False][-1], flush=True)
             rebuild = Rebuild()
-            # As long as it takes: each of its phases has its round.
+            # Rounds go on until the rebuild ends, so that each phase of the rebuild has a round.
             while rebuild.runs():
                 results[True].append(round_of(creates))
                 print("with   ", results[True][-1], flush=True)
