@@ -82,8 +82,8 @@ impl StackProcess {
             .context("can't start linkledger")?;
         let ready = timeout(READY_TIMEOUT, until_ready(&mut child)).await;
         if !matches!(ready, Ok(Ok(()))) {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            bail!("linkledger does not become ready within 5 min: {said}");
+            let log_text = fs::read_to_string(&log).unwrap_or_default();
+            bail!("linkledger does not become ready within 5 min: {log_text}");
         }
         let environment = read_environment(&folder)?;
         Ok(Self {

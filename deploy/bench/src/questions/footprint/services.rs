@@ -71,8 +71,8 @@ impl Services {
             let log = bench.server.data_dir().join(format!("{name}.log"));
             let started = Service::start(command, File::create(&log)?).await;
             started.with_context(|| {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                format!("{name} can't be started: {said}")
+                let log_text = fs::read_to_string(&log).unwrap_or_default();
+                format!("{name} can't be started: {log_text}")
             })
         };
         let listen = |address: SocketAddr| address.to_string();
