@@ -25,6 +25,6 @@ assert outcome(FIRST, (4, 1, 2)) is True, "each partition counts for itself"
 assert outcome(FIRST, FIRST) is False
 assert outcome(FIRST, (3, 1, 8), (3, 1, 9), (3, 1, 7), (3, 1, 8)) is False
 assert outcome(FIRST, (3, 1, 8), (3, 1, 7), (3, 1, 8), (3, 1, 9)) is True, "after repeated records"
-assert "lacks what is between 7 and 9" in outcome(FIRST, (3, 1, 9))
+assert "lacks the events between 7 and 9" in outcome(FIRST, (3, 1, 9))
 assert "went from epoch 1 to 2" in outcome(FIRST, (3, 2, 8))
 assert outcome((3, 2, 7), (3, 1, 8)) is False, "a record of an earlier epoch"

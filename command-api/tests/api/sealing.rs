@@ -1,6 +1,6 @@
 //! Sealing: each full segment of the log is sealed once, by one instance, unless the log is damaged.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
@@ -151,32 +151,29 @@ async fn second_sealer_waits_until_the_first_ends() {
         .await
         .unwrap();
     let (mut first, mut second) = (sealer(&database), sealer(&database));
-    let first = tokio::spawn(async move { first.round().await });
-    let first_session = loop {
-        let waiting: Option<i32> = sqlx::query_scalar(
-            "SELECT pid FROM pg_locks
-             WHERE NOT granted AND relation = 'event_store.log_segments'::regclass
-               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-        )
-        .fetch_optional(&mut *blocking)
-        .await
-        .unwrap();
-        match waiting {
-            Some(session) => break session,
-            None => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
+    let meanwhile = async {
+        let first_session = testing::eventually("the first sealer is blocked", async || {
+            let blocked: sqlx::Result<i32> = sqlx::query_scalar(
+                "SELECT pid FROM pg_locks
+                 WHERE NOT granted AND relation = 'event_store.log_segments'::regclass
+                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            )
+            .fetch_one(database.pool())
+            .await;
+            blocked.ok()
+        })
+        .await;
+        assert_eq!(second.round().await, 0);
+        assert!(state(&database, account_id).await.last.is_none());
+        sqlx::query("SELECT pg_terminate_backend($1, 10000)")
+            .bind(first_session)
+            .execute(&mut *blocking)
+            .await
+            .unwrap();
+        blocking.rollback().await.unwrap();
     };
-
-    assert_eq!(second.round().await, 0);
-    assert!(state(&database, account_id).await.last.is_none());
-
-    sqlx::query("SELECT pg_terminate_backend($1, 10000)")
-        .bind(first_session)
-        .execute(&mut *blocking)
-        .await
-        .unwrap();
-    assert_eq!(first.await.unwrap(), 0);
-    blocking.rollback().await.unwrap();
+    let (sealed_by_first, ()) = tokio::join!(first.round(), meanwhile);
+    assert_eq!(sealed_by_first, 0);
     assert_eq!((second.round().await, second.round().await), (1, 1));
 }
 
