@@ -104,8 +104,8 @@ struct Progress {
 /// Rebuilds all read models without a rate limit. Returns the number of events that were loaded per
 /// second, without comparing and swapping.
 ///
+/// # Errors
 /// Returns an error if the rebuild fails.
-/// When it fails.
 pub async fn rebuild_all(bench: &BenchContext, database_url: &str) -> anyhow::Result<f64> {
     let output = program(bench, database_url)
         .args(["rebuild", "--all", "--max-rate", "0", "--json"])

@@ -20,7 +20,7 @@ use crate::{
     bare_redirect::{self, BareRedirect, are_alike},
     data_set::{self, DataSet},
     links::{ConsecutiveIds, DataSetLinks},
-    load::Connection,
+    load::HttpConnection,
     server::BenchServer,
     statement,
 };
@@ -58,7 +58,7 @@ async fn assert_reads_by_id(
     let ids = ConsecutiveIds::of(&links.ids).unwrap();
     let target = get_link::target(api, account, &ids);
     let mut request = Vec::new();
-    let mut connection = Connection::open(api).await.unwrap();
+    let mut connection = HttpConnection::open(api).await.unwrap();
     let mut asked = HashSet::new();
     for number in 0..10 {
         request.clear();
@@ -105,14 +105,14 @@ async fn assert_pages(url: &str, api: SocketAddr, (account, links): (&LoadAccoun
 
 async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str) {
     let request = format!("GET /{slug} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes();
-    let mut connection = Connection::open(short_host).await.unwrap();
+    let mut connection = HttpConnection::open(short_host).await.unwrap();
     let shown = connection.exchange(&request).await.unwrap();
     assert_eq!(shown.status, 302);
     let bare = BareRedirect::answering(shown, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let asked = async {
-        let mut connection = Connection::open(address).await.unwrap();
+        let mut connection = HttpConnection::open(address).await.unwrap();
         let answer = connection.exchange(&request).await.unwrap();
         let text = String::from_utf8_lossy(answer.head);
         assert!(are_alike(&answer, &shown), "{text}");

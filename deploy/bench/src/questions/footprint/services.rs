@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::BenchContext, load::Connection};
+use crate::{bench::BenchContext, load::HttpConnection};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the readiness requests: the precision of the measured start time.
@@ -158,7 +158,7 @@ impl Service {
 async fn is_ready(internal: SocketAddr) -> bool {
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {internal}\r\n\r\n");
     let answer = async {
-        let mut connection = Connection::open(internal).await?;
+        let mut connection = HttpConnection::open(internal).await?;
         Ok::<u16, std::io::Error>(connection.exchange(request.as_bytes()).await?.status)
     };
     let answer = timeout(READY_TIMEOUT, answer).await;
