@@ -1,4 +1,4 @@
-//! The slugs that a batch asks for.
+//! Slugs that the creates of a batch reserve.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
 };
 
-/// One for each create that may have an effect, chosen slug or ours.
+/// Returns a reservation for each create that may have an effect, of the chosen or the generated slug.
 pub(super) fn wanted(
     commands: &[&Command],
     stamps: &[Stamp],
@@ -36,19 +36,19 @@ pub(super) fn wanted(
         .collect()
 }
 
-/// The reservations whose slug was accepted for a later command than the one that is noted with
-/// it, because the earlier one was refused.
+/// Returns the reservations of slugs that went to a later command of the batch, because the first
+/// command with the slug was refused.
 pub(super) fn taken_over(wanted: &[Reservation], accepted: &[Accepted]) -> Vec<Reservation> {
     let created = |accepted: &Accepted| match &accepted.settled {
         Settled::Create(create) => Some(create.link.link_id),
         Settled::Change(_) => None,
     };
     let is_accepted: HashSet<LinkId> = accepted.iter().filter_map(created).collect();
-    let mut noted: HashSet<String> = HashSet::new();
+    let mut reserved: HashSet<String> = HashSet::new();
     wanted
         .iter()
         .filter(|reservation| {
-            let is_first = noted.insert(reservation.slug.folded());
+            let is_first = reserved.insert(reservation.slug.folded());
             !is_first && is_accepted.contains(&reservation.link_id)
         })
         .cloned()

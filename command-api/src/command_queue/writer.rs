@@ -1,4 +1,4 @@
-//! A writer: drains its queue into batches and runs one after the other.
+//! A writer: drains its queue into batches, and runs the batches one after the other.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,21 +7,21 @@ use metrics::{gauge, histogram};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Queued, waiting::Waiting};
+use super::{QueuedCommand, batch_run, waiting::WaitingCommands};
 use crate::command_handler::CommandHandler;
 
-/// Commands that a writer keeps besides those in its queue.
+/// Most commands that a writer holds in addition to its queue.
 const WAITING_MAX: usize = 4_096;
 
-/// Runs until the queue is closed and everything is answered.
+/// Runs until the queue is closed and all commands are answered.
 pub(super) async fn run(
     number: usize,
     handler: Arc<CommandHandler>,
-    mut queue: mpsc::Receiver<Queued>,
+    mut queue: mpsc::Receiver<QueuedCommand>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let depth = gauge!(COMMAND_QUEUE_DEPTH, "writer" => number.to_string());
-    let mut waiting = Waiting::default();
+    let mut waiting = WaitingCommands::default();
     loop {
         if !waiting.has_ready(Instant::now()) {
             match receive(&mut queue, waiting.next_probe_at()).await {
@@ -47,18 +47,18 @@ pub(super) async fn run(
             .iter()
             .map(|queued| queued.command.account_id())
             .collect();
-        let given_back = handler.run(batch).await;
-        waiting.take_back(accounts, given_back, Instant::now());
+        let requeued = batch_run::run(&handler, batch).await;
+        waiting.requeue(accounts, requeued, Instant::now());
     }
 }
 
 enum Received {
-    Command(Box<Queued>),
+    Command(Box<QueuedCommand>),
     ProbeIsDue,
     Closed,
 }
 
-async fn receive(queue: &mut mpsc::Receiver<Queued>, probe_at: Option<Instant>) -> Received {
+async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, probe_at: Option<Instant>) -> Received {
     let probe_is_due = async {
         match probe_at {
             Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -61,7 +61,7 @@ pub(crate) async fn sqlstate(connection: &mut PgConnection, statement: &str) -> 
 }
 
 #[tokio::test]
-async fn not_even_the_owner_changes_the_log() {
+async fn owner_cannot_change_log() {
     let database = database_with_a_link().await;
     let mut owner = PgConnection::connect(database.url()).await.unwrap();
     for change in CHANGES {
@@ -71,7 +71,7 @@ async fn not_even_the_owner_changes_the_log() {
 }
 
 #[tokio::test]
-async fn the_balance_is_never_negative() {
+async fn balance_is_never_negative() {
     let database = database_with_a_link().await;
     let mut owner = PgConnection::connect(database.url()).await.unwrap();
     let statement = "UPDATE event_store.accounts SET balance = -1";
@@ -87,7 +87,7 @@ pub(crate) fn pool_of(database: &TestDatabase, role: &str) -> PgPool {
 
 // All processes under their roles: `three_processes_share_a_database_and_a_broker`.
 #[tokio::test]
-async fn the_grants_suffice_to_append_and_to_relay() {
+async fn grants_suffice_to_append_and_relay() {
     let database = TestDatabase::create().await;
     sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
     let account_id = testing::account(database.pool(), 10).await;

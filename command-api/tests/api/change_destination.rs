@@ -24,7 +24,7 @@ async fn payload(app: &TestApp, event_type: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_changed_link_is_answered_with_its_four_members_and_a_new_etag() {
+async fn change_returns_link_and_new_etag() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let created = send(&app.router, create(&key, fresh_key(), &destination())).await;
@@ -56,7 +56,7 @@ async fn a_changed_link_is_answered_with_its_four_members_and_a_new_etag() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_appends_nothing() {
+async fn change_to_same_destination_appends_nothing() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -75,7 +75,7 @@ async fn a_change_that_changes_nothing_appends_nothing() {
 }
 
 #[tokio::test]
-async fn a_stale_a_weak_or_a_meaningless_if_match_is_refused_with_the_current_etag() {
+async fn unusable_if_match_returns_current_etag() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -101,7 +101,7 @@ async fn a_stale_a_weak_or_a_meaningless_if_match_is_refused_with_the_current_et
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_rules_is_told_all_of_them() {
+async fn invalid_patch_lists_all_errors() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -127,7 +127,7 @@ async fn a_body_that_breaks_rules_is_told_all_of_them() {
 }
 
 #[tokio::test]
-async fn both_media_types_are_taken_and_no_other() {
+async fn patch_accepts_json_and_merge_patch_only() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -163,7 +163,7 @@ async fn race(app: &TestApp, key: &ApiKey, id: &str, if_match: Option<&str>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_changes_for_one_version_one_wins() {
+async fn one_concurrent_change_per_version_wins() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -175,7 +175,7 @@ async fn of_many_changes_for_one_version_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_without_a_version_all_happen_one_after_the_other() {
+async fn concurrent_changes_without_if_match_all_succeed() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;

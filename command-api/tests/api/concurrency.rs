@@ -28,7 +28,7 @@ async fn answer_to(app: &TestApp, key: &ApiKey, idempotency_key: Uuid, body: &Va
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_with_one_key_have_one_effect_and_one_answer() {
+async fn concurrent_creates_with_one_key_create_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1_000).await;
     let idempotency_key = fresh_key();
@@ -48,7 +48,7 @@ async fn requests_with_one_key_have_one_effect_and_one_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_with_one_key_but_two_bodies_have_one_effect() {
+async fn concurrent_bodies_under_one_key_create_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1_000).await;
     let idempotency_key = fresh_key();
@@ -68,7 +68,7 @@ async fn requests_with_one_key_but_two_bodies_have_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_slug_goes_to_one_of_many_and_the_others_pay_nothing() {
+async fn contended_slug_charges_only_the_winner() {
     let app = TestApp::start().await;
     let (first_id, first) = app.account(1_000).await;
     let (second_id, second) = app.account(1_000).await;
@@ -94,7 +94,7 @@ async fn one_slug_goes_to_one_of_many_and_the_others_pay_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_credits_are_five_links() {
+async fn five_credits_buy_five_links() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let requests =
@@ -137,7 +137,7 @@ async fn two_processes_share_accounts_keys_and_slugs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_any_mix_of_requests_the_log_is_sound() {
+async fn any_mix_of_requests_leaves_log_sound() {
     let app = TestApp::start().await;
     let (other, _tasks) = app.another().await;
     let mut accounts = Vec::new();
@@ -222,7 +222,7 @@ async fn assert_positions_have_no_gaps(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_another_process_holds_is_waited_for() {
+async fn create_waits_for_account_locked_elsewhere() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let (_, free) = app.account(5).await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::support::{TestApp, change, create, delete, fresh_key, link, send, with};
 
 #[tokio::test]
-async fn a_link_is_deleted_once_and_for_all() {
+async fn deleted_link_stays_deleted() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(2).await;
     let idempotency_key = fresh_key();
@@ -40,7 +40,7 @@ async fn a_link_is_deleted_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn a_deletion_can_be_made_for_a_version() {
+async fn delete_honours_if_match() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;

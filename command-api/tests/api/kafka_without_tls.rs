@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn a_build_without_tls_that_is_asked_for_it_ends_at_the_start_and_says_how_to_build() {
+fn build_without_tls_rejects_tls_settings() {
     let database = ["--database-url", "postgres://127.0.0.1:1/nowhere"];
     let serve = ["serve", "--base-url", "http://127.0.0.1:8080"];
     let listen = [

@@ -45,7 +45,7 @@ fn of_link(account_id: AccountId, link_id: &str, event_type: &'static str) -> La
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_a_later_release_has_changed_is_left_alone_and_others_are_not() {
+async fn link_changed_by_later_release_is_untouched() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let unknown_type = |link_id: &str| of_link(account_id, link_id, "LinkFrozen");
@@ -95,7 +95,7 @@ async fn a_link_that_a_later_release_has_changed_is_left_alone_and_others_are_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_whose_link_a_later_release_has_created_is_not_charged_again() {
+async fn key_of_later_release_charges_only_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let idempotency_key = fresh_key();
@@ -133,7 +133,7 @@ async fn a_key_whose_link_a_later_release_has_created_is_not_charged_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_a_later_release_is_published_as_it_is() {
+async fn event_of_later_release_is_relayed_unchanged() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let id = app.link(&key).await;

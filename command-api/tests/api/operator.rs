@@ -29,7 +29,7 @@ async fn count(app: &TestApp) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_account_is_refused_until_it_is_resumed() {
+async fn suspended_account_is_refused_until_resumed() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let url = app.database.url();
@@ -98,7 +98,7 @@ async fn a_suspended_account_is_refused_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
+async fn disable_and_enable_accept_id_or_slug() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let url = app.database.url();
@@ -163,7 +163,7 @@ async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
 }
 
 #[tokio::test]
-async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
+async fn adjustment_applies_once_and_never_below_zero() {
     let app = TestApp::start().await;
     let (account_id, _) = app.account(5).await;
     let (url, account) = (app.database.url(), account_id.to_string());
@@ -196,7 +196,7 @@ async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
         (&json!(true), &json!(2))
     );
     let message = error(url, &adjust("-2"), 1);
-    let expected = "error: this idempotency key was used for another adjust; use a new one\n";
+    let expected = "error: this idempotency key was used for another adjust; use a new key\n";
     assert_eq!(message, expected);
 
     let base = [
@@ -222,7 +222,7 @@ async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named() {
+async fn unknown_ids_are_named_in_errors() {
     let app = TestApp::start().await;
     let url = app.database.url();
     let unknown = "00000000000000000000000007";

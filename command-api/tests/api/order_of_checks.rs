@@ -10,7 +10,7 @@ use crate::support::{TestApp, create, fresh_key, link, send};
 use fault::{Operation, Stage};
 
 #[tokio::test]
-async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
     for operation in [Operation::Create, Operation::Change, Operation::Delete] {
         let faults = operation.faults();
@@ -32,7 +32,7 @@ async fn of_two_faults_the_one_that_is_checked_first_is_told() {
 }
 
 #[tokio::test]
-async fn a_request_with_every_fault_is_told_one_after_the_other() {
+async fn faults_are_reported_in_order_of_checks() {
     let stage = Stage::set().await;
     for operation in [Operation::Create, Operation::Change, Operation::Delete] {
         let faults = operation.faults();
@@ -76,7 +76,7 @@ const ELSEWHERE: [(Code, &str); 13] = [
 const BY_NO_REQUEST: [Code; 2] = [Code::Overloaded, Code::ReadModelBehind];
 
 #[test]
-fn every_code_of_the_catalogue_is_brought_about_by_a_test() {
+fn tests_cause_every_problem_code() {
     let operations = [Operation::Create, Operation::Change, Operation::Delete];
     let faults = operations.iter().flat_map(|it| it.faults());
     let mut codes: Vec<&str> = faults.map(|fault| fault.code().as_str()).collect();
@@ -94,7 +94,7 @@ fn every_code_of_the_catalogue_is_brought_about_by_a_test() {
 }
 
 #[tokio::test]
-async fn a_key_and_a_body_have_one_form() {
+async fn malformed_keys_and_bodies_are_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     for body in ["null", "[]", "\"x\"", "1", "true"] {
@@ -114,7 +114,7 @@ async fn a_key_and_a_body_have_one_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_whose_first_request_does_not_end_is_in_use() {
+async fn key_of_running_request_is_in_use() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let mut holder = app.database.pool().begin().await.unwrap();
@@ -133,7 +133,7 @@ async fn a_key_whose_first_request_does_not_end_is_in_use() {
 }
 
 #[tokio::test]
-async fn a_body_that_grows_too_large_without_saying_so_is_refused() {
+async fn oversized_chunked_body_is_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let mut request = create(&key, fresh_key(), &link("spring"));
@@ -146,7 +146,7 @@ async fn a_body_that_grows_too_large_without_saying_so_is_refused() {
 }
 
 #[tokio::test]
-async fn credentials_are_read_strictly() {
+async fn malformed_credentials_are_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     let valid = key.reveal().to_owned();

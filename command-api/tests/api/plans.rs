@@ -102,7 +102,7 @@ async fn append(pool: PgPool, account_id: AccountId, name: &str) {
 }
 
 #[tokio::test]
-async fn an_append_reads_by_key_on_an_empty_a_small_and_a_large_store() {
+async fn append_reads_by_key_at_any_size() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 1_000).await;
     for (name, links) in [("empty", 0), ("small", 320), ("large", LARGE)] {
@@ -118,7 +118,7 @@ async fn an_append_reads_by_key_on_an_empty_a_small_and_a_large_store() {
 }
 
 #[tokio::test]
-async fn reading_on_reads_no_more_than_what_is_new() {
+async fn read_after_reads_only_new_events() {
     let database = TestDatabase::create().await;
     let from = |after: &[i64; 16]| -> Vec<ReadFrom> {
         Shard::all()
@@ -169,7 +169,7 @@ async fn check(pool: &PgPool, account_id: AccountId) {
 }
 
 #[tokio::test]
-async fn checking_the_log_reads_by_key_however_long_it_is() {
+async fn log_check_reads_by_key_only() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 0).await;
     let before = reads(&database).await;
@@ -185,7 +185,7 @@ async fn checking_the_log_reads_by_key_however_long_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_itself_scans_nothing_when_the_store_grows_under_it() {
+async fn running_service_never_scans_growing_store() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1_000).await;
     let commands = async || {

@@ -123,7 +123,7 @@ async fn rights_of(database: &TestDatabase, role: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_role_may_do_what_is_committed_and_no_more() {
+async fn roles_have_exactly_the_committed_rights() {
     let database = database_with_roles().await;
     // What the script does not grant it takes away.
     let everybody = PROCESSES.join(", ");
@@ -149,7 +149,7 @@ async fn each_role_may_do_what_is_committed_and_no_more() {
 }
 
 #[tokio::test]
-async fn no_process_changes_the_log_nor_leaves_its_place() {
+async fn process_roles_cannot_change_log_or_escalate() {
     let database = database_with_roles().await;
     for role in PROCESSES {
         let mut session = log_in(&database, role).await;
@@ -167,7 +167,7 @@ async fn no_process_changes_the_log_nor_leaves_its_place() {
 }
 
 #[tokio::test]
-async fn a_session_of_a_process_neither_waits_for_a_lock_nor_holds_one_for_long() {
+async fn process_sessions_have_lock_timeouts() {
     let database = database_with_roles().await;
     let mut holder = database.pool().begin().await.unwrap();
     let lock = "SELECT FROM event_store.accounts FOR UPDATE";
@@ -194,7 +194,7 @@ async fn a_session_of_a_process_neither_waits_for_a_lock_nor_holds_one_for_long(
 }
 
 #[tokio::test]
-async fn the_owner_is_no_superuser_and_that_suffices() {
+async fn owner_needs_no_superuser() {
     let server = database_with_roles().await;
     execute(&server, "CREATE DATABASE owned OWNER linkledger_owner").await;
     let log_in = async |role| {

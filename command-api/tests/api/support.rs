@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request, StatusCode},
 };
-use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{SystemClock, new_uuid},
@@ -94,8 +94,8 @@ impl TestApp {
     }
 }
 
-fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> Config {
-    Config {
+fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
+    CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },

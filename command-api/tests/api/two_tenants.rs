@@ -31,7 +31,7 @@ const ATTEMPTS: [(&str, Attempt); 4] = [
 ];
 
 #[tokio::test]
-async fn another_accounts_link_is_answered_as_one_that_does_not_exist() {
+async fn foreign_link_is_answered_as_unknown() {
     let app = TestApp::start().await;
     let (_, owner) = app.account(2).await;
     let (stranger_id, stranger) = app.account(0).await;

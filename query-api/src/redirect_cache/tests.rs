@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::*;
-use crate::read_model::redirects::Target;
+use crate::read_model::redirects::RedirectTarget;
 
 const SLUGS: usize = 3;
 
@@ -21,14 +21,14 @@ fn account_of(slug: usize) -> AccountId {
 fn redirect(slug: usize, value: u32) -> Redirect {
     Redirect {
         account_id: account_of(slug),
-        target: Target::Destination(value.to_string().into()),
+        target: RedirectTarget::Destination(value.to_string().into()),
     }
 }
 
 fn value_of(redirect: &Redirect) -> u32 {
     match &redirect.target {
-        Target::Destination(value) => value.parse().unwrap(),
-        Target::Gone => panic!("nothing is gone here"),
+        RedirectTarget::Destination(value) => value.parse().unwrap(),
+        RedirectTarget::Gone => panic!("nothing is gone here"),
     }
 }
 
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Load {
     slug: usize,
     /// `None`: past the cache.
-    ticket: Option<Ticket>,
+    ticket: Option<LoadTicket>,
     read: Option<u32>,
     /// Requests that came meanwhile.
     waiting: Vec<Waiter>,
@@ -98,7 +98,7 @@ struct World {
     /// Of each slug, as the database has it, with the moments of its changes.
     values: [u32; SLUGS],
     history: Vec<(Instant, [u32; SLUGS])>,
-    changes: Vec<Change>,
+    changes: Vec<RedirectChange>,
     heard: usize,
     look: Option<Look>,
     loads: Vec<Load>,
@@ -127,10 +127,10 @@ impl World {
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::ChangeSlug(slug) => self.change(&[*slug], Change::Slug(slug.to_string())),
+            Step::ChangeSlug(slug) => self.change(&[*slug], RedirectChange::Slug(slug.to_string())),
             Step::ChangeAccount(first) => {
                 let slugs: Vec<usize> = (*first..SLUGS).step_by(2).collect();
-                self.change(&slugs, Change::Account(account_of(*first)));
+                self.change(&slugs, RedirectChange::Account(account_of(*first)));
             }
             Step::Ask(slug) => self.ask(*slug),
             Step::Read(load) => {
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    fn change(&mut self, slugs: &[usize], change: Change) {
+    fn change(&mut self, slugs: &[usize], change: RedirectChange) {
         for slug in slugs {
             self.values[*slug] += 1;
         }
@@ -163,9 +163,9 @@ impl World {
 
     fn ask(&mut self, slug: usize) {
         let ticket = match self.cache.look_up(&slug.to_string(), self.now) {
-            LookUp::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
-            LookUp::Miss => Some(self.cache.ticket()),
-            LookUp::Bypassed => None,
+            CacheLookup::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
+            CacheLookup::Miss => Some(self.cache.ticket()),
+            CacheLookup::Bypassed => None,
         };
         if ticket.is_some() {
             let waiter = Waiter {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    fn begin(&mut self, slug: usize, ticket: Option<Ticket>) {
+    fn begin(&mut self, slug: usize, ticket: Option<LoadTicket>) {
         self.loads.push(Load {
             slug,
             ticket,
@@ -203,7 +203,7 @@ impl World {
     }
 
     fn assert_fresh(&self, slug: usize, value: u32) {
-        let bound = self.now - HEARD_WITHIN;
+        let bound = self.now - STALENESS_MAX;
         let newest = self.history.iter().rev().find(|(at, _)| *at <= bound);
         if let Some((_, values)) = newest {
             assert!(value >= values[slug], "older than the bound");
@@ -225,7 +225,7 @@ impl World {
                     let redirect = redirect(slug, value);
                     self.cache.store(ticket, &slug.to_string(), redirect);
                 }
-                None => self.cache.forget_slug(&slug.to_string()),
+                None => self.cache.invalidate_slug(&slug.to_string()),
             }
             self.note_answer(slug, value);
         }
@@ -235,7 +235,7 @@ impl World {
     }
 
     /// Ends the waiting for a load, which found this or was given up.
-    fn tell(&mut self, waiter: Waiter, slug: usize, landed: Option<(Ticket, u32)>) {
+    fn tell(&mut self, waiter: Waiter, slug: usize, landed: Option<(LoadTicket, u32)>) {
         match landed {
             Some((_, value)) if waiter.has_waited => {
                 assert!(value >= waiter.value, "older than the request");
@@ -265,11 +265,11 @@ impl World {
         let Some(look) = self.look.take() else { return };
         let changes = self.changes[self.heard..look.changes_seen].to_vec();
         if of_gap {
-            self.cache.forget(&Forget::Everything);
+            self.cache.invalidate(&Invalidation::Everything);
         } else if !changes.is_empty() {
-            self.cache.forget(&Forget::These(changes));
+            self.cache.invalidate(&Invalidation::Changes(changes));
         }
-        self.cache.heard_everything(look.begun_at);
+        self.cache.mark_fresh(look.begun_at);
         self.heard = look.changes_seen;
         self.heard_values = look.values_seen;
     }
@@ -278,7 +278,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
-    fn an_answer_is_never_older_than_the_bound_nor_than_one_before(
+    fn answers_never_exceed_staleness_bound(
         steps in proptest::collection::vec(step(), 1..80)
     ) {
         let mut world = World::new();
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_older_does_not_come_back_after_an_answer_past_the_cache() {
+fn bypassed_answer_is_never_followed_by_older() {
     let mut world = World::new();
     for step in [
         Step::LookAtChanges,
@@ -317,39 +317,41 @@ fn what_is_older_does_not_come_back_after_an_answer_past_the_cache() {
 fn heard() -> (RedirectCache, Instant) {
     let cache = RedirectCache::new(1);
     let now = Instant::now();
-    cache.heard_everything(now);
+    cache.mark_fresh(now);
     (cache, now)
 }
 
 /// By slug, those that are hits.
 fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
     let hit = |slug: usize| match cache.look_up(&slug.to_string(), now) {
-        LookUp::Hit(redirect) => Some((slug, value_of(&redirect))),
-        LookUp::Miss | LookUp::Bypassed => None,
+        CacheLookup::Hit(redirect) => Some((slug, value_of(&redirect))),
+        CacheLookup::Miss | CacheLookup::Bypassed => None,
     };
     (0..SLUGS).filter_map(hit).collect()
 }
 
 #[test]
-fn nothing_is_answered_before_changes_were_heard_of_nor_long_after() {
+fn cache_without_recent_poll_is_bypassed() {
     let cache = RedirectCache::new(1);
     let now = Instant::now();
-    assert!(matches!(cache.look_up("0", now), LookUp::Bypassed));
-    cache.heard_everything(now);
+    assert!(matches!(cache.look_up("0", now), CacheLookup::Bypassed));
+    cache.mark_fresh(now);
     cache.store(cache.ticket(), "0", redirect(0, 5));
-    let last = now + HEARD_WITHIN - Duration::from_millis(1);
+    let last = now + STALENESS_MAX - Duration::from_millis(1);
     assert_eq!(hits(&cache, last), HashMap::from([(0, 5)]));
     assert!(matches!(
-        cache.look_up("0", now + HEARD_WITHIN),
-        LookUp::Bypassed
+        cache.look_up("0", now + STALENESS_MAX),
+        CacheLookup::Bypassed
     ));
 }
 
 #[test]
-fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
+fn load_begun_before_invalidation_is_not_stored() {
     let (cache, now) = heard();
     let before = cache.ticket();
-    cache.forget(&Forget::These(vec![Change::Slug("3".to_owned())]));
+    cache.invalidate(&Invalidation::Changes(vec![RedirectChange::Slug(
+        "3".to_owned(),
+    )]));
     cache.store(before, "0", redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
     // Nor does it leave what another one has loaded before it, and which is older.
@@ -361,7 +363,7 @@ fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
 }
 
 #[test]
-fn a_slug_an_account_or_everything_is_forgotten() {
+fn invalidation_removes_slug_account_or_everything() {
     let (cache, now) = heard();
     let fill = || {
         for slug in 0..SLUGS {
@@ -371,14 +373,17 @@ fn a_slug_an_account_or_everything_is_forgotten() {
     };
     for (forget, left) in [
         (
-            Forget::These(vec![Change::Slug("2".to_owned())]),
+            Invalidation::Changes(vec![RedirectChange::Slug("2".to_owned())]),
             &[0, 1][..],
         ),
-        (Forget::These(vec![Change::Account(account_of(1))]), &[0, 2]),
-        (Forget::Everything, &[]),
+        (
+            Invalidation::Changes(vec![RedirectChange::Account(account_of(1))]),
+            &[0, 2],
+        ),
+        (Invalidation::Everything, &[]),
     ] {
         fill();
-        cache.forget(&forget);
+        cache.invalidate(&forget);
         let mut slugs: Vec<usize> = hits(&cache, now).into_keys().collect();
         slugs.sort_unstable();
         assert_eq!(slugs, left, "{forget:?}");

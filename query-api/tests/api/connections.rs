@@ -84,7 +84,7 @@ async fn is_answered(stream: &mut TcpStream) {
 /// The process raises its own limit of open files; where the system allows fewer than this test
 /// needs, it fails and says so.
 #[tokio::test]
-async fn ten_thousand_idle_connections_are_held_and_then_dropped_at_once() {
+async fn ten_thousand_idle_connections_are_served() {
     const COUNT: usize = 10_000;
     raise_open_files_limit();
     let database = TestDatabase::create().await;
@@ -109,7 +109,7 @@ async fn ten_thousand_idle_connections_are_held_and_then_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn a_process_that_has_run_out_of_files_recovers_when_connections_end() {
+async fn process_recovers_from_file_exhaustion() {
     let database = TestDatabase::create().await;
     let mut service = Process::start(&database, "ulimit -n 60;").await;
     let mut clients = Vec::new();

@@ -75,7 +75,7 @@ async fn visible_link(service: &TestService, caller: &TestCaller, slug: &str) ->
 }
 
 #[tokio::test]
-async fn deleted_and_disabled_links_are_gone_for_visitors() {
+async fn deleted_and_disabled_links_are_gone() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for state in ["disabled", "deleted"] {
@@ -95,7 +95,7 @@ async fn deleted_and_disabled_links_are_gone_for_visitors() {
 }
 
 #[tokio::test]
-async fn links_of_a_stopped_account_are_gone_and_no_others() {
+async fn only_links_of_stopped_account_are_gone() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     visible_link(&service, &caller, "stopped").await;
@@ -106,7 +106,7 @@ async fn links_of_a_stopped_account_are_gone_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_ended_before_it_could_be_seen_is_gone_at_once() {
+async fn link_ended_before_visible_is_gone() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for (slug, ending) in [
@@ -124,7 +124,7 @@ async fn what_ended_before_it_could_be_seen_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn a_deleted_link_is_answered_like_an_unknown_one_however_far_the_read_tables_are() {
+async fn deleted_link_is_404_at_any_lag() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let unknown = format!("/v1/links/{}", unused_link_id());
@@ -161,7 +161,7 @@ async fn a_deleted_link_is_answered_like_an_unknown_one_however_far_the_read_tab
 }
 
 #[tokio::test]
-async fn a_link_that_is_deleted_while_it_is_waited_for_is_404() {
+async fn link_deleted_during_wait_is_404() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "brief").await;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_a_later_release_did_to_a_link_is_not_guessed_and_other_links_are_answered() {
+async fn unknown_event_hides_only_its_link() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "frozen").await;

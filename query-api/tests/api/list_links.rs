@@ -36,7 +36,7 @@ fn ids_of(page: &serde_json::Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_link_is_listed_once_newest_first_while_others_are_created() {
+async fn growing_list_pages_each_link_once() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let existing = insert_links(&service, &caller, 23).await;
@@ -66,7 +66,7 @@ async fn every_link_is_listed_once_newest_first_while_others_are_created() {
 }
 
 #[tokio::test]
-async fn an_item_has_exactly_the_four_members_of_a_link() {
+async fn listed_link_has_four_members() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let id = link_id(MILLISECOND, 1);
@@ -89,7 +89,7 @@ async fn an_item_has_exactly_the_four_members_of_a_link() {
 }
 
 #[tokio::test]
-async fn the_last_page_says_so() {
+async fn last_page_has_no_cursor() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let empty = service.get(&caller, "/v1/links").await;
@@ -106,7 +106,7 @@ async fn the_last_page_says_so() {
 }
 
 #[tokio::test]
-async fn a_page_has_fifty_items_unless_asked_otherwise() {
+async fn page_size_defaults_to_fifty() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     insert_links(&service, &caller, 101).await;
@@ -121,7 +121,7 @@ async fn a_page_has_fifty_items_unless_asked_otherwise() {
 }
 
 #[tokio::test]
-async fn the_link_header_leads_to_the_next_page_on_the_configured_host() {
+async fn link_header_uses_configured_host() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let ids = insert_links(&service, &caller, 5).await;
@@ -138,7 +138,7 @@ async fn the_link_header_leads_to_the_next_page_on_the_configured_host() {
 }
 
 #[tokio::test]
-async fn a_cursor_outlives_its_row_and_takes_another_limit() {
+async fn cursor_outlives_row_and_accepts_other_limit() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let ids = insert_links(&service, &caller, 6).await;
@@ -158,7 +158,7 @@ async fn a_cursor_outlives_its_row_and_takes_another_limit() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_was_not_given_to_this_account_is_refused() {
+async fn foreign_cursor_is_rejected() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     insert_links(&service, &caller, 2).await;
@@ -194,7 +194,7 @@ async fn a_cursor_that_was_not_given_to_this_account_is_refused() {
 }
 
 #[tokio::test]
-async fn accounts_dont_see_each_others_links() {
+async fn list_shows_only_own_links() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     insert_links(&service, &other, 3).await;
@@ -203,7 +203,7 @@ async fn accounts_dont_see_each_others_links() {
 }
 
 #[tokio::test]
-async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit() {
+async fn concurrent_pages_keep_accounts_apart() {
     let service = TestService::start().await;
     let mut callers = Vec::new();
     for count in 0..5 {
@@ -232,7 +232,7 @@ async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit(
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_for_one_account_is_read_for_the_others() {
+async fn unreadable_rows_fail_only_their_account() {
     let service = TestService::start().await;
     let well = service.caller().await;
     let damaged = loop {
@@ -259,7 +259,7 @@ async fn what_can_not_be_read_for_one_account_is_read_for_the_others() {
 }
 
 #[tokio::test]
-async fn wrong_parameters_are_named() {
+async fn invalid_parameters_are_named() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for (query, parameter) in [
@@ -294,7 +294,7 @@ async fn wrong_parameters_are_named() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn all_invalid_parameters_are_listed() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let query = "limit=0&slug=a%20b&destination_url=ftp://e.com/&page=2&cursor=x";
@@ -316,7 +316,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_token_makes_the_list_wait_for_its_write() {
+async fn token_makes_list_wait() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "awaited").await;
@@ -333,7 +333,7 @@ async fn a_token_makes_the_list_wait_for_its_write() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_reached_in_time_is_told_to_come_back() {
+async fn unreached_token_returns_retry_after() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "awaited").await;

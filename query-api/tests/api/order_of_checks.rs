@@ -177,7 +177,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
     for route in ROUTES {
         // Only a link may be missing.

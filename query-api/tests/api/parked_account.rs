@@ -74,7 +74,7 @@ fn paths(scene: &Scene) -> [String; 6] {
 }
 
 #[tokio::test]
-async fn every_read_with_a_token_is_told_at_once_that_it_can_not_be_had() {
+async fn reads_with_token_fail_at_once() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     for path in paths(&scene) {
@@ -92,7 +92,7 @@ async fn every_read_with_a_token_is_told_at_once_that_it_can_not_be_had() {
 }
 
 #[tokio::test]
-async fn what_the_read_tables_have_is_served_without_a_token() {
+async fn reads_without_token_serve_stale_rows() {
     let scene = Scene::set().await;
     for path in paths(&scene) {
         let answer = scene.get(&path, None).await;
@@ -105,7 +105,7 @@ async fn what_the_read_tables_have_is_served_without_a_token() {
 }
 
 #[tokio::test]
-async fn a_link_that_waits_is_behind_at_once_and_never_404() {
+async fn waiting_link_is_503_never_404() {
     let scene = Scene::set().await;
     let path = format!("/v1/links/{}", scene.parked.link.link_id);
     let pool = scene.service.pool();
@@ -123,7 +123,7 @@ async fn a_link_that_waits_is_behind_at_once_and_never_404() {
 }
 
 #[tokio::test]
-async fn others_are_served_as_ever_and_so_is_the_account_after_its_release() {
+async fn other_and_released_accounts_are_served() {
     let scene = Scene::set().await;
     let (service, pool) = (&scene.service, scene.service.pool());
     let other = service.caller().await;
@@ -159,7 +159,7 @@ async fn others_are_served_as_ever_and_so_is_the_account_after_its_release() {
 }
 
 #[tokio::test]
-async fn a_projection_that_goes_on_with_the_account_answers_for_itself() {
+async fn unparked_projection_serves_parked_account() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("DELETE FROM read_model.parked_accounts WHERE projection = 'credits'")
@@ -174,7 +174,7 @@ async fn a_projection_that_goes_on_with_the_account_answers_for_itself() {
 }
 
 #[tokio::test]
-async fn a_parking_of_a_generation_that_is_not_read_is_no_reason() {
+async fn parking_in_inactive_generation_is_ignored() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("UPDATE read_model.parked_accounts SET generation = 2")

@@ -20,7 +20,7 @@ const OTHER_ENTRIES_MAX: i64 = 200;
 const APPLICATION: &str = "plans";
 
 #[tokio::test]
-async fn statements_read_no_more_than_they_answer_with() {
+async fn statements_read_only_needed_rows() {
     let (service, caller, invisible) = service_with_one_session().await;
     use_every_statement(&service, &caller, invisible.link.link_id).await;
     fill(service.pool(), &caller, 1).await;
@@ -37,7 +37,7 @@ async fn statements_read_no_more_than_they_answer_with() {
 }
 
 #[tokio::test]
-async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap() {
+async fn second_generation_costs_no_extra_reads() {
     let (service, caller, invisible) = service_with_one_session().await;
     let (pool, link_id) = (service.pool(), invisible.link.link_id);
     use_every_statement(&service, &caller, link_id).await;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::{Method, Request, Response, Uri, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use linkledger_core::{lifecycle::listen, testing::TestDatabase};
-use linkledger_query_api::{Listeners, serve};
+use linkledger_query_api::{QueryApiListeners, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -45,9 +45,9 @@ async fn send_raw(address: SocketAddr, bytes: &str) -> String {
 }
 
 #[tokio::test]
-async fn it_serves_three_sockets_until_the_shutdown() {
+async fn process_serves_three_sockets_until_shutdown() {
     let database = TestDatabase::create().await;
-    let listeners = Listeners {
+    let listeners = QueryApiListeners {
         api: listen(ANY_PORT).await.unwrap(),
         short_host: listen(ANY_PORT).await.unwrap(),
         internal: listen(ANY_PORT).await.unwrap(),
@@ -130,7 +130,7 @@ async fn fail_to_serve(settings: &[(&str, &str)]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn it_ends_with_one_line_that_says_why() {
+async fn failed_start_is_a_one_line_error() {
     let key = "0".repeat(64);
     let (code, line) = fail_to_serve(&[
         ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nothing"),
@@ -139,7 +139,7 @@ async fn it_ends_with_one_line_that_says_why() {
     .await;
     assert_eq!(code, Some(1));
     let expected =
-        "error: can't use the cursor keys: key 1 is not usable: it has 6 bytes, 32 are needed";
+        "error: invalid --cursor-keys: key 1 is not usable: it has 6 bytes, 32 are needed";
     assert_eq!(line, expected);
 
     let database = TestDatabase::create().await;
@@ -154,7 +154,7 @@ async fn it_ends_with_one_line_that_says_why() {
     ];
     let (code, line) = fail_to_serve(&settings).await;
     assert_eq!(code, Some(1));
-    let expected = "error: can't use the database: migration 20261120110200 of `read_model` is \
+    let expected = "error: cannot start on this database: migration 20261120110200 of `read_model` is \
                     pending; run `command-api migrate`";
     assert_eq!(line, expected);
 }

@@ -83,7 +83,7 @@ async fn show_changes(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn a_change_reaches_every_process_and_the_old_answer_never_comes_back() {
+async fn change_reaches_all_caches_for_good() {
     let one = caching_service().await;
     let other = caching_service_on(one.database.share()).await;
     let caller = one.caller().await;
@@ -101,7 +101,7 @@ async fn a_change_reaches_every_process_and_the_old_answer_never_comes_back() {
 }
 
 #[tokio::test]
-async fn a_deleted_link_is_gone_in_every_process() {
+async fn deleted_link_is_gone_in_all_caches() {
     let one = caching_service().await;
     let other = caching_service_on(one.database.share()).await;
     let caller = one.caller().await;
@@ -120,7 +120,7 @@ async fn a_deleted_link_is_gone_in_every_process() {
 }
 
 #[tokio::test]
-async fn a_stopped_account_takes_all_its_links_with_it_and_no_others() {
+async fn stopped_account_evicts_only_its_links() {
     let service = caching_service().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     for (caller, slug) in [(&caller, "first"), (&caller, "second"), (&other, "third")] {
@@ -138,7 +138,7 @@ async fn a_stopped_account_takes_all_its_links_with_it_and_no_others() {
 }
 
 #[tokio::test]
-async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
+async fn unfollowable_changes_bypass_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     link_to_old(&service, &caller, "changed").await;
@@ -154,7 +154,7 @@ async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_follower_that_has_missed_changes_forgets_everything() {
+async fn missed_changes_clear_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     for (what, statement) in [
@@ -195,7 +195,7 @@ async fn a_follower_that_has_missed_changes_forgets_everything() {
 }
 
 #[tokio::test]
-async fn another_generation_makes_everything_forgotten() {
+async fn new_generation_clears_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     link_to_old(&service, &caller, "rebuilt").await;
@@ -217,7 +217,7 @@ async fn another_generation_makes_everything_forgotten() {
 }
 
 #[tokio::test]
-async fn that_there_is_nothing_is_never_remembered() {
+async fn unknown_slug_is_never_cached() {
     let service = caching_service().await;
     let caller = service.caller().await;
     for _ in 0..REPEATS {
@@ -228,7 +228,7 @@ async fn that_there_is_nothing_is_never_remembered() {
 }
 
 #[tokio::test]
-async fn of_requests_that_come_during_a_load_one_asks_and_all_are_answered() {
+async fn concurrent_requests_share_one_load() {
     let service = Arc::new(caching_service().await);
     let caller = service.caller().await;
     link_to_old(&service, &caller, "popular").await;

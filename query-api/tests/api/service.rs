@@ -17,7 +17,7 @@ use linkledger_core::{
     lifecycle::{Serve, Tasks},
     testing::{self, FixedClock, TestDatabase, record},
 };
-use linkledger_query_api::{Config, ShortHost, start};
+use linkledger_query_api::{QueryApiConfig, ShortHost, start};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
@@ -50,8 +50,8 @@ pub(crate) struct Answer {
 }
 
 /// The settings of a test, on that database.
-pub(crate) fn config(database: &TestDatabase) -> Config {
-    Config {
+pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
+    QueryApiConfig {
         database_url: database.url().to_owned().into(),
         allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
@@ -72,7 +72,7 @@ impl TestService {
 
     pub(crate) async fn start_with(
         database: TestDatabase,
-        change: impl FnOnce(&mut Config),
+        change: impl FnOnce(&mut QueryApiConfig),
     ) -> Self {
         let mut config = config(&database);
         change(&mut config);

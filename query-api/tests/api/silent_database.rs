@@ -15,7 +15,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 const READS: usize = 600;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_is_answered_while_the_database_is_silent_and_right_after() {
+async fn reads_survive_silent_database() {
     let database = TestDatabase::create().await;
     let (wire, url) = Wire::to(&database).await;
     let service = TestService::start_with(database, |config| {

@@ -157,7 +157,7 @@ fn files(path: &Path, found: &mut Vec<(String, String)>) {
 }
 
 #[tokio::test]
-async fn every_statement_of_the_api_names_the_account_that_asks() {
+async fn every_statement_filters_by_account() {
     let database = TestDatabase::create().await;
     let of_accounts: Vec<String> = sqlx::query_scalar(
         "SELECT table_schema || '.' || table_name FROM information_schema.columns

@@ -148,7 +148,7 @@ impl Collector {
 }
 
 #[tokio::test]
-async fn every_line_of_a_request_names_it_and_its_trace_and_none_its_query() {
+async fn request_logs_have_id_trace_no_query() {
     let database = TestDatabase::create().await;
     let process = Process::start(&database, &[("RUST_LOG", "debug")]).await;
     let headers = [
@@ -197,7 +197,7 @@ async fn every_line_of_a_request_names_it_and_its_trace_and_none_its_query() {
 }
 
 #[tokio::test]
-async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
+async fn collector_gets_span_in_callers_trace() {
     let database = TestDatabase::create().await;
     let collector = Collector::start().await;
     let endpoint = format!("http://{}", collector.address);
@@ -231,7 +231,7 @@ async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_costs_nobody_an_answer() {
+async fn missing_collector_fails_no_request() {
     let database = TestDatabase::create().await;
     let nobody = listen(ANY_PORT).await.unwrap().local_addr().unwrap();
     let endpoint = format!("http://{nobody}");

@@ -88,7 +88,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_is_as_if_it_did_not_exist() {
+async fn foreign_resources_look_unknown() {
     let tenants = Tenants::new().await;
     let id = tenants.links[0].link.link_id.to_string();
     let unknown_id = unused_link_id().to_string();
@@ -126,7 +126,7 @@ async fn what_belongs_to_another_is_as_if_it_did_not_exist() {
 }
 
 #[tokio::test]
-async fn lists_and_balance_are_those_of_an_account_in_an_empty_service() {
+async fn other_tenants_never_affect_lists_or_balance() {
     let tenants = Tenants::new().await;
     let empty = TestService::start().await;
     let nobody = empty.caller().await;
@@ -139,7 +139,7 @@ async fn lists_and_balance_are_those_of_an_account_in_an_empty_service() {
 }
 
 #[tokio::test]
-async fn the_cursor_of_another_is_told_apart_from_no_other_flaw() {
+async fn foreign_cursor_looks_malformed() {
     let tenants = Tenants::new().await;
     for list in LISTS {
         let cursor = tenants.cursor(list).await;
@@ -153,7 +153,7 @@ async fn the_cursor_of_another_is_told_apart_from_no_other_flaw() {
 }
 
 #[tokio::test]
-async fn the_token_of_another_is_told_apart_from_no_other_flaw() {
+async fn foreign_token_looks_malformed() {
     let tenants = Tenants::new().await;
     let token = token_of(&tenants.links[1], 1);
     let theirs = [("consistency-token", token.as_str())];

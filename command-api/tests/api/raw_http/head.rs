@@ -3,7 +3,7 @@
 use super::RawServer;
 
 #[tokio::test]
-async fn what_is_no_http_is_answered_by_the_library_and_closed() {
+async fn non_http_input_is_answered_and_closed() {
     let server = RawServer::start().await;
     let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\n";
     let long = "x".repeat(70_000);
@@ -47,7 +47,7 @@ async fn what_is_no_http_is_answered_by_the_library_and_closed() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_long_for_us_but_not_for_the_library_is_a_problem() {
+async fn overlong_head_returns_a_problem() {
     let server = RawServer::start().await;
     let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\n";
     let path = "x".repeat(9_000);
@@ -178,7 +178,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
 ];
 
 #[tokio::test]
-async fn hosts_targets_methods_and_versions() {
+async fn unusual_hosts_targets_methods_and_versions() {
     let server = RawServer::start().await;
     let close = "Connection: close\r\n\r\n";
     for (sent, status, code) in HOSTS_TARGETS_METHODS_AND_VERSIONS {

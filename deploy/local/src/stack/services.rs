@@ -122,8 +122,8 @@ async fn internal(
 }
 
 impl Settings {
-    fn command_api(&self) -> anyhow::Result<command_api::config::Config> {
-        Ok(command_api::config::Config {
+    fn command_api(&self) -> anyhow::Result<command_api::config::CommandApiConfig> {
+        Ok(command_api::config::CommandApiConfig {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
             },
@@ -156,8 +156,8 @@ impl Settings {
         }
     }
 
-    fn query_api(&self) -> anyhow::Result<query_api::Config> {
-        Ok(query_api::Config {
+    fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {
+        Ok(query_api::QueryApiConfig {
             database_url: self.database_url.clone().into(),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,

@@ -1,8 +1,8 @@
 //! A link from its creation to its end, over the ingress and the short host, by all who have a say.
 
 use linkledger_command_api::admin::{
-    account::{self, Subject as AccountSubject},
-    link::{self, LinkName, Subject as LinkSubject},
+    account::{self, AccountSubject},
+    link::{self, LinkName, LinkSubject},
 };
 use linkledger_core::{
     clock::SystemClock,
