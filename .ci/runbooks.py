@@ -1,4 +1,4 @@
-"""Runs the commands of docs/operations.md and docs/runbooks.md against a stack, a runbook in the
+"""Runs the commands of OPERATORS_PAGES and docs/runbooks.md against a stack, a runbook in the
 situation that its alert is about where SITUATIONS can bring it about; afterwards `projector status
 --check` must be content again.
 
@@ -31,6 +31,8 @@ NOT_RUN = {
     "command-api relay refill": "command-api/tests/api/relay/refill.rs, with an empty topic",
 }
 DEADLINE_S = 30
+# In this order: commands use the ids that earlier ones have shown.
+OPERATORS_PAGES = ["docs/operations.md", "docs/log.md", "docs/projections.md", "docs/kafka.md"]
 
 shown = {}
 
@@ -222,8 +224,11 @@ def nothing_waits():
 
 def main(folder):
     create_link("spring")
-    for heading, all_commands in sections(pathlib.Path("docs/operations.md")).items():
-        for command in all_commands:
+    for page in OPERATORS_PAGES:
+        commands_of_page = [command for section in sections(pathlib.Path(page)).values() for command in section]
+        if not commands_of_page:
+            sys.exit(f"{page} has no commands")
+        for command in commands_of_page:
             run(command, folder)
     runbooks = sections(pathlib.Path("docs/runbooks.md"))
     empty = [heading for heading, all_commands in runbooks.items() if not all_commands]

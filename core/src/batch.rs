@@ -1,7 +1,8 @@
-//! The decisions on one batch of commands (group commit), taken in arrival order.
+//! Decides one batch of commands, in order of arrival. All accepted commands are committed together
+//! (group commit).
 //!
-//! Pure: the batch is given what the database knows, and gives back what is to be appended.
-//! What must stay true: the outcomes equal those of the same commands run one after the other.
+//! Pure code: the input is the state loaded from the database, the output is the events to append.
+//! Invariant: the outcomes equal those of the same commands decided one after the other.
 
 pub mod accepted;
 pub mod keyed_create;
@@ -25,26 +26,26 @@ pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{Outcome, Rejection};
 
-/// What a create costs and where its link is served.
+/// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// Price of one link, in credits.
     pub link_price: i64,
-    /// Start of every short address, without a slash at its end.
+    /// Start of every short address, without a trailing slash.
     pub short_base_url: String,
 }
 
-/// What a client may ask for.
+/// A command of an API client.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// A new link.
+    /// Creates a link.
     Create(KeyedCreate),
-    /// A change of a link.
+    /// Changes or deletes a link.
     Change(LinkChange),
 }
 
 impl Command {
-    /// The account under whose lock it is decided.
+    /// Returns the account whose row is locked while the command is decided.
     pub const fn account_id(&self) -> AccountId {
         match self {
             Self::Create(create) => create.account_id,
@@ -53,33 +54,34 @@ impl Command {
     }
 }
 
-/// What a command is stamped with right before it is decided: one clock reading, fresh ids.
+/// Ids and time of one decision, drawn right before the decision.
 #[derive(Debug, Clone)]
 pub struct Stamp {
-    /// Becomes `recorded_at` and `ce_time`, and of a new link `created_at`.
+    /// Time of the decision. Recorded as `recorded_at` and `ce_time`, and as `created_at` of a new
+    /// link.
     pub now: OffsetDateTime,
-    /// Becomes the id of a new link.
+    /// Id of the link, if the command creates one.
     pub link_id: LinkId,
-    /// Ids of the events: at most two.
+    /// Ids of the events; a decision has at most two.
     pub event_ids: [EventId; 2],
-    /// The slug of a new link if the caller chose none.
+    /// Slug of a new link if the caller chose none.
     pub generated_slug: Slug,
 }
 
-/// What the database knows of a batch's subjects, under the lock of their accounts.
+/// State loaded from the database for one batch, while the accounts are locked.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Each account of the batch.
+    /// Credits of each account of the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// The keys that are used.
+    /// Earlier creates, by account and idempotency key.
     pub stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    /// The folded slugs that are free: reserved for this batch.
+    /// Folded slugs that are free and reserved for this batch.
     pub free_slugs: HashSet<String>,
-    /// The links that are to be changed; those that are missing do not exist in their account.
+    /// Links to be changed. A link that is missing here does not exist in the account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
 
-/// A batch while it is decided.
+/// A batch while its commands are decided.
 #[derive(Debug)]
 pub struct Batch<'a> {
     terms: &'a Terms,
@@ -87,12 +89,13 @@ pub struct Batch<'a> {
     known: Known,
     accepted: Vec<Accepted>,
     accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
-    /// The latest change of each link that this batch has changed.
+    /// Index in `accepted` of the latest change of each link that this batch has changed.
     accepted_by_link: HashMap<LinkId, usize>,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch over what the database knows; its creates will be rendered by `renderer`.
+    /// Returns a batch over the loaded state. `renderer` is the version of the code that will
+    /// render the answers of creates.
     pub fn new(terms: &'a Terms, renderer: u8, known: Known) -> Self {
         Self {
             terms,
@@ -104,11 +107,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Decides the next command in the order of contract §9: replay, validation, existence,
-    /// precondition, slug, credits.
+    /// Decides the next command. Checks in this order: replay, validation, existence, precondition,
+    /// slug, credits (`docs/api.md#order-of-checks`).
     ///
     /// # Panics
-    /// When a create's account is not among those that the batch was given.
+    /// Panics if the account of a create is not in the loaded state.
     pub fn decide(&mut self, command: &Command, stamp: &Stamp) -> Outcome {
         let decided = match command {
             Command::Create(create) => self.decide_create(create, stamp),
@@ -218,7 +221,8 @@ impl<'a> Batch<'a> {
         Ok(Outcome::Accepted(accepted))
     }
 
-    /// What is to be appended, the accounts as they are then, and the slugs that nobody took.
+    /// Ends the batch. Returns the events to append, the new credits of the accounts and the unused
+    /// slugs.
     pub fn finish(self) -> DecidedBatch {
         DecidedBatch {
             accepted: self.accepted,
@@ -228,19 +232,20 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What a batch comes to.
+/// Result of a batch.
 #[derive(Debug)]
 pub struct DecidedBatch {
-    /// To be appended, in this order.
+    /// Accepted commands; their events must be appended in this order.
     pub accepted: Vec<Accepted>,
-    /// Each account of the batch after it.
+    /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// Reserved for the batch, but taken by none of its commands.
+    /// Folded slugs that were reserved for the batch and are not used by any command.
     pub unused_slugs: Vec<String>,
 }
 
 impl DecidedBatch {
-    /// Notes where the events have come to stand; `positions` has one for each, in their order.
+    /// Records the positions of the appended events; `positions` has one position for each event,
+    /// in order.
     pub fn set_positions(&mut self, positions: &[Position]) {
         let mut rest = positions;
         for accepted in &mut self.accepted {
@@ -254,7 +259,7 @@ impl DecidedBatch {
 }
 
 impl ChangeRequest {
-    /// The event that it leads to, if any. A body with errors is decided before.
+    /// Decides the event of the change, or `None` if the link already has the requested state.
     fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, Rejection> {
         match self {
             Self::Destination(Ok(change)) => {

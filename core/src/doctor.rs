@@ -1,7 +1,7 @@
-//! What a process looks at before it works on a Postgres server, and what `doctor` shows of it: each
-//! finding with what it is, whether that is well, and what to do.
+//! Checks of a Postgres server: made before a process starts, and printed by `doctor`.
 //!
-//! [`server`] has what a process refuses to start on; [`upkeep`] what makes it slow in time.
+//! Each [`Finding`] names the check, its result and the remedy. [`server`] has the checks that
+//! refuse a start; [`upkeep`] those of problems that build up slowly.
 
 pub mod configuration;
 pub mod pooler;
@@ -23,10 +23,10 @@ use crate::{
 };
 use rights::Right;
 
-/// Whose settings are looked at, and how that is told.
+/// Arguments of a `doctor` command.
 #[derive(Debug, Args)]
 pub struct Check<S: Args> {
-    /// Those of the service.
+    /// Settings of the service to check.
     #[command(flatten)]
     pub settings: S,
     /// Print the result as one JSON object.
@@ -38,23 +38,23 @@ impl<S: Args> Check<S> {
     /// Prints the findings.
     ///
     /// # Errors
-    /// When one of them is an error, or they can't be printed.
+    /// Returns an error if a finding is an error, or if printing fails.
     pub fn report(&self, findings: &[Finding]) -> anyhow::Result<()> {
         report(findings, self.json)
     }
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As it should be.
+    /// No action is needed.
     Ok,
-    /// It can't be seen from here, or with these rights.
+    /// The check needs rights that this role lacks, or information from another machine.
     Unseen,
-    /// It works, and should be mended.
+    /// The process works, but the cause should be fixed.
     Warning,
-    /// It must be mended.
+    /// The cause must be fixed.
     Error,
 }
 
@@ -69,26 +69,26 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub check: &'static str,
-    /// Whether it is well.
+    /// Severity of the finding.
     pub verdict: Verdict,
-    /// How it is.
+    /// Observed state.
     pub is: String,
-    /// What to do about it; empty if nothing.
+    /// Remedy; empty if no action is needed.
     pub remedy: String,
 }
 
 impl Finding {
-    /// All is well.
+    /// Returns a finding without need for action.
     pub fn ok(check: &'static str, is: impl Into<String>) -> Self {
         Self::new(check, Verdict::Ok, is, "")
     }
 
-    /// Something is not.
+    /// Returns a finding with its severity and remedy.
     pub fn new(
         check: &'static str,
         verdict: Verdict,
@@ -103,7 +103,7 @@ impl Finding {
         }
     }
 
-    /// How it is, and what to do, in one line.
+    /// Returns the name, the state and the remedy in one line.
     pub fn sentence(&self) -> String {
         let Self {
             check, is, remedy, ..
@@ -116,23 +116,23 @@ impl Finding {
     }
 }
 
-/// The database of a process, and what it needs of it.
+/// The database of a process, and the requirements of the process.
 pub struct Patient<'a> {
-    /// Its address.
+    /// Address of the database.
     pub database_url: &'a str,
-    /// How the process's sessions behave.
+    /// Kind of the process's sessions.
     pub kind: SessionKind,
-    /// Whether the log need not survive a crash.
+    /// True if the operator accepts a server that can lose events in a crash.
     pub allows_unsafe: bool,
-    /// Most sessions of the process.
+    /// Maximal number of sessions of the process.
     pub connections_max: u32,
-    /// What it reads and writes.
+    /// Privileges that the process needs.
     pub rights: &'a [Right],
-    /// The role of `deploy/postgres/roles.sql` that has these rights.
+    /// The role of `deploy/postgres/roles.sql` that has these privileges.
     pub role: &'static str,
 }
 
-/// Looks at all of it; what can't be asked is a finding as well.
+/// Runs all checks. A check that fails to run is reported as a finding too.
 pub async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
     let error = |check, is: String, remedy| vec![Finding::new(check, Verdict::Error, is, remedy)];
     if let Err(refused) = event_store::check_connection(patient.database_url).await {
@@ -147,20 +147,21 @@ pub async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
 async fn of_server(patient: &Patient<'_>) -> anyhow::Result<Vec<Finding>> {
     let pooler = pooler::look(patient.database_url, patient.kind).await?;
     if pooler.verdict == Verdict::Error {
-        // Statements may meet what others have left in a session.
+        // Stop here: further statements could meet the settings of other clients in a shared
+        // session.
         return Ok(vec![pooler]);
     }
     let pool = event_store::pool(patient.database_url, patient.kind, 1)?;
     let facts = server::read(&pool)
         .await
-        .context("can't read the server's settings")?;
+        .context("cannot read the server's settings")?;
     let mut findings = server::judge(&facts, patient.kind, patient.allows_unsafe);
     findings.push(pooler);
     match migrations::check(&pool).await {
         Ok(()) => {
             findings.push(Finding::ok("migrations", "none is pending"));
             let rights = rights::judge(&pool, patient.rights, patient.role).await;
-            findings.extend(rights.context("can't read the rights of this role")?);
+            findings.extend(rights.context("cannot read the rights of this role")?);
         }
         Err(error) => {
             let error = failure::text(&error.into());
@@ -168,16 +169,16 @@ async fn of_server(patient: &Patient<'_>) -> anyhow::Result<Vec<Finding>> {
         }
     }
     let upkeep = upkeep::look(&pool, patient.connections_max).await;
-    findings.extend(upkeep.context("can't read how the server is kept")?);
+    findings.extend(upkeep.context("cannot check the upkeep of the server")?);
     pool.close().await;
     Ok(findings)
 }
 
-/// Whether a role of its own for a part of the process suffices. That its server can't be reached is
-/// for others to tell.
+/// Checks the privileges of a separate role that a part of the process uses. An unreachable server
+/// is reported as unseen: the connection has a check of its own.
 pub async fn rights_of(url: &str, needed: &[Right], role: &'static str) -> Vec<Finding> {
     if let Err(refused) = event_store::check_connection(url).await {
-        let refused = format!("can't read those of {role}: {refused}");
+        let refused = format!("cannot check the privileges of {role}: {refused}");
         return vec![Finding::new("rights", Verdict::Unseen, refused, "")];
     }
     let look = async {
@@ -187,7 +188,10 @@ pub async fn rights_of(url: &str, needed: &[Right], role: &'static str) -> Vec<F
         anyhow::Ok(findings)
     };
     look.await.unwrap_or_else(|error| {
-        let error = format!("can't read those of {role}: {}", failure::text(&error));
+        let error = format!(
+            "cannot check the privileges of {role}: {}",
+            failure::text(&error)
+        );
         vec![Finding::new("rights", Verdict::Error, error, "")]
     })
 }
@@ -198,23 +202,29 @@ struct Report<'a> {
     findings: &'a [Finding],
 }
 
-/// For people, or as one JSON object.
+/// Prints the findings as text or as one JSON object. Returns an error if a finding is an error.
 fn report(findings: &[Finding], json: bool) -> anyhow::Result<()> {
-    let errors = findings.iter().filter(|it| it.verdict == Verdict::Error);
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Error);
     let errors = errors.count();
     let text = if json {
         let ok = errors == 0;
-        serde_json::to_string(&Report { ok, findings }).context("can't write the result")?
+        serde_json::to_string(&Report { ok, findings }).context("cannot serialize the result")?
     } else {
         text(findings)
     };
-    writeln!(std::io::stdout(), "{text}").context("can't print the result")?;
-    ensure!(errors == 0, "{errors} of these must be mended");
+    writeln!(std::io::stdout(), "{text}").context("cannot print the result")?;
+    ensure!(errors == 0, "{errors} of the findings above must be fixed");
     Ok(())
 }
 
 fn text(findings: &[Finding]) -> String {
-    let width = findings.iter().map(|it| it.check.len()).max().unwrap_or(0);
+    let width = findings
+        .iter()
+        .map(|finding| finding.check.len())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
         let Finding { check, is, .. } = finding;

@@ -1,7 +1,7 @@
-//! What clients of Kafka complain of, in words that say what to do.
+//! Turns errors of Kafka clients into advice for operators.
 //!
-//! librdkafka repeats itself several times a second, and the vaguest complaint comes last. The most
-//! telling one is kept until somebody asks, so that whoever is held up by it says it once.
+//! librdkafka repeats its errors several times a second, and the vaguest error comes last. The most
+//! specific error is kept until it is read, so that a blocked task logs one useful line.
 
 use std::{
     error::Error,
@@ -16,11 +16,12 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-/// For how long a complaint that is not repeated is believed: librdkafka keeps silent about the
-/// same one for 30 s.
+/// Time for which an error counts if librdkafka does not repeat it, in minutes: librdkafka
+/// suppresses repetitions for 30 s.
 const BELIEVED: Duration = Duration::from_mins(1);
 
-/// What one client, or several in turn, have complained of. Clones share it.
+/// The most specific error of one Kafka client, or of several clients in turn. Clones share the
+/// state.
 #[derive(Debug, Clone)]
 pub struct KafkaTrouble {
     rights: &'static str,
@@ -34,27 +35,27 @@ struct Complaint {
     heard_at: Instant,
 }
 
-/// What a complaint is about, from the vaguest to the most telling.
+/// Topic of an error, from the vaguest to the most specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
-    /// Nothing gets through, whatever the reason.
+    /// No broker answers, for any reason.
     NoBroker,
-    /// A broker can't be reached, or ends the connection.
+    /// A broker is unreachable or closes the connection.
     Connection,
-    /// Something else, of which librdkafka's own words are all there is.
+    /// Another error, described only by librdkafka.
     Other,
     /// The topic does not exist.
     Topic,
-    /// TLS: certificates, or a listener without it.
+    /// TLS: certificates, or a listener without TLS.
     Tls,
-    /// The name or the password.
+    /// Authentication: the user name or the password is wrong.
     Password,
-    /// What the user may do.
+    /// Authorization: the user lacks privileges.
     Rights,
 }
 
 impl KafkaTrouble {
-    /// Nothing is heard yet of clients whose user needs these `rights`.
+    /// Returns a state without errors, for clients whose user needs these `rights`.
     pub fn new(rights: &'static str) -> Self {
         Self {
             rights,
@@ -62,7 +63,7 @@ impl KafkaTrouble {
         }
     }
 
-    /// Notes an error, with what librdkafka says about it; an empty `reason` if it says nothing.
+    /// Records an error with librdkafka's description, which may be empty.
     pub fn hear(&self, error: &KafkaError, reason: &str) {
         let Some(complaint) = Complaint::of(error, reason) else {
             return;
@@ -72,33 +73,35 @@ impl KafkaTrouble {
         *heard = Some(complaint.or_if_more_telling(known));
     }
 
-    /// Something has worked: what was heard before is over.
+    /// Clears the error after a success.
     pub fn is_over(&self) {
         *self.heard() = None;
     }
 
-    /// What the most telling complaint is about, and what to do, on one line.
+    /// Returns the topic of the most specific error, and the advice on one line.
     pub fn told(&self) -> Option<(About, String)> {
         let complaint = self.heard().clone().filter(Complaint::is_believed)?;
         Some((About::of(complaint.code), self.words(&complaint)))
     }
 
-    /// The error, with the most telling complaint in place of what the client of Kafka says.
+    /// Replaces the Kafka client's error in `error` by the advice for the most specific error.
     #[must_use]
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let causes = error.chain();
-        let is_of_kafka = |it: &(dyn Error + 'static)| it.is::<KafkaError>();
+        let is_of_kafka = |cause: &(dyn Error + 'static)| cause.is::<KafkaError>();
         let of_kafka = causes
             .clone()
-            .find_map(|it| it.downcast_ref::<KafkaError>());
-        let Some(complaint) = of_kafka.and_then(|it| Complaint::of(it, "")) else {
+            .find_map(|cause| cause.downcast_ref::<KafkaError>());
+        let Some(complaint) = of_kafka.and_then(|error| Complaint::of(error, "")) else {
             return error;
         };
         let known = self.heard().clone().filter(Complaint::is_believed);
         let words = self.words(&complaint.or_if_more_telling(known));
-        let contexts = causes.take_while(|it| !is_of_kafka(*it));
+        let contexts = causes.take_while(|cause| !is_of_kafka(*cause));
         let contexts = contexts.map(ToString::to_string);
-        let texts: Vec<String> = contexts.filter(|it| !words.contains(it)).collect();
+        let texts: Vec<String> = contexts
+            .filter(|context| !words.contains(context))
+            .collect();
         anyhow!([texts, vec![words]].concat().join(": "))
     }
 
@@ -112,15 +115,15 @@ impl KafkaTrouble {
             About::Topic => "the topic does not exist; create it: `command-api topic create`",
             About::Tls => {
                 "there is no TLS with the Kafka broker; is its certificate made for this address \
-                 and signed by one in --kafka-ca-file, and does it want TLS on this port?"
+                 and signed by one in --kafka-ca-file, and does the broker expect TLS on this port?"
             }
             About::Password => {
-                "Kafka refuses the name or the password; mend --kafka-username, \
+                "Kafka refuses the user name or the password; correct --kafka-username, \
                  --kafka-sasl-mechanism or the file of --kafka-password-file, and restart"
             }
             About::Rights => {
                 let (rights, words) = (self.rights, complaint.words());
-                return format!("Kafka does not allow it; this user needs {rights} ({words})");
+                return format!("Kafka denies the access; this user needs {rights} ({words})");
             }
         };
         format!("{advice} ({})", complaint.words())
@@ -144,7 +147,7 @@ impl Complaint {
         self.heard_at.elapsed() < BELIEVED
     }
 
-    /// This one, or the one that was `known` before it.
+    /// Returns this error, or the error `known` before if that is more specific.
     fn or_if_more_telling(self, known: Option<Self>) -> Self {
         match known {
             Some(known)
@@ -157,7 +160,7 @@ impl Complaint {
         }
     }
 
-    /// librdkafka's words, without how long it took.
+    /// Returns librdkafka's description without the duration.
     fn words(&self) -> String {
         let reason = self.reason.split(" (after ").next().unwrap_or_default();
         if reason.is_empty() {
@@ -172,7 +175,7 @@ impl About {
     fn of(code: RDKafkaErrorCode) -> Self {
         #[expect(
             clippy::wildcard_enum_match_arm,
-            reason = "a foreign enum; the rest is told in its own words"
+            reason = "a foreign enum; other errors are described by librdkafka"
         )]
         match code {
             RDKafkaErrorCode::AllBrokersDown
@@ -200,7 +203,7 @@ impl About {
 }
 
 impl ClientContext for KafkaTrouble {
-    /// What the client says to itself; a broker that is down makes it say a lot.
+    /// Logs librdkafka's own lines at level debug: a broker that is down causes many lines.
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(facility, message, "librdkafka");
     }
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_telling_complaint_is_told() {
+    fn most_specific_error_is_reported() {
         let vague = (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down");
         let told = heard(&[
             vague,
@@ -236,7 +239,7 @@ mod tests {
             vague,
         ]);
         assert!(
-            told.starts_with("Kafka refuses the name or the password; "),
+            told.starts_with("Kafka refuses the user name or the password; "),
             "{told}"
         );
         assert!(
@@ -256,19 +259,19 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_the_most_telling_complaint_about_kafka() {
+    fn explain_uses_the_most_specific_error() {
         let trouble = KafkaTrouble::new("");
         let timed_out = || KafkaError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
         let told = |error| format!("{:#}", trouble.explain(error));
-        let vague = told(anyhow!(timed_out()).context("can't ask"));
+        let vague = told(anyhow!(timed_out()).context("cannot ask"));
         assert!(
-            vague.starts_with("can't ask: no Kafka broker can be reached"),
+            vague.starts_with("cannot ask: no Kafka broker can be reached"),
             "{vague}"
         );
         trouble.hear(&KafkaError::Global(RDKafkaErrorCode::SSL), "no certificate");
-        let telling = told(anyhow!(timed_out()).context("can't ask"));
+        let telling = told(anyhow!(timed_out()).context("cannot ask"));
         assert!(
-            telling.starts_with("can't ask: there is no TLS"),
+            telling.starts_with("cannot ask: there is no TLS"),
             "{telling}"
         );
         assert!(telling.ends_with("(no certificate)"), "{telling}");
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_told() {
+    fn success_clears_earlier_errors() {
         let trouble = KafkaTrouble::new("");
         let error = KafkaError::Global(RDKafkaErrorCode::SSL);
         trouble.clone().hear(&error, "certificate verify failed");

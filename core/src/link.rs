@@ -1,4 +1,4 @@
-//! The link aggregate: what may happen to a link, and what has happened to it.
+//! The link aggregate: its commands, events and state.
 
 pub mod command;
 pub mod destination;

@@ -1,4 +1,4 @@
-//! One load at a time for each key: whoever comes meanwhile waits for what it comes to.
+//! Deduplicates concurrent loads: one load for each key, whose result all waiting requests share.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -8,22 +8,22 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Loads that are under way, by key. No more than there are requests.
+/// Loads in progress, by key; at most one for each request.
 #[derive(Debug)]
 pub struct Flights<K: Eq + Hash, T>(Mutex<UnderWay<K, T>>);
 
 type UnderWay<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
 
-/// What a request does.
+/// Role of a request in a load.
 #[derive(Debug)]
 pub enum Turn<'a, K: Eq + Hash, T> {
-    /// It loads, and tells the others.
+    /// The request loads and publishes the result.
     Go(Flight<'a, K, T>),
-    /// Another one loads.
+    /// Another request loads.
     Wait(Landing<T>),
 }
 
-/// A load that is under way. It ends with this value, so also when its request is given up.
+/// A load in progress. Dropping it ends the load, also if the request is cancelled.
 #[derive(Debug)]
 pub struct Flight<'a, K: Eq + Hash, T> {
     flights: &'a Flights<K, T>,
@@ -31,7 +31,7 @@ pub struct Flight<'a, K: Eq + Hash, T> {
     sender: watch::Sender<Option<T>>,
 }
 
-/// What a load comes to, for somebody who waits.
+/// Receiver for the result of another request's load.
 #[derive(Debug)]
 pub struct Landing<T>(watch::Receiver<Option<T>>);
 
@@ -42,7 +42,7 @@ impl<K: Eq + Hash, T> Default for Flights<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> Flights<K, T> {
-    /// Begins a load, or finds the one that is under way.
+    /// Starts a load, or joins the load in progress.
     pub fn join(&self, key: K) -> Turn<'_, K, T> {
         match self.lock().entry(key) {
             Entry::Occupied(flight) => Turn::Wait(Landing(flight.get().clone())),
@@ -67,10 +67,10 @@ impl<K: Eq + Hash, T> Flights<K, T> {
 }
 
 impl<K: Eq + Hash, T> Flight<'_, K, T> {
-    /// Ends it, and tells those who wait.
+    /// Ends the load and publishes the result.
     pub fn land(self, outcome: T) {
         let sender = self.sender.clone();
-        // First: whoever comes after the end must not find this load.
+        // Removed first: a request that arrives after the end must start a load of its own.
         drop(self);
         sender.send_replace(Some(outcome));
     }
@@ -79,12 +79,12 @@ impl<K: Eq + Hash, T> Flight<'_, K, T> {
 impl<K: Eq + Hash, T> Drop for Flight<'_, K, T> {
     fn drop(&mut self) {
         let landed = self.flights.lock().remove(&self.key);
-        debug_assert!(landed.is_some(), "only this removes it");
+        debug_assert!(landed.is_some(), "only the flight removes its key");
     }
 }
 
 impl<T: Clone> Landing<T> {
-    /// Waits for the end; `None` when the load was given up.
+    /// Waits for the result; `None` if the load was cancelled.
     pub async fn outcome(mut self) -> Option<T> {
         let landed = self.0.wait_for(Option::is_some).await.ok()?;
         landed.clone()
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_goes_and_the_others_are_told_what_it_came_to() {
+    async fn waiting_requests_share_one_result() {
         let flights = Flights::default();
         let first = go(&flights);
         let waiting = [(); 3].map(|()| wait(&flights));
@@ -119,12 +119,12 @@ mod tests {
         for landing in waiting {
             assert_eq!(landing.outcome().await, Some(7));
         }
-        // Whoever comes now needs a load of its own.
+        // A later request needs a load of its own.
         drop(go(&flights));
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_load_that_is_given_up_is_told_so() {
+    async fn cancelled_load_ends_the_wait() {
         let flights = Flights::default();
         let first = go(&flights);
         let landing = wait(&flights);

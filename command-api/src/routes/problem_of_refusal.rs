@@ -12,12 +12,12 @@ pub(super) fn problem(refusal: &CommandRefusal) -> Problem {
     match refusal {
         CommandRefusal::Rejected(rejection) => problem_of_rejection(rejection),
         CommandRefusal::Overloaded => {
-            Problem::new(Code::Overloaded, "Nothing was done; retry in a second.").retry_after(1)
+            Problem::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
         }
         CommandRefusal::StorageUnavailable => Problem::storage_unavailable(),
         CommandRefusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
-            "The command may have been done; retry the same request, a create with the same Idempotency-Key.",
+            "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),

@@ -1,4 +1,4 @@
-//! What a batch accepts: events to append, and what the answers are rendered from.
+//! Accepted commands of a batch: their events, and the data that the answers are rendered from.
 
 use super::{KeyedCreate, LinkChange, SettledCreate, SettledLink, Stamp};
 use crate::{
@@ -9,26 +9,26 @@ use crate::{
     shard::Position,
 };
 
-/// A command that this batch accepts; effective once the batch is committed.
+/// An accepted command; effective once the batch is committed.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    /// To stand side by side in the log.
+    /// Events of the command, at consecutive positions of the log.
     pub events: Vec<NewEvent>,
-    /// What its answer is rendered from.
+    /// Result of the command, from which the answer is rendered.
     pub settled: Settled,
 }
 
-/// What the answer to an accepted command is rendered from.
+/// Result of an accepted command, from which the answer is rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
-    /// A new link.
+    /// Result of a create.
     Create(SettledCreate),
     /// A link after its change.
     Change(SettledLink),
 }
 
 impl Settled {
-    /// Notes where the last of its events has come to stand.
+    /// Records the position of the last event of the command.
     pub(super) fn set_position(&mut self, last: Position) {
         match self {
             Self::Create(create) => create.position = last,

@@ -36,7 +36,7 @@ fn stamp(number: u128) -> Stamp {
     }
 }
 
-/// Body `0` is invalid; the others differ from each other and ask for the slug, if any.
+/// Body `0` is invalid; the other bodies differ from each other and request the given slug.
 fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> Command {
     let draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
@@ -80,7 +80,7 @@ fn field_error() -> FieldError {
 }
 
 #[test]
-fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
+fn accepted_create_appends_link_and_charge() {
     let terms = terms();
     let credits = HashMap::from([(
         account(1),
@@ -119,11 +119,11 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
 }
 
 #[test]
-fn a_used_key_is_answered_before_the_body_is_looked_at() {
+fn used_key_is_answered_before_body_validation() {
     let mut world = World::with_balances(&[1]);
     let first = world.run(&[(create(0, 1, 1, None), stamp(1))]);
     assert_eq!(first, [Answer::Created(stamp(1).link_id)]);
-    // The balance is 0 by now.
+    // The balance is now 0.
     let again = world.run(&[
         (create(0, 1, 1, None), stamp(2)),
         (create(0, 1, 0, None), stamp(3)),
@@ -141,7 +141,7 @@ fn a_used_key_is_answered_before_the_body_is_looked_at() {
 }
 
 #[test]
-fn a_slug_goes_to_the_first_command_that_is_accepted() {
+fn first_accepted_command_takes_the_slug() {
     let mut world = World::with_balances(&[0, 1, 1]);
     let outcomes = world.run(&[
         (create(0, 1, 1, Some("Spring")), stamp(1)),
@@ -163,7 +163,7 @@ fn a_slug_goes_to_the_first_command_that_is_accepted() {
 }
 
 #[test]
-fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
+fn key_of_rejected_create_can_be_reused() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("taken")), stamp(1))]);
     let outcomes = world.run(&[
@@ -180,23 +180,23 @@ fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
 }
 
 #[test]
-fn a_generated_slug_that_is_not_free_is_to_be_drawn_again() {
+fn taken_generated_slug_is_a_collision() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("gen2")), stamp(1))]);
     let outcomes = world.run(&[(create(0, 2, 1, None), stamp(2))]);
     assert_eq!(outcomes, [Answer::SlugCollision]);
 }
 
-/// `ABC` is `abc` asked for by another request. The last ones are those that the first five
-/// stamps would generate: whoever comes second gets `SlugCollision` or `SlugTaken`. Together and
-/// one after the other agree on that too, because a batch reserves chosen and generated slugs
-/// alike, and a slug stays free for the next command until one is accepted with it.
+/// `ABC` is `abc` requested by another body. The last slugs are those that the first five decision
+/// ids would generate, so the later command gets `SlugCollision` or `SlugTaken`. Both ways of
+/// running agree: a batch reserves chosen and generated slugs alike, and a slug stays free until a
+/// command with the slug is accepted.
 const SLUGS: &[&str] = &[
     "abc", "ABC", "def", "ghi", "gen1", "gen2", "gen3", "gen4", "gen5",
 ];
 
 #[test]
-fn changes_of_one_link_follow_each_other_within_a_batch() {
+fn changes_of_one_link_apply_in_order() {
     let mut world = World::with_balances(&[1]);
     world.run(&[(create(0, 1, 1, None), stamp(1))]);
     let at = |version| ExpectedVersion::OneOf(vec![version]);
@@ -228,7 +228,7 @@ fn changes_of_one_link_follow_each_other_within_a_batch() {
 }
 
 #[test]
-fn a_change_is_decided_by_body_then_existence_then_version() {
+fn change_checks_body_then_existence_then_version() {
     let mut world = World::with_balances(&[1, 1]);
     world.run(&[(create(0, 1, 1, None), stamp(1))]);
     let invalid = || ChangeRequest::Destination(Err(vec![field_error()]));
@@ -257,7 +257,7 @@ fn a_change_is_decided_by_body_then_existence_then_version() {
 }
 
 prop_compose! {
-    /// Few accounts, keys, bodies and slugs, so that commands get into each other's way.
+    /// Few accounts, keys, bodies and slugs, so that commands conflict often.
     fn any_create()(
         account in 0_u8..3,
         key in 0_u8..6,
@@ -269,7 +269,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A change of a link that the `existing` first commands may have created.
+    /// A change of a link that one of the first `existing` commands may have created.
     fn any_change(existing: u128)(
         account in 0_u8..3,
         link in 1..existing + 2,
@@ -289,18 +289,19 @@ fn any_command(existing: u128) -> impl Strategy<Value = Command> {
     prop_oneof![any_create(), any_change(existing)]
 }
 
-/// Links that are there before the batch, at most.
+/// Maximal number of links that exist before the batch.
 const EXISTING_MAX: u128 = 8;
 
 proptest! {
     #[test]
-    fn a_batch_equals_the_same_commands_one_after_the_other(
+    fn batch_equals_sequential_commands(
         balances in prop::collection::vec(0_i64..6, 3),
         creates in prop::collection::vec(any_create(), 1..EXISTING_MAX as usize),
         commands in prop::collection::vec(any_command(EXISTING_MAX), 1..20),
     ) {
         let earlier: Vec<_> = creates.into_iter().zip((1..).map(stamp)).collect();
-        // Nobody can change a link of the same batch: its id is not known before its answer.
+        // No command changes a link of its own batch: the id of the link is unknown before the
+        // answer.
         let batch: Vec<_> = commands.into_iter().zip((100..).map(stamp)).collect();
         let mut batched = World::with_balances(&balances);
         batched.run(&earlier);

@@ -1,4 +1,4 @@
-//! What can be said of settings without connecting to anything.
+//! Checks of settings that need no connection.
 
 use std::{fs::File, net::IpAddr, str::FromStr as _};
 
@@ -14,10 +14,11 @@ use crate::{
 
 const DATABASE: &str = "database address";
 const ENCRYPTION: &str = "encryption";
-/// Files that an address of a database may name.
+/// Parameters of a database address that name files.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-/// Whether the address can be used, and nobody on the way reads what goes over it.
+/// Checks that the address is valid, that its files are readable and that the connection is
+/// encrypted.
 pub fn database(url: &str) -> Vec<Finding> {
     let check = DATABASE;
     let options = match PgConnectOptions::from_str(url) {
@@ -33,7 +34,7 @@ pub fn database(url: &str) -> Vec<Finding> {
     let parameters = url.iter().flat_map(Url::query_pairs);
     for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
         if let Err(error) = File::open(file.as_ref()) {
-            let is = format!("{name}: can't read {file}: {error}");
+            let is = format!("{name}: cannot read {file}: {error}");
             let remedy = "mend the address or the rights of the file";
             findings.push(Finding::new(check, Verdict::Error, is, remedy));
         }
@@ -70,10 +71,10 @@ fn is_loopback(host: &str) -> bool {
         || host
             .trim_matches(['[', ']'])
             .parse()
-            .is_ok_and(|it: IpAddr| it.is_loopback())
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Whether settings fit together and files can be used.
+/// Checks that the Kafka settings are consistent and their files are readable.
 pub fn kafka(config: &KafkaConfig) -> Finding {
     match config.client_settings() {
         Ok(_) => {
@@ -84,10 +85,10 @@ pub fn kafka(config: &KafkaConfig) -> Finding {
     }
 }
 
-/// Whether logs and traces can be written as wanted.
+/// Checks that logs and traces can be written with these settings.
 pub fn telemetry(config: &TelemetryConfig) -> Finding {
     match telemetry::check(config) {
-        Ok(()) => Finding::ok("telemetry", "it can be used"),
+        Ok(()) => Finding::ok("telemetry", "settings are valid"),
         Err(error) => Finding::new(
             "telemetry",
             Verdict::Error,
@@ -97,13 +98,13 @@ pub fn telemetry(config: &TelemetryConfig) -> Finding {
     }
 }
 
-/// Whether addresses that are given out lead to this machine only, while others can connect to it.
+/// Warns if the service accepts connections from other machines but announces loopback addresses.
 pub fn public_addresses(listens_to_others: bool, addresses: &[(&str, &BaseUrl)]) -> Vec<Finding> {
     let findings = addresses.iter().map(|(flag, address)| {
         let host = address.url().host_str().unwrap_or_default();
         let is = format!("{flag} is {}", address.as_str());
         if listens_to_others && is_loopback(host) {
-            let remedy = format!("give {flag} as clients see it: this one is of this machine only");
+            let remedy = format!("set {flag} to the address that clients use: only this machine can reach the current one");
             Finding::new("public addresses", Verdict::Warning, is, remedy)
         } else {
             Finding::ok("public addresses", is)
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_full_verification_is_silent_on_the_way_to_another_machine() {
+    fn remote_database_without_verify_full_warns() {
         for (url, verdict) in [
             ("postgres://u@127.0.0.1/d", Verdict::Ok),
             ("postgres://u@localhost/d?sslmode=disable", Verdict::Ok),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_this_machine_is_told_once_others_can_connect() {
+    fn loopback_address_warns_if_publicly_listening() {
         let own: BaseUrl = "http://127.0.0.1:8080".parse().unwrap();
         let public: BaseUrl = "https://sho.rt".parse().unwrap();
         let verdicts = |listens_to_others| {

@@ -1,10 +1,10 @@
-//! Whether the role of a process may do what the process does, and no more.
+//! Checks that the role of a process has the needed privileges, and no others.
 
 use sqlx::{FromRow, PgPool};
 
 use super::{Finding, Verdict};
 
-/// A table and what is done with it: SELECT, INSERT, UPDATE or DELETE. Rights on columns count.
+/// A table and a privilege on it: SELECT, INSERT, UPDATE or DELETE. Privileges on columns count.
 pub type Right = (&'static str, &'static str);
 
 #[derive(FromRow)]
@@ -14,10 +14,10 @@ struct Role {
     owns_events: bool,
 }
 
-/// Compares what is needed with what is there.
+/// Compares the needed privileges with those of the current role.
 ///
 /// # Errors
-/// When the server does not answer, or lacks a table.
+/// Returns an error if the server does not answer or lacks a table.
 pub async fn judge(
     pool: &PgPool,
     needed: &[Right],
@@ -34,7 +34,10 @@ pub async fn judge(
     let name = &role.name;
     let lacking = lacking(pool, needed).await?;
     let suffice = if lacking.is_empty() {
-        Finding::ok("rights", format!("those of {name} suffice"))
+        Finding::ok(
+            "rights",
+            format!("{name} has all privileges that are needed"),
+        )
     } else {
         Finding::new(
             "rights",

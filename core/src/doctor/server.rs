@@ -1,5 +1,5 @@
-//! What a Postgres server must be like: settings under which the log is not lost, and sessions that
-//! are as they were asked for.
+//! Requirements on a Postgres server: settings that keep the log durable, and sessions with the
+//! requested settings.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use sqlx::{FromRow, PgPool};
 use super::{Finding, Verdict, pooler};
 use crate::event_store::{self, SessionKind};
 
-/// The oldest release with what the statements use.
+/// Oldest supported release of Postgres: the first with all features that the statements use.
 const VERSION_MIN: i32 = 14;
 const ALLOW_UNSAFE: &str = "--allow-unsafe-postgres (ALLOW_UNSAFE_POSTGRES)";
 
-/// A server, as one of our sessions sees it.
+/// Settings and state of a server, as seen by a session of the process.
 #[derive(Debug, Clone, FromRow)]
 pub struct Facts {
     version: i32,
@@ -27,10 +27,10 @@ pub struct Facts {
     statement_timeout: String,
 }
 
-/// Reads them.
+/// Reads the settings and the state of the server.
 ///
 /// # Errors
-/// When the server does not answer.
+/// Returns an error if the server does not answer.
 pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
     sqlx::query_as(
         "SELECT current_setting('server_version_num')::int / 10000 AS version,
@@ -47,7 +47,7 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
     .await
 }
 
-/// What of it a process with such sessions must know. Pure.
+/// Judges the facts for a process with sessions of this kind. Pure.
 pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let mut findings = vec![
         version(facts),
@@ -78,7 +78,7 @@ fn writable(facts: &Facts, kind: SessionKind) -> Finding {
     let check = "writable";
     let reads_only = kind == SessionKind::Reader;
     if facts.is_standby && reads_only {
-        let remedy = "when keys were used is not noted; fine for a replica";
+        let remedy = "last_used_at of API keys is not recorded; acceptable for a replica";
         Finding::new(check, Verdict::Warning, "it is a standby", remedy)
     } else if facts.is_standby {
         let remedy = "give the address of the primary, or promote it";
@@ -95,7 +95,7 @@ fn writable(facts: &Facts, kind: SessionKind) -> Finding {
     }
 }
 
-/// A crash of the machine must not take back what was answered and published.
+/// Checks that a crash of the machine cannot lose acknowledged or published events.
 fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let unsafe_verdict = if allows_unsafe {
         Verdict::Warning
@@ -127,14 +127,15 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
                 .to_owned(),
         ),
     ];
-    // The projector sets its own: what it loses is in the log. Readers write next to nothing.
+    // The projector turns synchronous_commit off itself: lost rows are projected again from the
+    // log. Readers write next to nothing.
     if kind == SessionKind::Writer {
         findings.push(off(
             "synchronous_commit",
             facts.synchronous_commit == "off",
             unsafe_verdict,
             format!(
-                "set it to on, for the server, the database and the role: what was answered could \
+                "set it to on, for the server, the database and the role: acknowledged events could \
                  be lost; for tests {ALLOW_UNSAFE}"
             ),
         ));
@@ -142,9 +143,9 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
     findings
 }
 
-/// What our sessions ask for has arrived.
+/// Checks that the server received the session settings that the process requested.
 fn session(facts: &Facts) -> [Finding; 2] {
-    let remedy = "something between us and Postgres drops what sessions ask for at their start: \
+    let remedy = "a proxy in front of Postgres drops the settings that sessions request at their start: \
                   connect to Postgres itself, or to a pooler in session mode that passes `options`";
     [
         expect("isolation", &facts.isolation, "read committed", remedy),
@@ -165,7 +166,7 @@ fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Findi
     Finding::new(check, Verdict::Error, is, remedy)
 }
 
-/// A server that a process does not start on.
+/// A database that a process refuses to start with.
 #[derive(Debug, thiserror::Error)]
 pub struct Refused(pub(super) Finding);
 
@@ -175,21 +176,22 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Whether a process may work on that server; what is not well and no obstacle is logged.
+/// Checks the server before a process starts. Warnings are logged.
 ///
 /// # Errors
-/// The first thing that is, or why nobody answers.
+/// Returns the first finding that is an error, or the reason why the server does not answer.
 pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
     let mut findings = super::configuration::database(url);
     let pooler = pooler::look(url, kind).await?;
     if pooler.verdict == Verdict::Error {
-        // Statements may meet what others have left in a session.
+        // Stop here: further statements could meet the settings of other clients in a shared
+        // session.
         bail!(Refused(pooler));
     }
     let pool = event_store::pool(url, kind, 1)?;
     let facts = read(&pool)
         .await
-        .context("can't read the server's settings")?;
+        .context("cannot read the server's settings")?;
     pool.close().await;
     findings.extend(judge(&facts, kind, allows_unsafe));
     for finding in findings {

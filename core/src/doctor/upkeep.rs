@@ -1,5 +1,5 @@
-//! What makes a server slow, or its disk full, in time: sessions, autovacuum, old snapshots,
-//! replication slots, clocks.
+//! Checks of problems that build up slowly: sessions, autovacuum, old snapshots, replication slots,
+//! clocks.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,16 @@ use super::{
 };
 use crate::clock::{Clock as _, SystemClock};
 
-/// Clocks that differ by more make ages and times of links wrong, in seconds.
+/// Maximal difference of the clocks, in seconds. A larger difference falsifies the ages and times
+/// of links.
 const SKEW_MAX: Duration = Duration::from_secs(1);
-/// Sessions that are kept free for others.
+/// Number of sessions that must stay free for other processes.
 const SPARE_SESSIONS: i64 = 5;
 
-/// Looks at all of it.
+/// Runs all checks of upkeep.
 ///
 /// # Errors
-/// When the server does not answer.
+/// Returns an error if the server does not answer.
 pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Finding>> {
     let mut findings = vec![
         clock(pool).await?,
@@ -32,7 +33,7 @@ pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Findi
     findings.push(Finding::new(
         "disk",
         Verdict::Unseen,
-        "this process writes no files, and the disks of Postgres and Kafka can't be seen from here",
+        "this process writes no files, and the disks of Postgres and Kafka are not visible from here",
         "watch the free space of both there",
     ));
     Ok(findings)
@@ -44,7 +45,7 @@ async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
         .fetch_one(pool)
         .await?;
     let answered = SystemClock.now();
-    // It was read somewhere between question and answer.
+    // The server read its clock at some moment between question and answer.
     let uncertain = asked.elapsed();
     let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
     let is = format!("differs from Postgres's by {} ms", skew.as_millis());
@@ -120,7 +121,7 @@ fn of_snapshots(snapshots: &Snapshots) -> Finding {
             Finding::new(
                 check,
                 Verdict::Unseen,
-                "none of this role's own; others can't be seen",
+                "none held by this role; sessions of other roles are not visible",
                 "GRANT pg_read_all_stats to this role",
             )
         };
@@ -171,7 +172,7 @@ async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
             Finding::new(
                 "replication slots",
                 Verdict::Warning,
-                format!("{is}, and nobody reads it"),
+                format!("{is}, and has no reader"),
                 format!(
                     "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"
                 ),

@@ -1,4 +1,5 @@
-//! Who calls: the bearer token, looked up and cached for a moment (contract §8).
+//! Authenticates the caller: looks up the bearer token and caches it for some seconds
+//! (`docs/api.md#api-keys`).
 
 use std::{
     sync::{
@@ -34,35 +35,38 @@ use crate::{
     single_flight::{Flights, Turn},
 };
 
-/// How long a key is trusted without a look-up, in seconds: the bound on the delay of a
-/// revocation, an earlier expiry or a suspension, in every process.
+/// Time for which a known key is trusted without a look-up, in seconds: the maximal delay of a
+/// revocation, an earlier expiry or a suspension in every process.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a key is refused without a look-up, in seconds: so long a key may be refused that was
-/// tried before it was issued.
+/// Time for which an unknown key is refused without a look-up, in seconds: the maximal delay for a
+/// key that was tried before it was issued.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Most keys that are remembered of each kind.
+/// Maximal number of known keys, and of unknown keys, in the cache.
 const REMEMBERED_MAX: usize = 10_000;
-/// Strangers that are looked up at once; each takes a session, and the services have more.
+/// Maximal number of concurrent look-ups of unknown keys. Each takes a session; the services have
+/// more sessions.
 const STRANGERS_RUNNING_MAX: usize = 2;
-/// Strangers that wait for that; the next one is answered `overloaded`.
+/// Maximal number of unknown keys that wait for a look-up. The next key is answered `overloaded`.
 const STRANGERS_WAITING_MAX: usize = 256;
-/// Longest such wait, in seconds.
+/// Longest wait for the look-up of an unknown key, in seconds.
 const STRANGER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The account and the key that a request acts with.
+/// Account and key of an authenticated request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The account.
+    /// Account of the caller.
     pub account_id: AccountId,
-    /// The key.
+    /// Id of the API key.
     pub key_id: KeyId,
     scopes: Vec<Scope>,
     account_is_suspended: bool,
 }
 
 impl Caller {
+    /// Checks that the key has the scope.
+    ///
     /// # Errors
-    /// `insufficient_scope` when the key lacks the scope.
+    /// Returns `insufficient_scope` if the key lacks the scope.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) {
             return Ok(());
@@ -78,8 +82,10 @@ impl Caller {
         .with_header("www-authenticate", challenge))
     }
 
+    /// Checks that the account is active.
+    ///
     /// # Errors
-    /// `account_suspended` when an operator has suspended the account.
+    /// Returns `account_suspended` if an operator has suspended the account.
     pub fn require_active_account(&self) -> Result<(), Problem> {
         if self.account_is_suspended {
             let detail = "An operator has suspended the account.";
@@ -92,31 +98,31 @@ impl Caller {
 struct CachedKey {
     key: StoredKey,
     loaded_at: Instant,
-    /// Whether it was noted that the key is used; once for each look-up, not for each request.
+    /// True if the use of the key was recorded since the look-up.
     is_noted: AtomicBool,
 }
 
-/// What the process remembers of a key.
+/// State of a key in the cache.
 enum Memory {
-    /// There is such a key.
+    /// The key exists.
     Known(Arc<CachedKey>),
-    /// There was such a key.
+    /// The key existed, but the entry has expired.
     Stale,
-    /// There was no such key just now.
+    /// The key did not exist at a recent look-up.
     Unknown,
-    /// Nothing: a stranger.
+    /// The cache has no entry for the key.
     Nothing,
 }
 
-/// Looks keys up and remembers them for `KNOWN_FOR`.
+/// Looks up keys and caches them for `KNOWN_FOR`.
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
     known: Cache<[u8; 32], Arc<CachedKey>>,
-    /// Apart from `known`: a flood of made-up keys drives no real one out.
+    /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<[u8; 32], Instant>,
     strangers: Strangers,
-    /// One look-up of a key at a time, by its hash.
+    /// Look-ups in progress, one for each hash of a key.
     look_ups: Flights<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
     hits: Counter,
@@ -124,7 +130,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator over the event store.
+    /// Returns an authenticator over the event store.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
@@ -141,15 +147,15 @@ impl Authenticator {
         }
     }
 
-    /// When keys were used, to be written beside the requests.
+    /// Returns the recorded uses of keys; a background task writes them to the database.
     pub fn usage(&self) -> Arc<KeyUsage> {
         Arc::clone(&self.usage)
     }
 
-    /// The caller of a request with these headers.
+    /// Authenticates a request by its headers.
     ///
     /// # Errors
-    /// One of the 401 problems, `overloaded` or `storage_unavailable`.
+    /// Returns one of the 401 problems, `overloaded` or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let key = match bearer::credentials(headers) {
             Credentials::Token(token) => ApiKey::parse(token).ok_or_else(invalid)?,
@@ -197,7 +203,7 @@ impl Authenticator {
             }
             Turn::Wait(landing) => match landing.outcome().await {
                 Some(Err(problem)) => Err(problem),
-                // What it found is remembered, unless that is too old by now.
+                // The result is in the cache, unless the entry has expired meanwhile.
                 Some(Ok(())) | None => self.load(key, hash).await,
             },
         }
@@ -212,7 +218,7 @@ impl Authenticator {
         };
         self.look_up(key, hash).await.map_err(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "can't look up an API key");
+            tracing::error!(error, "cannot look up an API key");
             Problem::storage_unavailable()
         })
     }
@@ -238,7 +244,7 @@ impl Authenticator {
     }
 
     async fn look_up(&self, key: &ApiKey, hash: [u8; 32]) -> sqlx::Result<Option<Arc<CachedKey>>> {
-        // Taken before the look-up: the answer is at least as old as that.
+        // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
         let finding = api_keys::find(&self.pool, key);
         let Some(key) = within(ANSWER_TIME_MAX, finding).await? else {
@@ -256,8 +262,8 @@ impl Authenticator {
     }
 }
 
-/// Look-ups of keys that the process does not know: few at once, so that made-up keys, however
-/// many, take no more than that of the database.
+/// Limits the concurrent look-ups of unknown keys, so that any number of invented keys takes only a
+/// few sessions.
 struct Strangers {
     waiting: Semaphore,
     running: Semaphore,
@@ -286,8 +292,8 @@ impl Strangers {
     }
 }
 
-/// The same for a malformed, a mistyped and an unknown key. The first two are refused without a
-/// look-up, which tells nothing: whoever has a key can compute its checksum.
+/// Returns the same problem for a malformed, a mistyped and an unknown key. Refusing the first two
+/// without a look-up reveals nothing: the checksum can be computed by anybody.
 fn invalid() -> Problem {
     rejected(
         Code::ApiKeyInvalid,

@@ -1,4 +1,4 @@
-//! The settings of a command as they are in force, for people: value and origin, without secrets.
+//! Prints the effective settings of a command with their sources, without secrets.
 
 use std::{ffi::OsStr, fmt::Write as _};
 
@@ -9,7 +9,7 @@ use super::{Files, Read};
 
 const HIDDEN: &str = "…";
 
-/// A line for each setting of the command that was chosen.
+/// Returns one line for each setting of the chosen subcommand.
 pub(super) fn settings(read: &Read) -> String {
     let (mut command, mut matches) = (&read.command, &read.matches);
     while let Some((name, inner)) = matches.subcommand() {
@@ -47,7 +47,7 @@ fn value(arg: &Arg, matches: &ArgMatches) -> String {
     values.join(",")
 }
 
-/// Of an address everything but the password, of another secret nothing.
+/// Hides passwords: of an address only the password, of another secret everything.
 fn shown(value: &OsStr, is_secret: bool) -> String {
     let text = value.to_string_lossy();
     let Ok(mut url) = Url::parse(&text) else {

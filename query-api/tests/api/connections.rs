@@ -116,7 +116,7 @@ async fn process_recovers_from_file_exhaustion() {
     for _ in 0..100 {
         clients.push(TcpStream::connect(service.api).await.unwrap());
     }
-    service.until_logged("can't accept connections").await;
+    service.until_logged("cannot accept connections").await;
     // Who is in is served all the while.
     is_answered(&mut clients[0]).await;
     drop(clients);

@@ -1,8 +1,8 @@
-//! A database in memory, as far as commands see it.
+//! A database in memory, with the state that commands read.
 
 use super::*;
 
-/// The database as far as commands see it.
+/// The state of the database that commands read.
 #[derive(Clone, Default)]
 pub(super) struct World {
     pub(super) credits: HashMap<AccountId, Credits>,
@@ -12,7 +12,7 @@ pub(super) struct World {
     pub(super) log: Vec<NewEvent>,
 }
 
-/// What a command is answered.
+/// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Created(LinkId),
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// Runs the commands as one batch and "commits" it.
+    /// Runs the commands as one batch and "commits" the batch.
     pub(super) fn run(&mut self, commands: &[(Command, Stamp)]) -> Vec<Answer> {
         let free: HashSet<String> = commands
             .iter()
@@ -92,7 +92,7 @@ impl World {
                 let link = SettledLink {
                     link: ExistingLink::new(settled.link.clone()),
                     created_at: settled.created_at,
-                    // That of `LinkCreated`, right before the charge.
+                    // Position of `LinkCreated`, right before the charge.
                     position: settled.position - 1,
                 };
                 self.links
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// What the log says of a link.
+    /// Returns the link according to the log.
     pub(super) fn fold(&self, link_id: LinkId) -> Link {
         let events = self.log.iter().filter_map(|it| match &it.event {
             Event::Link(event) if event.link_id() == link_id => Some(event),

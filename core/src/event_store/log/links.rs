@@ -1,4 +1,4 @@
-//! The beginnings and the ends of links' streams.
+//! First and last events of links.
 
 use sqlx::{PgPool, types::Json};
 use uuid::Uuid;
@@ -10,14 +10,14 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// What has become of a link, as far as the type of its last event tells.
+/// Final state of a link, as far as the type of its last event determines the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkFate {
-    /// For ever.
+    /// Deleted forever.
     Deleted,
-    /// Until it is enabled again.
+    /// Disabled until an operator enables the link.
     Disabled,
-    /// Not told: it may be disabled, and have been changed since.
+    /// Undetermined: the link may be enabled, or disabled and changed since.
     Open,
 }
 
@@ -31,19 +31,19 @@ impl LinkFate {
     }
 }
 
-/// The beginning and the end of a link's stream.
+/// First position and final state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkExtent {
-    /// Where it was created.
+    /// Position of the event that created the link.
     pub created_at: Position,
-    /// What has become of it.
+    /// Final state of the link.
     pub fate: LinkFate,
 }
 
-/// Where in the log the link stands; `None` if this account has no such link.
+/// Finds the first position and the final state of a link; `None` if the account has no such link.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn link_extent(
     pool: &PgPool,
     account_id: AccountId,
@@ -76,10 +76,10 @@ pub async fn link_extent(
     }))
 }
 
-/// What the streams of these links begin with; links that there are not are left out.
+/// Reads the first events of these links. Skips links that do not exist.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn link_beginnings(
     pool: &PgPool,
     links: &[(Shard, LinkId)],

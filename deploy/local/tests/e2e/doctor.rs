@@ -76,7 +76,10 @@ async fn each_service_is_well_with_its_own_role_and_lacks_rights_with_anothers()
     for (service, _, role) in SERVICES {
         let (is_well, report) = stage.examine(service, role);
         assert!(is_well, "{service}: {report}");
-        let suffice = ("ok".to_owned(), format!("those of {role} suffice"));
+        let suffice = (
+            "ok".to_owned(),
+            format!("{role} has all privileges that are needed"),
+        );
         assert_eq!(found(&report, "rights")[0], suffice);
     }
     let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
@@ -118,7 +121,7 @@ async fn the_relay_is_refused_a_database_of_its_own() {
     command.env("RELAY_DATABASE_URL", another.url());
     let output = command.args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let is = "another one than that of the service".to_owned();
+    let is = "another database than the service's".to_owned();
     let refused = ("error".to_owned(), is);
     assert_eq!(found(&report, "relay's database"), [refused]);
 
@@ -130,7 +133,7 @@ async fn the_relay_is_refused_a_database_of_its_own() {
     assert!(!output.status.success());
     let told = last_line(&output);
     assert!(
-        told.contains("relay's database: another one than that of the service"),
+        told.contains("relay's database: another database than the service's"),
         "{told}"
     );
 }
@@ -181,7 +184,10 @@ async fn settings_are_checked_without_connecting_to_anything() {
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("error    cursor keys"), "{printed}");
-    assert_eq!(last_line(&output), "error: 1 of these must be mended");
+    assert_eq!(
+        last_line(&output),
+        "error: 1 of the findings above must be fixed"
+    );
 
     let command_api = program("linkledger-command-api", "command-api");
     let output = Command::new(command_api)

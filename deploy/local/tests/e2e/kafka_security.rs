@@ -176,7 +176,7 @@ async fn a_wrong_password_is_one_line_until_it_is_mended() {
         "{told}"
     );
     assert_eq!(output.status.code(), Some(1));
-    let expected = "Kafka refuses the name or the password; mend --kafka-username";
+    let expected = "Kafka refuses the user name or the password; correct --kafka-username";
     told_once(&stage, [&relay, &projector], [expected; 2]).await;
 }
 
