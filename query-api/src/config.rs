@@ -9,7 +9,7 @@ use linkledger_core::{
     telemetry::TelemetryConfig,
 };
 
-use crate::Listeners;
+use crate::QueryApiListeners;
 
 /// All settings of `serve`.
 #[derive(Debug, Clone, clap::Args)]

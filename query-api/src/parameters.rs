@@ -138,7 +138,9 @@ mod tests {
         assert_eq!(problem.code, Code::InvalidParameter, "{query}");
         let errors = problem.members["errors"].as_array().unwrap().iter();
         errors
-            .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap().to_owned()))
+            .map(|error| {
+                ["parameter", "code"].map(|member| error[member].as_str().unwrap().to_owned())
+            })
             .collect()
     }
 

@@ -134,13 +134,13 @@ pub async fn grant(
         pool,
         clock,
         CreditsChange::new("grant", *amount, subject),
-        |it| {
+        |credits| {
             let command = GrantCredits {
                 account_id: subject.account,
                 amount: *amount,
                 reason: subject.reason.clone(),
             };
-            Ok(CreditsEvent::Granted(it.decide_grant(command)?))
+            Ok(CreditsEvent::Granted(credits.decide_grant(command)?))
         },
     )
     .await
@@ -161,13 +161,13 @@ pub async fn adjust(
         pool,
         clock,
         CreditsChange::new("adjust", *amount, subject),
-        |it| {
+        |credits| {
             let command = AdjustCredits {
                 account_id: subject.account,
                 amount: *amount,
                 reason: subject.reason.clone(),
             };
-            Ok(CreditsEvent::Adjusted(it.decide_adjust(command)?))
+            Ok(CreditsEvent::Adjusted(credits.decide_adjust(command)?))
         },
     )
     .await

@@ -33,14 +33,14 @@ const BACKOFF_MAX: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(super) struct WaitingCommands {
     commands: VecDeque<QueuedCommand>,
-    locked_elsewhere: HashMap<AccountId, LockProbe>,
+    backoffs: HashMap<AccountId, AccountBackoff>,
 }
 
-/// Next retry of an account that another process locks.
+/// Backoff of an account whose last command could not run.
 #[derive(Debug, Clone, Copy)]
-struct LockProbe {
-    at: Instant,
-    backoff: Duration,
+struct AccountBackoff {
+    retry_at: Instant,
+    delay: Duration,
 }
 
 impl WaitingCommands {
@@ -59,19 +59,19 @@ impl WaitingCommands {
     /// Returns true if [`Self::take_batch`] would take or expire a command.
     pub(super) fn has_ready(&self, now: Instant) -> bool {
         let is_ready = |command: &QueuedCommand| {
-            let probe = self.locked_elsewhere.get(&command.command.account_id());
-            probe.is_none_or(|probe| probe.at <= now) || command.deadline <= now
+            let backoff = self.backoffs.get(&command.command.account_id());
+            backoff.is_none_or(|backoff| backoff.retry_at <= now) || command.deadline <= now
         };
         self.commands.iter().any(is_ready)
     }
 
-    /// Returns the earliest retry of an account that another process locks.
-    pub(super) fn next_probe_at(&self) -> Option<Instant> {
-        self.locked_elsewhere.values().map(|probe| probe.at).min()
+    /// Returns the earliest retry of an account.
+    pub(super) fn next_retry_at(&self) -> Option<Instant> {
+        self.backoffs.values().map(|backoff| backoff.retry_at).min()
     }
 
-    pub(super) async fn until_next_probe(&self) {
-        if let Some(at) = self.next_probe_at() {
+    pub(super) async fn until_next_retry(&self) {
+        if let Some(at) = self.next_retry_at() {
             tokio::time::sleep_until(at.into()).await;
         }
     }
@@ -80,7 +80,7 @@ impl WaitingCommands {
     /// answered.
     pub(super) fn take_batch(&mut self, now: Instant) -> Vec<QueuedCommand> {
         let (mut batch, mut aside) = (Vec::new(), VecDeque::new());
-        let mut probed = HashSet::new();
+        let mut retried = HashSet::new();
         let mut bytes = 0;
         while batch.len() < BATCH_COMMANDS_MAX && bytes < BATCH_BYTES_MAX {
             let Some(command) = self.commands.pop_front() else {
@@ -92,8 +92,9 @@ impl WaitingCommands {
                 command.answer(CommandReply::Refused(CommandRefusal::Overloaded));
                 continue;
             }
-            let probe = self.locked_elsewhere.get(&account_id);
-            if probe.is_some_and(|probe| probe.at > now || !probed.insert(account_id)) {
+            let backoff = self.backoffs.get(&account_id);
+            if backoff.is_some_and(|backoff| backoff.retry_at > now || !retried.insert(account_id))
+            {
                 aside.push_back(command);
                 continue;
             }
@@ -102,9 +103,9 @@ impl WaitingCommands {
         }
         aside.append(&mut self.commands);
         self.commands = aside;
-        self.locked_elsewhere.retain(|account_id, _| {
+        self.backoffs.retain(|account_id, _| {
             let has_account = |command: &QueuedCommand| command.command.account_id() == *account_id;
-            probed.contains(account_id) || self.commands.iter().any(has_account)
+            retried.contains(account_id) || self.commands.iter().any(has_account)
         });
         batch
     }
@@ -124,13 +125,13 @@ impl WaitingCommands {
             .collect();
         for account_id in accounts {
             if backing_off.contains(&account_id) {
-                let last = self.locked_elsewhere.get(&account_id);
-                let backoff = last.map_or(BACKOFF_MIN, |last| (last.backoff * 2).min(BACKOFF_MAX));
-                let at = now + backoff;
-                self.locked_elsewhere
-                    .insert(account_id, LockProbe { at, backoff });
+                let last = self.backoffs.get(&account_id);
+                let delay = last.map_or(BACKOFF_MIN, |last| (last.delay * 2).min(BACKOFF_MAX));
+                let retry_at = now + delay;
+                self.backoffs
+                    .insert(account_id, AccountBackoff { retry_at, delay });
             } else {
-                self.locked_elsewhere.remove(&account_id);
+                self.backoffs.remove(&account_id);
             }
         }
         for RequeuedCommand { command, .. } in requeued.into_iter().rev() {
@@ -227,22 +228,22 @@ mod tests {
         waiting.admit(queued(1, 5, later));
         assert_eq!(keys(&waiting.take_batch(now)), [4]);
         assert!(!waiting.has_ready(now));
-        assert_eq!(waiting.next_probe_at(), Some(now + BACKOFF_MIN));
+        assert_eq!(waiting.next_retry_at(), Some(now + BACKOFF_MIN));
 
         // When the retry is due, one command runs in vain; the next retry comes later.
         let due = now + BACKOFF_MIN;
-        let probe = waiting.take_batch(due);
-        assert_eq!(keys(&probe), [1]);
-        waiting.requeue(accounts(&probe), locked_elsewhere(probe), due);
-        assert_eq!(waiting.next_probe_at(), Some(due + BACKOFF_MIN * 2));
+        let retry = waiting.take_batch(due);
+        assert_eq!(keys(&retry), [1]);
+        waiting.requeue(accounts(&retry), locked_elsewhere(retry), due);
+        assert_eq!(waiting.next_retry_at(), Some(due + BACKOFF_MIN * 2));
 
         // Once the account is unlocked, all its commands run in their order.
         let free = due + BACKOFF_MAX;
-        let probe = waiting.take_batch(free);
-        assert_eq!(keys(&probe), [1]);
-        waiting.requeue(accounts(&probe), Vec::new(), free);
+        let retry = waiting.take_batch(free);
+        assert_eq!(keys(&retry), [1]);
+        waiting.requeue(accounts(&retry), Vec::new(), free);
         assert_eq!(keys(&waiting.take_batch(free)), [2, 5]);
-        assert!(waiting.is_empty() && waiting.next_probe_at().is_none());
+        assert!(waiting.is_empty() && waiting.next_retry_at().is_none());
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
         let expired = now + BACKOFF_MIN / 2;
         assert!(waiting.has_ready(expired));
         assert!(waiting.take_batch(expired).is_empty() && waiting.is_empty());
-        assert_eq!(waiting.next_probe_at(), None);
+        assert_eq!(waiting.next_retry_at(), None);
     }
 
     #[test]

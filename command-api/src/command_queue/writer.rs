@@ -24,10 +24,10 @@ pub(super) async fn run(
     let mut waiting = WaitingCommands::default();
     loop {
         if !waiting.has_ready(Instant::now()) {
-            match receive(&mut queue, waiting.next_probe_at()).await {
+            match receive(&mut queue, waiting.next_retry_at()).await {
                 Received::Command(command) => waiting.admit(*command),
-                Received::ProbeIsDue => {}
-                Received::Closed if !waiting.is_empty() => waiting.until_next_probe().await,
+                Received::RetryIsDue => {}
+                Received::Closed if !waiting.is_empty() => waiting.until_next_retry().await,
                 Received::Closed if shutdown.is_cancelled() => return Ok(()),
                 Received::Closed => anyhow::bail!("all senders of the command queue are gone"),
             }
@@ -54,13 +54,13 @@ pub(super) async fn run(
 
 enum Received {
     Command(Box<QueuedCommand>),
-    ProbeIsDue,
+    RetryIsDue,
     Closed,
 }
 
-async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, probe_at: Option<Instant>) -> Received {
-    let probe_is_due = async {
-        match probe_at {
+async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, retry_at: Option<Instant>) -> Received {
+    let retry_is_due = async {
+        match retry_at {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,
         }
@@ -69,7 +69,7 @@ async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, probe_at: Option<Ins
         command = queue.recv() => {
             command.map_or(Received::Closed, |command| Received::Command(Box::new(command)))
         }
-        () = probe_is_due => Received::ProbeIsDue,
+        () = retry_is_due => Received::RetryIsDue,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operator's commands, as an operator runs them.
+//! The operator's commands, run as processes.
 
 use std::process::{Command, Output};
 
@@ -142,7 +142,7 @@ async fn rotated_keys_overlap_but_revoked_key_ends() {
     let ends = stored.revoked_at.unwrap();
     assert!(ends > time::OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000));
 
-    // A later end never replaces an earlier one.
+    // A later revocation never replaces an earlier one.
     json(url, &["key", "revoke", old_id]);
     let revoked = api_keys::find(database.pool(), &old_key)
         .await
@@ -282,7 +282,7 @@ async fn wrong_command_line_gets_advice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn blocked_migration_times_out_and_retry_succeeds() {
     let database = TestDatabase::create().await;
-    // As the release before has left it.
+    // State of the database before the migrations of this release.
     sqlx::raw_sql(
         "ALTER TABLE event_store.accounts DROP COLUMN redirects_stopped;
          DELETE FROM event_store._sqlx_migrations

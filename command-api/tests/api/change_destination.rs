@@ -68,7 +68,7 @@ async fn change_to_same_destination_appends_nothing() {
             (200, "\"2\"")
         );
         assert_eq!(again.body, first.body);
-        // That of the latest event, so that a read with it sees the link as it is.
+        // The token of the latest event, so that a read with the token returns the current link.
         assert_eq!(position(&again, account_id), position(&first, account_id));
     }
     assert_eq!(app.count("LinkDestinationChanged").await, 1);
@@ -81,7 +81,7 @@ async fn unusable_if_match_returns_current_etag() {
     let id = app.link(&key).await;
     send(&app.router, change(&key, &id, &to("https://a.com"))).await;
     for if_match in ["\"1\"", "W/\"2\"", "2", "\"x\"", ""] {
-        // Even where nothing would change.
+        // The same for a change without effect.
         for body in [to("https://b.com"), to("https://a.com")] {
             let patch = change(&key, &id, &body);
             let answer = send(&app.router, with(patch, "if-match", if_match)).await;
@@ -149,7 +149,7 @@ async fn patch_accepts_json_and_merge_patch_only() {
     }
 }
 
-/// What each change in a race was answered.
+/// Returns the answers to concurrent changes.
 async fn race(app: &TestApp, key: &ApiKey, id: &str, if_match: Option<&str>) -> Vec<Answer> {
     let changes = (0..50).map(|n| {
         let patch = change(key, id, &to(&format!("https://example.com/{n}")));
@@ -184,7 +184,7 @@ async fn concurrent_changes_without_if_match_all_succeed() {
     etags.sort_by_key(|etag| (etag.len(), *etag));
     let expected: Vec<_> = (2..=51).map(|version| format!("\"{version}\"")).collect();
     assert_eq!(etags, expected);
-    // Each names the one before it: no change was lost.
+    // Each event names the destination before: no change was lost.
     let unlinked: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM event_store.events AS e
          JOIN event_store.events AS before ON before.stream_id = e.stream_id

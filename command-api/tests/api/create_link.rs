@@ -99,7 +99,7 @@ async fn insufficient_credits_names_balance_and_price() {
         (&answer.json()["balance"], &answer.json()["required"]),
         (&json!(0), &json!(1))
     );
-    // The slug was given back.
+    // The reservation of the slug was released.
     let (_, rich) = app.account(1).await;
     assert_eq!(
         send(&app.router, create(&rich, fresh_key(), &link("spring")))
@@ -215,7 +215,7 @@ async fn unknown_paths_and_methods_return_problems() {
     for (method, path, status, allow) in [
         ("POST", "/v1/links/", 404, ""),
         ("POST", "/nothing", 404, ""),
-        // Routes of the other service.
+        // Routes of query-api.
         ("GET", "/v1/links", 404, ""),
         ("PATCH", "/docs", 405, "GET, HEAD, OPTIONS"),
         ("PUT", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
@@ -251,7 +251,7 @@ async fn rate_limit_is_announced_and_enforced() {
     let mut last = send(&app.router, create(&key, fresh_key(), &destination())).await;
     assert_eq!(last.status, 201);
     assert_eq!(last.header("ratelimit-policy"), "\"write\";q=2;w=2");
-    // A burst of two, and one more for each second that passes meanwhile.
+    // A burst of two, and one more request for each elapsed second.
     for _ in 0..50 {
         last = send(&app.router, create(&key, fresh_key(), &destination())).await;
         if last.status == 429 {

@@ -13,7 +13,7 @@ async fn deleted_link_stays_deleted() {
 
     let deleted = send(&app.router, delete(&key, &id)).await;
     assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
-    // Before `If-Match` is looked at.
+    // Existence is checked before `If-Match`.
     let again = send(&app.router, with(delete(&key, &id), "if-match", "\"1\"")).await;
     assert_eq!(again.status, 204);
     let token = |name: &str| ConsistencyToken::decode(name, account_id).unwrap();
@@ -31,7 +31,7 @@ async fn deleted_link_stays_deleted() {
         "slug_taken",
         "it is never given out again"
     );
-    // The create is answered as ever, and there is no refund.
+    // A replay of the create gets the first answer, and the price is not refunded.
     let replayed = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(replayed.body, created.body);
     assert_eq!(replayed.header("etag"), "\"1\"");

@@ -41,7 +41,7 @@ async fn commit_lost_before_server_is_retried() {
     let mut answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
     assert_eq!(proxy.broken(), 1);
     if answer.status == 503 {
-        // It was found not to be committed, but too late for another attempt.
+        // The commit was found to be missing, but after the deadline for a retry.
         answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
     }
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -69,7 +69,7 @@ async fn unresolvable_commit_returns_504() {
     assert_eq!(app.balance(account_id).await, 9);
 }
 
-/// As often as there are writers: none of them is lost.
+/// Repeats the fault as often as there are writers, to prove that no writer loses its session.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_silent_before_commit_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
@@ -101,7 +101,7 @@ async fn server_silent_at_commit_creates_once() {
         proxy.break_next(fault);
         let mut answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
         if answer.status == 503 {
-            // It was found not to be committed, but too late for another attempt.
+            // The commit was found to be missing, but after the deadline for a retry.
             answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
         }
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -141,7 +141,7 @@ async fn change_with_lost_commit_happens_once() {
         let appended = app.count("LinkDestinationChanged").await;
         assert_eq!(usize::try_from(appended), Ok(changes));
     }
-    // The link that was looked for is deleted for certain when it is answered so.
+    // 204 means that the deletion is committed.
     proxy.break_next(Fault::AfterCommit);
     let answer = send(&app.router, delete(&key, &id)).await;
     assert_eq!(answer.status, 204, "{answer:?}");
@@ -153,7 +153,7 @@ async fn poison_command_fails_alone_in_batch() {
     let app = TestApp::start().await;
     let (poisoned, poison_key) = app.account(10).await;
     let (_, key) = app.account(100).await;
-    // The version of the account's next event is taken: its append violates a constraint.
+    // The next version of the account's stream is taken, so the append violates a constraint.
     assert_eq!(
         send(
             &app.router,
@@ -185,7 +185,7 @@ async fn poison_command_fails_alone_in_batch() {
 async fn create_without_database_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;
-    // The key is cached from here on.
+    // From here on the API key is cached.
     assert_eq!(
         send(&app.router, create(&key, fresh_key(), &destination()))
             .await

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
 
-/// The answer without what differs between two requests.
+/// Returns the answer without the headers that differ between two requests.
 fn outcome(answer: &Answer) -> (u16, Vec<u8>, [String; 3]) {
     let headers = ["location", "etag", "consistency-token"];
     (
@@ -21,7 +21,7 @@ async fn replay_returns_same_bytes_uncharged() {
     let first = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(first.status, 201);
 
-    // The balance is 0, the slug taken; order of members and spelling of the key differ.
+    // The balance is 0 and the slug is taken; the order of members and the spelling of the key differ.
     let body = r#"{ "slug": "Sp\u0072ing", "destination_url": "https://example.com/" }"#;
     let mut request = create(&key, idempotency_key, &json!(null));
     *request.body_mut() = body.into();

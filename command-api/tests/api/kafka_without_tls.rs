@@ -1,4 +1,4 @@
-//! A build without TLS for Kafka: it says so where it is asked for it.
+//! A build without TLS for Kafka rejects settings that need TLS.
 
 use std::process::Command;
 
@@ -21,10 +21,10 @@ fn build_without_tls_rejects_tls_settings() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         let expected = "error: this build has neither TLS nor SCRAM for Kafka, which \
                         --kafka-security-protocol ssl needs: build with --features tls";
-        let last = told.lines().last();
-        assert_eq!(last, Some(expected), "{told}");
+        let last = stderr.lines().last();
+        assert_eq!(last, Some(expected), "{stderr}");
     }
 }

@@ -1,5 +1,5 @@
-//! While releases are exchanged, the older one meets events that it does not know: it decides nothing
-//! on what they concern, and goes on with everything else.
+//! During a rolling upgrade, the older release reads events of the later release: the older release decides nothing on the
+//! affected links and keys, and continues with all others.
 
 use futures::future::join_all;
 use linkledger_core::{
@@ -84,7 +84,7 @@ async fn link_changed_by_later_release_is_untouched() {
         let disable = ["link", "disable", "--link", &id, "--reason", "spam"];
         let refused = error(app.database.url(), &disable, 1);
         assert!(refused.contains(&id) && refused.contains(name), "{refused}");
-        // What was answered once is answered again.
+        // A replay of an earlier create still works.
         let again = send(&app.router, create(&key, create_key, &destination())).await;
         assert_eq!(again.body, created.body);
     }

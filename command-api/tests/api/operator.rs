@@ -1,4 +1,4 @@
-//! The operator's hands on abuse and money, as an operator runs them.
+//! The operator's commands against abuse and on credits, run as processes.
 
 use linkledger_core::testing;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     support::{TestApp, change, create, delete, fresh_key, link, send},
 };
 
-/// Type, payload and metadata of the latest event.
+/// Returns type, payload and metadata of the latest event.
 async fn latest(app: &TestApp) -> (String, Value, Value) {
     let (event_type, payload, metadata): (String, String, String) = sqlx::query_as(
         "SELECT type, payload::text, metadata::text FROM event_store.events
@@ -57,7 +57,7 @@ async fn suspended_account_is_refused_until_resumed() {
     let refused = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
     assert_eq!(refused.problem(), "account_suspended");
 
-    // Again nothing happens; with another wish it does.
+    // A repetition changes nothing; another value of --stop-redirects does.
     assert_eq!(suspend(&[])["changed"], false);
     assert_eq!(count(&app).await, 1);
     let stopped = suspend(&["--stop-redirects"]);
@@ -81,7 +81,7 @@ async fn suspended_account_is_refused_until_resumed() {
     );
     assert_eq!(run_json(url, &resume)["changed"], false);
     assert_eq!(count(&app).await, 3);
-    // From 5 seconds after at the latest; the versions of the account's stream go on without a gap.
+    // Within 5 seconds; the versions of the account's stream have no gap.
     testing::eventually("the account may call again", || async {
         let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
         (answer.status == 201).then_some(())
@@ -125,7 +125,7 @@ async fn disable_and_enable_accept_id_or_slug() {
     assert_eq!(metadata, json!({ "actor": "operator", "link": state }));
     assert_eq!(run_json(url, &disable)["changed"], false);
 
-    // Its owner may still change it, and it stays disabled.
+    // The owner may still change the link, and the link stays disabled.
     let body = json!({ "destination_url": "https://example.com/new" });
     let changed = send(&app.router, change(&key, &id, &body)).await;
     assert_eq!(

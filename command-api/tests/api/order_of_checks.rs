@@ -1,4 +1,5 @@
-//! Requests with two faults: the one that contract §9 names first is told.
+//! Requests with several faults: the answer reports the fault that the order of checks names first.
+//! `docs/api.md#order-of-checks` has the order.
 
 mod fault;
 
@@ -17,7 +18,7 @@ async fn first_of_two_faults_is_reported() {
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
             for other in &faults[first..] {
-                // In either order: how a request comes to its faults must not matter.
+                // Given in reverse: the order in which the request gets its faults must not matter.
                 let answer = stage.answer(operation, &[*other, *fault]).await;
                 assert_eq!(
                     (answer.status.as_u16(), answer.problem().as_str()),
@@ -44,7 +45,7 @@ async fn faults_are_reported_in_order_of_checks() {
     }
 }
 
-/// Each code that no [`Fault`] has, and a file of tests in which a request brings it about.
+/// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
 const ELSEWHERE: [(Code, &str); 13] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
@@ -78,11 +79,11 @@ const BY_NO_REQUEST: [Code; 2] = [Code::Overloaded, Code::ReadModelBehind];
 #[test]
 fn tests_cause_every_problem_code() {
     let operations = [Operation::Create, Operation::Change, Operation::Delete];
-    let faults = operations.iter().flat_map(|it| it.faults());
+    let faults = operations.iter().flat_map(|operation| operation.faults());
     let mut codes: Vec<&str> = faults.map(|fault| fault.code().as_str()).collect();
     for (code, tests) in ELSEWHERE {
         let quoted = format!("\"{}\"", code.as_str());
-        assert!(tests.contains(&quoted), "no test brings about {quoted}");
+        assert!(tests.contains(&quoted), "no test causes {quoted}");
         codes.push(code.as_str());
     }
     codes.extend(BY_NO_REQUEST.map(Code::as_str));
@@ -123,11 +124,11 @@ async fn key_of_running_request_is_in_use() {
         .unwrap();
     let used = fresh_key();
     let request = || Box::pin(send(&app.router, create(&key, used, &link("spring"))));
-    // Whichever comes second is told; the other one waits for the account.
-    let (told, _, waiting) = select_all([request(), request()]).await;
-    assert_eq!(told.status, 409);
-    assert_eq!(told.problem(), "idempotency_key_in_use");
-    assert_eq!(told.header("retry-after"), "1");
+    // The second request is answered at once; the first request waits for the account.
+    let (refused, _, waiting) = select_all([request(), request()]).await;
+    assert_eq!(refused.status, 409);
+    assert_eq!(refused.problem(), "idempotency_key_in_use");
+    assert_eq!(refused.header("retry-after"), "1");
     holder.rollback().await.unwrap();
     assert_eq!(select_all(waiting).await.0.status, 201);
 }

@@ -1,4 +1,4 @@
-//! Positions are made in the append's transaction: in order of commit, without gaps.
+//! Positions are assigned in the transaction of the append: in order of commit, without gaps.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use linkledger_core::{
 };
 use sqlx::PgConnection;
 
-/// Two accounts whose events go to the same shard.
+/// Returns two accounts of the same shard.
 async fn neighbours(database: &TestDatabase) -> [AccountId; 2] {
     let first = testing::account(database.pool(), 0).await;
     loop {
@@ -28,7 +28,7 @@ async fn neighbours(database: &TestDatabase) -> [AccountId; 2] {
     }
 }
 
-/// Appends a grant, up to but without the commit.
+/// Appends a grant, without the commit.
 async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Result<i64> {
     let locked = accounts::lock_in_tx(tx, &[account_id]).await?;
     let before = locked[&account_id];
@@ -115,7 +115,7 @@ async fn rolled_back_append_leaves_no_gap() {
 async fn frozen_append_session_is_terminated() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
-    // With the settings of a writer, and silent from here on as a stopped process is.
+    // A session with the settings of a writer that falls silent, as in a stopped process.
     let writers = event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
     let mut frozen = writers.begin().await.unwrap();
     grant_in_tx(&mut frozen, first).await.unwrap();

@@ -1,4 +1,4 @@
-//! Nothing of another account can be changed, and nobody can tell that it is there.
+//! An account cannot change resources of another account, nor learn that they exist.
 
 use axum::{body::Body, http::Request};
 use linkledger_core::{api_key::ApiKey, id::LinkId};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, TestApp, change, delete, send, with};
 
-/// The body without what names the request.
+/// Returns the body without the request id.
 fn anonymous(answer: &Answer) -> Value {
     let mut body = answer.json();
     let members = body.as_object_mut().unwrap();
@@ -39,7 +39,7 @@ async fn foreign_link_is_answered_as_unknown() {
     let deleted = app.link(&owner).await;
     send(&app.router, delete(&owner, &deleted)).await;
     let unknown = LinkId::from_uuid(Uuid::from_u128(7)).to_string();
-    // The stream of an account is not a link.
+    // The stream of an account is no link.
     let account = LinkId::from_uuid(stranger_id.uuid()).to_string();
     let [upper, encoded] = [id.to_uppercase(), id.replace('_', "%5F")];
 

@@ -1,5 +1,5 @@
-//! Whatever the order in which loads, changes and looks at changes overtake each other, an answer
-//! is never older than half a second, nor than an answer before it.
+//! In any order of loads, changes and polls of the changes, an answer is never stale by more than half a second, nor older than an
+//! earlier answer.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::read_model::redirects::RedirectTarget;
 
 const SLUGS: usize = 3;
 
-/// Two accounts take turns.
+/// Returns the owner of a slug: two accounts own the slugs in turn.
 fn account_of(slug: usize) -> AccountId {
     AccountId::from_uuid(Uuid::from_u128(slug as u128 % 2))
 }
@@ -36,18 +36,18 @@ fn value_of(redirect: &Redirect) -> u32 {
 enum Step {
     ChangeSlug(usize),
     ChangeAccount(usize),
-    /// A request comes in.
-    Ask(usize),
+    /// A request arrives.
+    Request(usize),
     /// A load reads the database.
     Read(usize),
     /// A load ends, and its request is answered.
     End(usize),
-    /// The follower reads the database.
-    LookAtChanges,
-    /// It has forgotten what it read.
-    HearChanges,
-    /// A look that lost so much that everything goes.
-    HearOfGap,
+    /// The follower reads the changes.
+    PollChanges,
+    /// The follower applies the changes that it read.
+    ApplyChanges,
+    /// The follower has missed changes and clears the cache.
+    ApplyGap,
     Pass(u64),
 }
 
@@ -55,57 +55,57 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..SLUGS).prop_map(Step::ChangeSlug),
         1 => (0..2_usize).prop_map(Step::ChangeAccount),
-        6 => (0..SLUGS).prop_map(Step::Ask),
+        6 => (0..SLUGS).prop_map(Step::Request),
         4 => (0..4_usize).prop_map(Step::Read),
         4 => (0..4_usize).prop_map(Step::End),
-        3 => Just(Step::LookAtChanges),
-        3 => Just(Step::HearChanges),
-        1 => Just(Step::HearOfGap),
+        3 => Just(Step::PollChanges),
+        3 => Just(Step::ApplyChanges),
+        1 => Just(Step::ApplyGap),
         3 => prop_oneof![0..50_u64, 150..300_u64, 400..550_u64].prop_map(Step::Pass),
     ]
 }
 
 struct Load {
     slug: usize,
-    /// `None`: past the cache.
+    /// Ticket of the load; `None` if the load bypasses the cache.
     ticket: Option<LoadTicket>,
     read: Option<u32>,
-    /// Requests that came meanwhile.
+    /// Requests that arrived during the load.
     waiting: Vec<Waiter>,
 }
 
-/// A request that waits for somebody else's load.
+/// A request that waits for the load of another request.
 #[derive(Clone, Copy)]
 struct Waiter {
-    /// What somebody had been answered with when it came.
+    /// Newest answered value when the request arrived.
     answered: u32,
-    /// What the database had when it came.
+    /// Value in the database when the request arrived.
     value: u32,
-    /// Whether it has waited for an earlier load in vain.
+    /// True if the request has waited for an earlier load in vain.
     has_waited: bool,
 }
 
-struct Look {
+struct Poll {
     begun_at: Instant,
-    changes_seen: usize,
-    values_seen: [u32; SLUGS],
+    changes_read: usize,
+    values_read: [u32; SLUGS],
 }
 
 /// A database, a follower and requests around a cache.
 struct World {
     cache: RedirectCache,
     now: Instant,
-    /// Of each slug, as the database has it, with the moments of its changes.
+    /// Values of the slugs in the database, and their history.
     values: [u32; SLUGS],
     history: Vec<(Instant, [u32; SLUGS])>,
     changes: Vec<RedirectChange>,
-    heard: usize,
-    look: Option<Look>,
+    applied: usize,
+    poll: Option<Poll>,
     loads: Vec<Load>,
-    /// The newest value that somebody was answered with.
+    /// Newest answered value of each slug.
     answered: [u32; SLUGS],
-    /// What the cache was told to forget is at least so new.
-    heard_values: [u32; SLUGS],
+    /// Oldest values that the cache may still answer with after the last poll.
+    applied_values: [u32; SLUGS],
 }
 
 impl World {
@@ -117,11 +117,11 @@ impl World {
             values: [0; SLUGS],
             history: vec![(now, [0; SLUGS])],
             changes: Vec::new(),
-            heard: 0,
-            look: None,
+            applied: 0,
+            poll: None,
             loads: Vec::new(),
             answered: [0; SLUGS],
-            heard_values: [0; SLUGS],
+            applied_values: [0; SLUGS],
         }
     }
 
@@ -132,7 +132,7 @@ impl World {
                 let slugs: Vec<usize> = (*first..SLUGS).step_by(2).collect();
                 self.change(&slugs, RedirectChange::Account(account_of(*first)));
             }
-            Step::Ask(slug) => self.ask(*slug),
+            Step::Request(slug) => self.request(*slug),
             Step::Read(load) => {
                 if let Some(load) = self.loads.get_mut(*load) {
                     load.read = Some(self.values[load.slug]);
@@ -140,15 +140,15 @@ impl World {
             }
             Step::End(load) if *load < self.loads.len() => self.end(*load),
             Step::End(_) => {}
-            Step::LookAtChanges => {
-                self.look = Some(Look {
+            Step::PollChanges => {
+                self.poll = Some(Poll {
                     begun_at: self.now,
-                    changes_seen: self.changes.len(),
-                    values_seen: self.values,
+                    changes_read: self.changes.len(),
+                    values_read: self.values,
                 });
             }
-            Step::HearChanges => self.hear(false),
-            Step::HearOfGap => self.hear(true),
+            Step::ApplyChanges => self.apply(false),
+            Step::ApplyGap => self.apply(true),
             Step::Pass(milliseconds) => self.now += Duration::from_millis(*milliseconds),
         }
     }
@@ -161,7 +161,7 @@ impl World {
         self.changes.push(change);
     }
 
-    fn ask(&mut self, slug: usize) {
+    fn request(&mut self, slug: usize) {
         let ticket = match self.cache.look_up(&slug.to_string(), self.now) {
             CacheLookup::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
             CacheLookup::Miss => Some(self.cache.ticket()),
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Of the loads for the cache, one is under way for each slug.
+    /// Joins the load of the slug, or begins a load.
     fn join(&mut self, slug: usize, waiter: Waiter) {
         let is_flying = |load: &&mut Load| load.slug == slug && load.ticket.is_some();
         match self.loads.iter_mut().find(is_flying) {
@@ -208,7 +208,10 @@ impl World {
         if let Some((_, values)) = newest {
             assert!(value >= values[slug], "older than the bound");
         }
-        assert!(value >= self.heard_values[slug], "forgotten, and back");
+        assert!(
+            value >= self.applied_values[slug],
+            "an invalidated value came back"
+        );
     }
 
     fn answer(&mut self, slug: usize, value: u32) {
@@ -227,24 +230,24 @@ impl World {
                 }
                 None => self.cache.invalidate_slug(&slug.to_string()),
             }
-            self.note_answer(slug, value);
+            self.record_answer(slug, value);
         }
         for waiter in load.waiting {
-            self.tell(waiter, slug, load.ticket.zip(load.read));
+            self.end_wait(waiter, slug, load.ticket.zip(load.read));
         }
     }
 
-    /// Ends the waiting for a load, which found this or was given up.
-    fn tell(&mut self, waiter: Waiter, slug: usize, landed: Option<(LoadTicket, u32)>) {
+    /// Ends the wait for a load, with its value or without.
+    fn end_wait(&mut self, waiter: Waiter, slug: usize, landed: Option<(LoadTicket, u32)>) {
         match landed {
             Some((_, value)) if waiter.has_waited => {
                 assert!(value >= waiter.value, "older than the request");
-                self.note_answer(slug, value);
+                self.record_answer(slug, value);
             }
             Some((ticket, value)) if self.cache.is_current(ticket, self.now) => {
                 self.assert_fresh(slug, value);
                 assert!(value >= waiter.answered, "older than an answer before it");
-                self.note_answer(slug, value);
+                self.record_answer(slug, value);
             }
             Some(_) | None => {
                 let waiter = Waiter {
@@ -256,22 +259,22 @@ impl World {
         }
     }
 
-    /// Two requests may be answered in another order than they have read in.
-    fn note_answer(&mut self, slug: usize, value: u32) {
+    /// Records an answer. Two requests may be answered in another order than they have read.
+    fn record_answer(&mut self, slug: usize, value: u32) {
         self.answered[slug] = self.answered[slug].max(value);
     }
 
-    fn hear(&mut self, of_gap: bool) {
-        let Some(look) = self.look.take() else { return };
-        let changes = self.changes[self.heard..look.changes_seen].to_vec();
+    fn apply(&mut self, of_gap: bool) {
+        let Some(poll) = self.poll.take() else { return };
+        let changes = self.changes[self.applied..poll.changes_read].to_vec();
         if of_gap {
             self.cache.invalidate(&Invalidation::Everything);
         } else if !changes.is_empty() {
             self.cache.invalidate(&Invalidation::Changes(changes));
         }
-        self.cache.mark_fresh(look.begun_at);
-        self.heard = look.changes_seen;
-        self.heard_values = look.values_seen;
+        self.cache.mark_fresh(poll.begun_at);
+        self.applied = poll.changes_read;
+        self.applied_values = poll.values_read;
     }
 }
 
@@ -292,36 +295,36 @@ proptest! {
 fn bypassed_answer_is_never_followed_by_older() {
     let mut world = World::new();
     for step in [
-        Step::LookAtChanges,
-        Step::HearChanges,
-        Step::Ask(0),
+        Step::PollChanges,
+        Step::ApplyChanges,
+        Step::Request(0),
         Step::Read(0),
         Step::End(0),
         Step::Pass(400),
-        Step::LookAtChanges,
+        Step::PollChanges,
         Step::Pass(150),
         Step::ChangeSlug(0),
-        // Bypassed: it sees what the look has not seen.
-        Step::Ask(0),
+        // A bypassing load reads a change that the poll has missed.
+        Step::Request(0),
         Step::Read(0),
         Step::End(0),
-        Step::HearChanges,
-        Step::Ask(0),
+        Step::ApplyChanges,
+        Step::Request(0),
     ] {
         world.take(&step);
     }
     assert_eq!(world.answered[0], 1);
 }
 
-/// A cache that has just heard everything.
-fn heard() -> (RedirectCache, Instant) {
+/// Returns a cache that is fresh.
+fn fresh_cache() -> (RedirectCache, Instant) {
     let cache = RedirectCache::new(1);
     let now = Instant::now();
     cache.mark_fresh(now);
     (cache, now)
 }
 
-/// By slug, those that are hits.
+/// Returns the values of the slugs that are hits.
 fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
     let hit = |slug: usize| match cache.look_up(&slug.to_string(), now) {
         CacheLookup::Hit(redirect) => Some((slug, value_of(&redirect))),
@@ -347,14 +350,14 @@ fn cache_without_recent_poll_is_bypassed() {
 
 #[test]
 fn load_begun_before_invalidation_is_not_stored() {
-    let (cache, now) = heard();
+    let (cache, now) = fresh_cache();
     let before = cache.ticket();
     cache.invalidate(&Invalidation::Changes(vec![RedirectChange::Slug(
         "3".to_owned(),
     )]));
     cache.store(before, "0", redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
-    // Nor does it leave what another one has loaded before it, and which is older.
+    // A stale load also removes the older entry of another load.
     cache.store(cache.ticket(), "0", redirect(0, 0));
     cache.store(before, "0", redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
@@ -364,14 +367,14 @@ fn load_begun_before_invalidation_is_not_stored() {
 
 #[test]
 fn invalidation_removes_slug_account_or_everything() {
-    let (cache, now) = heard();
+    let (cache, now) = fresh_cache();
     let fill = || {
         for slug in 0..SLUGS {
             let ticket = cache.ticket();
             cache.store(ticket, &slug.to_string(), redirect(slug, 1));
         }
     };
-    for (forget, left) in [
+    for (invalidation, left) in [
         (
             Invalidation::Changes(vec![RedirectChange::Slug("2".to_owned())]),
             &[0, 1][..],
@@ -383,9 +386,9 @@ fn invalidation_removes_slug_account_or_everything() {
         (Invalidation::Everything, &[]),
     ] {
         fill();
-        cache.invalidate(&forget);
+        cache.invalidate(&invalidation);
         let mut slugs: Vec<usize> = hits(&cache, now).into_keys().collect();
         slugs.sort_unstable();
-        assert_eq!(slugs, left, "{forget:?}");
+        assert_eq!(slugs, left, "{invalidation:?}");
     }
 }

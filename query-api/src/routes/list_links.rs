@@ -82,7 +82,7 @@ pub(super) async fn list_links(
     let snapshot = wait
         .read_containing(position, || filter.read(&api, range))
         .await?;
-    let body_of = |link: Link| link.into_body(&api.short_base_url);
+    let body_of = |link: LinkView| link.into_body(&api.short_base_url);
     Ok(list.answer(&page, snapshot.value, sort_key_of, body_of))
 }
 

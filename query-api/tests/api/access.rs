@@ -1,4 +1,4 @@
-//! What stands before every route: paths, methods, keys, limits, `Accept`; and their order.
+//! The checks before every route: paths, methods, keys, limits, `Accept`; and their order.
 
 use axum::http::Method;
 use linkledger_core::{
@@ -8,7 +8,7 @@ use linkledger_core::{
 
 use crate::service::{TestCaller, TestService};
 
-/// Each path with the scope that it needs.
+/// Paths with the scope that each path requires.
 const SCOPES: [(&str, Scope); 4] = [
     ("/v1/links", Scope::LinksRead),
     ("/v1/links/lnk_00000000000000000000000000", Scope::LinksRead),

@@ -1,4 +1,4 @@
-//! API keys: how they are sent, how long they are trusted, and what becomes of strangers.
+//! API keys: their form in a request, the time for which they are cached, and floods of unknown keys.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::service::{Answer, TestCaller, TestService};
 
 const LINKS: &str = "/v1/links";
-/// The bound on the delay of a revocation (contract §8).
+/// Bound on the delay of a revocation; see `docs/api.md#api-keys`.
 const TRUSTED_FOR: Duration = Duration::from_secs(5);
 
 async fn send(service: &TestService, authorization: &str) -> Answer {
@@ -68,7 +68,7 @@ async fn api_key_in_query_is_ignored() {
         let path = format!("{LINKS}?{name}={}", caller.key.reveal());
         let answer = service.call_api(Method::GET, &path, &[]).await;
         answer.assert_problem(401, "authentication_required");
-        // Nor shown, where the caller is known by another key.
+        // The key in the query is not logged either, if another key authenticates the request.
         let answer = service.get(&caller, &path).await;
         answer.assert_problem(400, "invalid_parameter");
         assert!(!answer.body.contains(caller.key.reveal()));
@@ -156,7 +156,7 @@ async fn rotated_key_ends_and_successor_works() {
     let (almost, rest) = (Duration::from_millis(3_599_999), Duration::from_millis(1));
     let end = service.clock.now() + almost + rest;
     insert(pool, &caller, &expiring, Some(end)).await;
-    // What `key rotate` does with the old key.
+    // `key rotate` ends the old key like this.
     api_keys::revoke(pool, key_id, end).await.unwrap();
 
     service.clock.advance(almost);
@@ -211,7 +211,7 @@ async fn key_used_before_issue_works_soon_after() {
     .await;
 }
 
-/// More than may wait; no more, because a known key is trusted for five seconds only.
+/// More unknown keys than may wait, and few enough to finish before the cached key expires.
 const STRANGERS: usize = 400;
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn flood_of_unknown_keys_spares_known_keys() {
     let service = TestService::start().await;
     let (known, fresh) = (service.caller().await, service.caller().await);
     assert_eq!(with_key(&service, &known.key).await.status, 200);
-    // The look-ups stand still: what they hold is all that strangers may ever hold.
+    // The lookups are blocked, so unknown keys hold the most sessions that they can ever hold.
     let mut lock = service.pool().begin().await.unwrap();
     sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
@@ -260,7 +260,7 @@ async fn concurrent_requests_share_one_key_lookup() {
         .execute(&mut *lock)
         .await
         .unwrap();
-    // Refused right behind the gate: only the key is looked up.
+    // Rejected right after authentication, so that only the key is looked up.
     let path = format!("{LINKS}?unknown=1");
     let burst = join_all((0..400).map(async |_| service.get(&caller, &path).await));
     let watch = async {

@@ -11,7 +11,7 @@ use crate::{
 const BALANCE: &str = "/v1/credits";
 const ENTRIES: &str = "/v1/credits/entries";
 
-/// Grants of 1 each; returns their ids, newest first. Versions between belong to other events.
+/// Inserts grants of one credit, and returns their ids, newest first. Other events use the versions between.
 async fn insert_grants(service: &TestService, caller: &TestCaller, count: i64) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 1..=count {
@@ -154,12 +154,12 @@ async fn token_waits_for_balance_and_ledger() {
         let link = service.append_link(&caller, "charged").await;
         let before = link.position - 1;
         set_checkpoint(service.pool(), "credits", caller.account_id, before).await;
-        // How far another projection is says nothing.
+        // The checkpoint of another projection does not matter.
         set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
         let token = token_of(&link, 1);
         let headers = [("consistency-token", token.as_str())];
         let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
-            service.until_somebody_waits().await;
+            service.until_a_request_waits().await;
             insert_entry(service.pool(), caller.account_id, Entry::grant(1, 7, 7)).await;
             set_checkpoint(service.pool(), "credits", caller.account_id, link.position).await;
         });

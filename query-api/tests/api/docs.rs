@@ -1,10 +1,10 @@
-//! The description of the API, for programs and for people; nobody needs a key to read it.
+//! The OpenAPI document and the page that renders the document, readable without an API key.
 
 use axum::http::Method;
 
 use crate::service::TestService;
 
-/// What the page loads from this service, and every other address in it.
+/// Returns the files that the page loads from the service, and all other addresses in the page.
 fn addresses(page: &str) -> Vec<&str> {
     ["href=\"", "src=\""]
         .into_iter()

@@ -162,9 +162,9 @@ async fn redirect_waits_for_lagging_link() {
     let caller = service.caller().await;
     let link = service.append_link(&caller, "Fresh").await;
     let (answer, ()) = tokio::join!(service.follow("/fresh"), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_redirect(service.pool(), &link).await;
-        // The link's own event is enough: its charge stands behind it.
+        // The position of the link's event is enough: the charge follows the link.
         let created_at = link.position - 1;
         set_checkpoint(service.pool(), "redirects", caller.account_id, created_at).await;
     });
@@ -176,12 +176,12 @@ async fn lagging_link_is_never_404() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "fresh").await;
-    // How far another projection is says nothing.
+    // The checkpoint of another projection does not matter.
     set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     let answer = service.follow("/fresh").await;
     assert_page(&answer, 503, "The link can't be followed just now");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Nor when the checkpoint is past it: the log knows better.
+    // A later checkpoint does not make the link 404 either: the log contains the link.
     set_checkpoint(
         service.pool(),
         "redirects",

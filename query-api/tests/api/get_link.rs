@@ -112,7 +112,7 @@ async fn concurrent_reads_keep_accounts_apart() {
         insert_appended_link(service.pool(), &link).await;
         link_ids.push(link.link.link_id);
     }
-    // More than one statement takes.
+    // More requests than one statement takes.
     let requests = link_ids.iter().cycle().take(200).map(async |link_id| {
         let path = path(*link_id);
         let (own, foreign) = join!(service.get(&owner, &path), service.get(&stranger, &path));
@@ -148,9 +148,9 @@ async fn shows_what_becomes_visible(service: TestService) {
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
     let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_appended_link(service.pool(), &link).await;
-        // The link's own event is enough: its charge stands behind it.
+        // The position of the link's event is enough: the charge follows the link.
         let created_at = link.position - 1;
         set_checkpoint(service.pool(), "links", caller.account_id, created_at).await;
     });
@@ -164,7 +164,7 @@ async fn lagging_link_is_never_404() {
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
     service.get(&caller, &path).await.assert_read_model_behind();
-    // Nor when the checkpoint is past it: the log knows better.
+    // A later checkpoint does not make the link 404 either: the log contains the link.
     set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     service.get(&caller, &path).await.assert_read_model_behind();
 }
@@ -179,7 +179,7 @@ async fn token_waits_even_for_visible_link() {
     let headers = [("consistency-token", token.as_str())];
     let path = path(link.link.link_id);
     let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         sqlx::query("UPDATE read_model.links SET version = 2")
             .execute(service.pool())
             .await

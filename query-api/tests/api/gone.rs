@@ -1,5 +1,4 @@
-//! Links that were deleted or disabled, and those of stopped accounts: 410 for visitors; a deleted
-//! one is 404 for its owner.
+//! Deleted and disabled links, and links of stopped accounts, are 410 for visitors. A deleted link is 404 for its owner.
 
 use axum::http::Method;
 use linkledger_core::{
@@ -59,7 +58,7 @@ fn changed(link: &SettledCreate) -> LinkEvent {
     })
 }
 
-/// Appends what happened to the link; returns the last position.
+/// Appends events of the link, and returns the last position.
 async fn append(service: &TestService, link: &SettledCreate, events: &[LinkEvent]) -> Position {
     let events: Vec<Event> = events.iter().cloned().map(Event::Link).collect();
     let account_id = link.link.account_id;
@@ -117,7 +116,7 @@ async fn link_ended_before_visible_is_gone() {
         append(&service, &link, &[ending(&link)]).await;
         assert_gone(&service.follow(&format!("/{slug}")).await);
     }
-    // Its last event does not tell whether it is disabled: the read table has to.
+    // The last event does not say that the link is disabled, so the read table has to.
     let link = service.append_link(&caller, "changed").await;
     append(&service, &link, &[disabled(&link), changed(&link)]).await;
     assert_eq!(service.follow("/changed").await.status, 503);
@@ -150,7 +149,7 @@ async fn deleted_link_is_404_at_any_lag() {
     let headers = [("consistency-token", token.as_str())];
     let path = format!("/v1/links/{}", seen.link.link_id);
     let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         sqlx::query("DELETE FROM read_model.links")
             .execute(service.pool())
             .await
@@ -167,9 +166,9 @@ async fn link_deleted_during_wait_is_404() {
     let link = service.append_link(&caller, "brief").await;
     let path = format!("/v1/links/{}", link.link.link_id);
     let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         let position = append(&service, &link, &[deleted(&link)]).await;
-        // Created and deleted in one batch of the projector: the row was never there.
+        // The projector applied the creation and the deletion in one batch, so no row was ever visible.
         set_checkpoint(service.pool(), "links", caller.account_id, position).await;
     });
     answer.assert_problem(404, "link_not_found");

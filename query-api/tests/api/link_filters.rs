@@ -8,7 +8,7 @@ use crate::{
     service::{Answer, BASE_URL, TestCaller, TestService},
 };
 
-/// Links of the caller, in the event store and in the read tables; returns their slugs in the
+/// Creates links of the caller, in the event store and in the read tables. Returns the slugs in the
 /// order of the list.
 async fn create(service: &TestService, caller: &TestCaller, links: &[(&str, &str)]) -> Vec<String> {
     let mut links = testing::append_links(service.pool(), caller.account_id, links).await;
@@ -19,7 +19,7 @@ async fn create(service: &TestService, caller: &TestCaller, links: &[(&str, &str
     links.into_iter().map(|link| link.link.slug).collect()
 }
 
-/// The slugs of a page.
+/// Returns the slugs of a page.
 #[track_caller]
 fn slugs(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -140,7 +140,7 @@ async fn cursor_is_bound_to_filters() {
         }
     }
     assert_eq!(listed, expected);
-    // Nor is one of the whole list good for a part of it.
+    // A cursor of the unfiltered list is rejected for a filtered list, too.
     let page = service.get(&caller, "/v1/links?limit=1").await.json();
     let cursor = page["next_cursor"].as_str().unwrap();
     let path = format!("/v1/links?{filter}&cursor={cursor}");

@@ -13,10 +13,10 @@ use crate::{
     service::{BASE_URL, SHORT_BASE_URL, TestCaller, TestService, token_of},
 };
 
-/// A millisecond of 2026.
+/// Returns a millisecond of 2026.
 const MILLISECOND: u64 = 1_795_168_260_000;
 
-/// Fills the account with that many links, several to a millisecond; returns them newest first.
+/// Creates links of the account, several per millisecond. Returns the links newest first.
 async fn insert_links(service: &TestService, caller: &TestCaller, count: u64) -> Vec<LinkId> {
     let ids: Vec<LinkId> = (0..count)
         .rev()
@@ -45,7 +45,7 @@ async fn growing_list_pages_each_link_once() {
     for page_number in 0.. {
         let page = service.get(&caller, &path).await.json();
         listed.extend(ids_of(&page));
-        // Others come in at the top, and between those that were listed already.
+        // New links appear at the top and among the links that were listed already.
         let newer = link_id(MILLISECOND + 1_000, page_number);
         let between = link_id(MILLISECOND + 4, 100 + page_number);
         for id in [newer, between] {
@@ -212,7 +212,7 @@ async fn concurrent_pages_keep_accounts_apart() {
         let links: Vec<String> = links.iter().map(LinkId::to_string).collect();
         callers.push((caller, links));
     }
-    // More than one statement takes.
+    // More requests than one statement takes.
     let scans = callers.iter().cycle().take(100).enumerate();
     let scans = scans.map(async |(nth, (caller, links))| {
         let limit = 1 + nth % 4;
@@ -302,7 +302,7 @@ async fn all_invalid_parameters_are_listed() {
     answer.assert_problem(400, "invalid_parameter");
     let problem = answer.json();
     let errors = problem["errors"].as_array().unwrap().iter();
-    let told: Vec<_> = errors
+    let named: Vec<_> = errors
         .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap()))
         .collect();
     let expected = [
@@ -311,7 +311,7 @@ async fn all_invalid_parameters_are_listed() {
         ["slug", "slug_invalid_character"],
         ["destination_url", "url_scheme_not_allowed"],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(named, expected);
     assert_eq!(problem["maximum"], 100);
 }
 
@@ -324,7 +324,7 @@ async fn token_makes_list_wait() {
     let headers = [("consistency-token", token.as_str())];
 
     let (answer, ()) = tokio::join!(service.get_with(&caller, "/v1/links", &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_appended_link(service.pool(), &link).await;
         set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     });
@@ -343,6 +343,6 @@ async fn unreached_token_returns_retry_after() {
     let headers = [("consistency-token", token.as_str())];
     let answer = service.get_with(&caller, "/v1/links", &headers).await;
     answer.assert_read_model_behind();
-    // Without it, the list shows what there is.
+    // Without the token, the list shows the rows of the read table.
     assert_eq!(service.get(&caller, "/v1/links").await.status, 200);
 }

@@ -1,5 +1,5 @@
-//! An account whose events wait outside of the read tables: what is there goes on being served,
-//! and what may be missing is said to be behind, at once.
+//! A parked account: its events wait outside of the read tables. Existing rows are still served, and reads that may miss events
+//! get `read_model_behind` at once.
 
 use linkledger_core::batch::SettledCreate;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const PROJECTIONS: [&str; 3] = ["links", "redirects", "credits"];
 
-/// Two links, of which the read tables have the first: the account is parked for the second.
+/// A parked account with two links. The read tables only have the first link.
 struct Scene {
     service: TestService,
     caller: TestCaller,
@@ -32,7 +32,7 @@ impl Scene {
         let parked = service.append_link(&caller, "parked").await;
         for projection in PROJECTIONS {
             park_account(pool, projection, account_id, parked.position - 1).await;
-            // Past all that waits.
+            // The checkpoint is later than all waiting events.
             set_checkpoint(pool, projection, account_id, parked.position).await;
         }
         Self {
@@ -43,12 +43,12 @@ impl Scene {
         }
     }
 
-    /// The answer to a request that waits for nothing.
+    /// Returns the answer to a request; panics if the request waits for a checkpoint.
     async fn at_once(&self, request: impl Future<Output = Answer>) -> Answer {
         tokio::select! {
             biased;
             answer = request => answer,
-            () = self.service.until_somebody_waits() => panic!("it waits"),
+            () = self.service.until_a_request_waits() => panic!("it waits"),
         }
     }
 
@@ -81,7 +81,7 @@ async fn reads_with_token_fail_at_once() {
         let answer = scene.get(&path, Some(&token)).await;
         answer.assert_read_model_behind();
     }
-    // Nor does it wait for a checkpoint that is not there yet.
+    // An earlier checkpoint does not make the read wait either.
     for projection in PROJECTIONS {
         set_checkpoint(scene.service.pool(), projection, scene.caller.account_id, 0).await;
     }

@@ -1,4 +1,4 @@
-//! The pages to which the `type` of a problem leads; nobody needs a key to read them.
+//! The pages that the `type` of a problem links to, readable without an API key.
 
 use axum::http::Method;
 use linkledger_core::problem::Code;

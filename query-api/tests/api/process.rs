@@ -1,4 +1,4 @@
-//! The service as a process: real sockets, readiness, shutdown, and how it fails.
+//! The service as a process: real sockets, readiness, shutdown, and failures at the start.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -35,7 +35,7 @@ pub(crate) async fn request(method: Method, address: SocketAddr, path: &str) -> 
     Response::from_parts(head, String::from_utf8(body.into()).unwrap())
 }
 
-/// What comes back for bytes that no well-behaved client sends.
+/// Sends raw bytes, and returns the answer.
 async fn send_raw(address: SocketAddr, bytes: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -105,19 +105,21 @@ async fn process_serves_three_sockets_until_shutdown() {
     assert!(TcpStream::connect(api).await.is_err());
 }
 
-/// Exit code and last line of standard error of the process with these settings.
-async fn fail_to_serve(settings: &[(&str, &str)]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_query-api"))
-        .arg("serve")
-        .args([
-            "--api-listen",
-            "127.0.0.1:0",
-            "--short-listen",
-            "127.0.0.1:0",
-        ])
-        .args(["--internal-listen", "127.0.0.1:0"])
-        .env_clear()
-        .envs(settings.iter().copied())
+/// Returns the command `query-api serve` on free ports, with the given environment only.
+pub(crate) fn serve_command(environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_query-api"));
+    command.arg("serve");
+    for listener in ["--api-listen", "--short-listen", "--internal-listen"] {
+        command.args([listener, "127.0.0.1:0"]);
+    }
+    command.env_clear().envs(environment.iter().copied());
+    command
+}
+
+/// Runs the process with the given environment. Returns the exit code and the last line of standard
+/// error.
+async fn fail_to_serve(environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = serve_command(environment)
         .stdin(Stdio::null())
         .output()
         .await

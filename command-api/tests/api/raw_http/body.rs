@@ -1,4 +1,4 @@
-//! Requests whose body is framed in an odd, wrong or hostile way.
+//! Requests with odd, wrong or hostile framing of the body.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,7 +19,7 @@ async fn ambiguous_body_framing_is_rejected() {
         (plain.clone(), 201, None),
         (format!("Content-Length: {length}\r\n{plain}"), 201, None),
         (format!("{te}\r\n{}", chunked(BODY)), 201, None),
-        // Extensions of chunks and trailers have no meaning here.
+        // Chunk extensions and trailers are ignored.
         (
             format!("{te}\r\n{length:x};a=b\r\n{BODY}\r\n0\r\nX: y\r\n\r\n"),
             201,
@@ -83,8 +83,8 @@ async fn ambiguous_body_framing_is_rejected() {
     }
 }
 
-/// RFC 9112, 6.1: the library goes by the chunks alone and ends the connection, so that nothing
-/// can be hidden from one of two readers.
+/// RFC 9112, 6.1: the library reads the chunks only and closes the connection, which prevents request
+/// smuggling.
 #[tokio::test]
 async fn content_length_beside_chunks_is_ignored() {
     let server = RawServer::start().await;
@@ -124,12 +124,12 @@ async fn expect_continue_is_answered_before_body() {
         .connect(format!("{expect}Content-Length: {}\r\n\r\n", BODY.len()))
         .await;
     let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
-    let mut told = [0; 25];
-    timeout(DEADLINE, stream.read_exact(&mut told))
+    let mut interim = [0; 25];
+    timeout(DEADLINE, stream.read_exact(&mut interim))
         .await
         .expect("an interim answer")
         .unwrap();
-    assert_eq!(&told, go_on);
+    assert_eq!(&interim, go_on);
     stream.write_all(BODY.as_bytes()).await.unwrap();
     assert_eq!(read_to_end(&mut stream).await[0].status, 201);
 

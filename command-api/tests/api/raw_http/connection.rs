@@ -1,4 +1,4 @@
-//! Several requests on a connection, and connections that end too soon.
+//! Several requests on one connection, and connections that end too soon.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn pipelined_requests_are_answered_in_order() {
         sent.push(format!("PUT {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         expected.push([405, 404][number % 2]);
         if number % 50 == 0 {
-            // One that takes longer.
+            // A slower request.
             let head = head(&key).replace("Connection: close\r\n", "");
             sent.push(format!(
                 "{head}Content-Length: {}\r\n\r\n{BODY}",

@@ -1,4 +1,4 @@
-//! Requests whose head is odd, wrong or too long.
+//! Requests with an odd, wrong or overlong head.
 
 use super::RawServer;
 
@@ -95,7 +95,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         400,
         Some("invalid_header"),
     ),
-    // A single line feed ends a line as well (RFC 9112, 2.2): the library takes it.
+    // A single line feed also ends a line (RFC 9112, 2.2).
     (
         "PUT /v1/links HTTP/1.1\nHost: h\n",
         405,
@@ -106,7 +106,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         405,
         Some("method_not_allowed"),
     ),
-    // The target's host has no meaning for us, as the header's has none.
+    // The service ignores the host of the target and the host of the header.
     (
         "PUT http://evil.example/v1/links HTTP/1.1\r\nHost: h\r\n",
         405,
@@ -169,7 +169,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         404,
         Some("route_not_found"),
     ),
-    // Nobody is asked to change the protocol.
+    // The service never switches the protocol.
     (
         "PUT /v1/links HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
         405,

@@ -114,7 +114,7 @@ impl LinkFilter {
                 read_in_time(links::list_by_destination(&api.pool, range, destination)).await
             }
             Self::One(link_id, destination) => {
-                let is_match = |link: &Link| {
+                let is_match = |link: &LinkView| {
                     let destination = destination.as_ref();
                     destination.is_none_or(|wanted| wanted.as_str() == link.destination_url)
                 };
