@@ -109,10 +109,13 @@ def check_markdown(tree, path, text):
 
 def check_rust(tree, path, text):
     for first, comment in rust_comments(text):
-        for match in re.finditer(r"(?<!\[)`([^`]+)`", comment):
+        for match in re.finditer(r"`([^`]+)`", comment):
             number = first + comment.count("\n", 0, match.start())
-            yield from at(number, tree.code_fault(path, match.group(1)))
-        yield from numbered_citations(tree, first, comment)
+            # rustdoc proves links: [`Name`].
+            if not comment.endswith("[", 0, match.start()):
+                yield from at(number, tree.code_fault(path, match.group(1)))
+        for number, line in enumerate(comment.split("\n"), first):
+            yield from numbered_citations(tree, number, line)
 
 
 PAGE = re.compile(r"(?<![\w/.-])((?:docs/[\w./-]+|README|ARCHITECTURE|CONTRIBUTING|SECURITY|CHANGELOG)\.md)(#[\w-]+)?")
@@ -283,7 +286,9 @@ class Tree:
 def foreign_crates():
     lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
     names = {name.replace("-", "_") for name in re.findall(r'^name = "([^"]+)"', lock, re.MULTILINE)}
-    return {name for name in names if not name.startswith("linkledger")} | {"std", "core", "alloc"}
+    return {name for name in names if not name.startswith("linkledger")} | set(
+        "std core alloc bool char str i8 i16 i32 i64 u8 u16 u32 u64 usize f64".split()
+    )
 
 
 def looks_like_a_path(tree, code):

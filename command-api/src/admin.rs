@@ -34,16 +34,16 @@ pub enum AdminCommand {
     Migrate(Options),
     /// Accounts: the owners of links and credits.
     #[command(subcommand)]
-    Account(account::AccountCommand),
+    Account(account::AccountSubcommand),
     /// API keys.
     #[command(subcommand)]
-    Key(key::KeyCommand),
+    Key(key::KeySubcommand),
     /// Credits of accounts.
     #[command(subcommand)]
-    Credits(credits::CreditsCommand),
+    Credits(credits::CreditsSubcommand),
     /// Links of all accounts.
     #[command(subcommand)]
-    Link(link::LinkCommand),
+    Link(link::LinkSubcommand),
     /// The publishing of events to Kafka.
     #[command(subcommand)]
     Relay(relay::Command),

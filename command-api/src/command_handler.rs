@@ -10,7 +10,10 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
+    batch::{
+        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, LinkCommand, LoadedState,
+        Pricing,
+    },
     clock::{Clock, new_uuid},
     envelope::NewEvent,
     event_store::{
@@ -46,7 +49,7 @@ pub struct CommandHandler {
     /// Sessions of kind `Writer`.
     pub pool: PgPool,
     /// Price and short host.
-    pub terms: Terms,
+    pub pricing: Pricing,
     /// Clock of the decisions, read once for each command.
     pub clock: Arc<dyn Clock>,
     /// Notified after each commit.
@@ -60,7 +63,7 @@ impl CommandHandler {
     /// Returns an error if no command of the batch has run, or if the outcome of COMMIT is unknown.
     pub(crate) async fn attempt(
         &self,
-        commands: &[&Command],
+        commands: &[&LinkCommand],
     ) -> Result<Vec<AttemptResult>, BatchFailure> {
         let mut connection = self
             .pool
@@ -105,7 +108,7 @@ impl CommandHandler {
     async fn decide(
         &self,
         tx: &mut PgConnection,
-        commands: &[&Command],
+        commands: &[&LinkCommand],
     ) -> sqlx::Result<UncommittedBatch> {
         let account_ids = commands.iter().map(|command| command.account_id());
         let mut account_ids: Vec<AccountId> = account_ids.collect();
@@ -113,28 +116,28 @@ impl CommandHandler {
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
         let locked_at = Instant::now();
-        let is_locked = |command: &Command| credits.contains_key(&command.account_id());
+        let is_locked = |command: &LinkCommand| credits.contains_key(&command.account_id());
         let locked_elsewhere = commands.iter().map(|command| !is_locked(command)).collect();
         let mut commands = commands.to_vec();
         commands.retain(|command| is_locked(command));
 
         let stored = idempotency::find_creates_in_tx(tx, &keys(&commands)).await?;
         let links = links::load_in_tx(tx, &link_ids(&commands)).await?;
-        let stamps: Vec<Stamp> = commands.iter().map(|_| self.stamp()).collect();
-        let wanted = reservation::wanted(&commands, &stamps, &stored);
+        let ids: Vec<DecisionIds> = commands.iter().map(|_| self.new_ids()).collect();
+        let wanted = reservation::wanted(&commands, &ids, &stored);
         let free_slugs = slugs::reserve_in_tx(tx, &wanted).await?;
 
-        let known = Known {
+        let state = LoadedState {
             credits,
             stored,
             free_slugs,
             links,
         };
-        let mut decisions = Batch::new(&self.terms, renderer::CURRENT, known);
-        let outcomes: Vec<Outcome> = commands
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
+        let outcomes: Vec<CommandOutcome> = commands
             .iter()
-            .zip(&stamps)
-            .map(|(command, stamp)| decisions.decide(command, stamp))
+            .zip(&ids)
+            .map(|(command, ids)| decisions.decide(command, ids))
             .collect();
         let mut decided = decisions.finish();
         let events: Vec<&NewEvent> = decided
@@ -188,9 +191,9 @@ impl CommandHandler {
         Ok(is_committed)
     }
 
-    fn stamp(&self) -> Stamp {
+    fn new_ids(&self) -> DecisionIds {
         let now = self.clock.now();
-        Stamp {
+        DecisionIds {
             now,
             link_id: LinkId::from_uuid(new_uuid(now)),
             event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
@@ -199,18 +202,18 @@ impl CommandHandler {
     }
 }
 
-fn keys(commands: &[&Command]) -> Vec<(AccountId, IdempotencyKey)> {
-    let key = |command: &&Command| match command {
-        Command::Create(create) => Some((create.account_id, create.key)),
-        Command::Change(_) => None,
+fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {
+    let key = |command: &&LinkCommand| match command {
+        LinkCommand::Create(create) => Some((create.account_id, create.key)),
+        LinkCommand::Change(_) => None,
     };
     commands.iter().filter_map(key).collect()
 }
 
-fn link_ids(commands: &[&Command]) -> Vec<(AccountId, LinkId)> {
-    let link_id = |command: &&Command| match command {
-        Command::Create(_) => None,
-        Command::Change(change) => Some((change.account_id, change.link_id?)),
+fn link_ids(commands: &[&LinkCommand]) -> Vec<(AccountId, LinkId)> {
+    let link_id = |command: &&LinkCommand| match command {
+        LinkCommand::Create(_) => None,
+        LinkCommand::Change(change) => Some((change.account_id, change.link_id?)),
     };
     let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();
     link_ids.sort_unstable();

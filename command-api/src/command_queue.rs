@@ -14,7 +14,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Command, KeyedCreate, LinkChange, Rejection},
+    batch::{CommandRejection, KeyedCreate, LinkChange, LinkCommand},
     lifecycle::Tasks,
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
@@ -41,7 +41,7 @@ const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// A command that waits for its batch.
 #[derive(Debug)]
 pub struct QueuedCommand {
-    pub(crate) command: Command,
+    pub(crate) command: LinkCommand,
     pub(crate) deadline: Instant,
     pending_reply: PendingReply,
 }
@@ -87,7 +87,9 @@ impl CommandQueue {
         loop {
             let joined = match self.creates_in_flight.enter(&create) {
                 KeyEntry::First(pending_reply) => {
-                    return self.submit(Command::Create(create), pending_reply).await;
+                    return self
+                        .submit(LinkCommand::Create(create), pending_reply)
+                        .await;
                 }
                 KeyEntry::Joined(joined) => joined,
             };
@@ -98,7 +100,9 @@ impl CommandQueue {
             match (reply, is_same_request) {
                 (CommandReply::Created(settled), true) => return CommandReply::Replayed(settled),
                 (CommandReply::Created(_) | CommandReply::Replayed(_), false) => {
-                    return CommandReply::Refused(CommandRefusal::Rejected(Rejection::KeyReused));
+                    return CommandReply::Refused(CommandRefusal::Rejected(
+                        CommandRejection::KeyReused,
+                    ));
                 }
                 // One decision serves both creates, because both were waiting for the decision.
                 (reply, true) => return reply,
@@ -110,11 +114,11 @@ impl CommandQueue {
 
     /// Queues the change and waits for the reply.
     pub async fn submit_change(&self, change: LinkChange) -> CommandReply {
-        self.submit(Command::Change(change), PendingReply::unkeyed())
+        self.submit(LinkCommand::Change(change), PendingReply::unkeyed())
             .await
     }
 
-    async fn submit(&self, command: Command, pending_reply: PendingReply) -> CommandReply {
+    async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> CommandReply {
         let answer = pending_reply.subscribe();
         if let Err(refusal) = self.enqueue(command, pending_reply) {
             return CommandReply::Refused(refusal);
@@ -124,7 +128,11 @@ impl CommandQueue {
         reply.unwrap_or(CommandReply::Refused(CommandRefusal::OutcomeUnknown))
     }
 
-    fn enqueue(&self, command: Command, pending_reply: PendingReply) -> Result<(), CommandRefusal> {
+    fn enqueue(
+        &self,
+        command: LinkCommand,
+        pending_reply: PendingReply,
+    ) -> Result<(), CommandRefusal> {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one(command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");

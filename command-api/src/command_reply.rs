@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use linkledger_core::batch::{Rejection, SettledCreate, SettledLink};
+use linkledger_core::batch::{CommandRejection, SettledCreate, SettledLink};
 
-/// Outcome of a command, as its caller learns the outcome.
+/// CommandOutcome of a command, as its caller learns the outcome.
 #[derive(Debug, Clone)]
 pub enum CommandReply {
     /// Create that had its effect.
@@ -21,7 +21,7 @@ pub enum CommandReply {
 #[derive(Debug, Clone)]
 pub enum CommandRefusal {
     /// The decision on the command was a rejection.
-    Rejected(Rejection),
+    Rejected(CommandRejection),
     /// The command has not run before its deadline: the queue was full, or another process locked
     /// the account for too long.
     Overloaded,

@@ -1,7 +1,10 @@
 //! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
-    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right, same_database},
+    doctor::{
+        self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
+        same_database,
+    },
     event_store::SessionKind,
     failure,
 };
@@ -14,7 +17,7 @@ use crate::{
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Right; 10] = [
+const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.accounts", "UPDATE"),
     ("event_store.slugs", "INSERT"),
@@ -27,7 +30,7 @@ const RIGHTS: [Right; 10] = [
     ("event_store.log_segments", "INSERT"),
 ];
 /// Rights that the relay needs, which may connect with a separate user.
-const RELAY_RIGHTS: [Right; 3] = [
+const RELAY_RIGHTS: [Privilege; 3] = [
     ("event_store.events", "SELECT"),
     ("event_store.relay_cursors", "UPDATE"),
     ("event_store.relay_producers", "DELETE"),
@@ -60,7 +63,7 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX;
-    let patient = Patient {
+    let patient = DatabaseRequirements {
         database_url: config.database.database_url.reveal(),
         kind: SessionKind::Writer,
         allows_unsafe: config.allow_unsafe_postgres,
@@ -95,7 +98,7 @@ async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
         Ok(checked) => of_topic(&checked),
         Err(error) => vec![Finding::new(
             "topic",
-            Verdict::Error,
+            Severity::Error,
             failure::text(&error),
             "",
         )],
@@ -105,10 +108,10 @@ async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
     let settings = topic.settings.iter().map(|setting| {
         let verdict = match setting.verdict {
-            judgement::Verdict::Ok => Verdict::Ok,
-            judgement::Verdict::Wrong => Verdict::Warning,
-            judgement::Verdict::Refused => Verdict::Error,
-            judgement::Verdict::Unknown => Verdict::Unseen,
+            judgement::Verdict::Ok => Severity::Ok,
+            judgement::Verdict::Wrong => Severity::Warning,
+            judgement::Verdict::Refused => Severity::Error,
+            judgement::Verdict::Unknown => Severity::Unseen,
         };
         let remedy = match setting.verdict {
             judgement::Verdict::Wrong | judgement::Verdict::Refused => {

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use axum::Router;
 use linkledger_core::{
-    batch::Terms,
+    batch::Pricing,
     clock::Clock,
     doctor::{same_database, server},
     event_store::{self, SessionKind, log},
@@ -89,7 +89,7 @@ pub async fn start(
     let appended = Arc::new(Notify::new());
     let handler = CommandHandler {
         pool: writers.clone(),
-        terms: Terms {
+        pricing: Pricing {
             link_price: config.link_price,
             short_base_url: config.short_base_url.as_str().to_owned(),
         },

@@ -10,7 +10,7 @@ use linkledger_command_api::{
 };
 use linkledger_core::{
     clock::SystemClock,
-    doctor::Check,
+    doctor::DoctorArgs,
     failure,
     lifecycle::{health, listen},
     settings, telemetry,
@@ -39,10 +39,10 @@ enum Command {
     Health(CommandApiInternalListen),
     /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<CommandApiSettings>>),
+    CheckConfig(Box<DoctorArgs<CommandApiSettings>>),
     /// Check the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
-    Doctor(Box<Check<CommandApiSettings>>),
+    Doctor(Box<DoctorArgs<CommandApiSettings>>),
     #[command(flatten)]
     Admin(admin::AdminCommand),
 }

@@ -18,8 +18,8 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
-        gate::Gate,
-        observe::Service,
+        gate::RouteGate,
+        observe::ServiceName,
         rate_limit::{RateLimits, RequestClass},
         route_table,
     },
@@ -53,13 +53,13 @@ pub struct WriteGuards {
 
 /// Returns all routes, with their guards and the form of their answers.
 pub fn router(state: WriteState, guards: WriteGuards) -> Router {
-    let gate = Gate {
+    let gate = RouteGate {
         authenticator: guards.authenticator,
         rate_limits: RateLimits::new(guards.rate_limit).map(Arc::new),
         scope: Scope::LinksWrite,
         class: RequestClass::Write,
     };
-    let guarded = middleware::from_fn_with_state(gate, Gate::pass);
+    let guarded = middleware::from_fn_with_state(gate, RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,
@@ -76,7 +76,7 @@ pub fn router(state: WriteState, guards: WriteGuards) -> Router {
         routes,
         AnswerSettings {
             base_url: guards.base_url,
-            service: Service::CommandApi,
+            service: ServiceName::CommandApi,
         },
     )
 }

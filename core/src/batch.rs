@@ -21,14 +21,14 @@ use crate::{
     shard::Position,
 };
 
-pub use accepted::{Accepted, Settled};
+pub use accepted::{AcceptedCommand, SettledCommand};
 pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
-pub use outcome::{Outcome, Rejection};
+pub use outcome::{CommandOutcome, CommandRejection};
 
 /// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct Pricing {
     /// Price of one link, in credits.
     pub link_price: i64,
     /// Start of every short address, without a trailing slash.
@@ -37,14 +37,14 @@ pub struct Terms {
 
 /// A command of an API client.
 #[derive(Debug, Clone)]
-pub enum Command {
+pub enum LinkCommand {
     /// Creates a link.
     Create(KeyedCreate),
     /// Changes or deletes a link.
     Change(LinkChange),
 }
 
-impl Command {
+impl LinkCommand {
     /// Returns the account whose row is locked while the command is decided.
     pub const fn account_id(&self) -> AccountId {
         match self {
@@ -56,7 +56,7 @@ impl Command {
 
 /// Ids and time of one decision, drawn right before the decision.
 #[derive(Debug, Clone)]
-pub struct Stamp {
+pub struct DecisionIds {
     /// Time of the decision. Recorded as `recorded_at` and `ce_time`, and as `created_at` of a new
     /// link.
     pub now: OffsetDateTime,
@@ -70,7 +70,7 @@ pub struct Stamp {
 
 /// State loaded from the database for one batch, while the accounts are locked.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct LoadedState {
     /// Credits of each account of the batch.
     pub credits: HashMap<AccountId, Credits>,
     /// Earlier creates, by account and idempotency key.
@@ -83,24 +83,24 @@ pub struct Known {
 
 /// A batch while its commands are decided.
 #[derive(Debug)]
-pub struct Batch<'a> {
-    terms: &'a Terms,
+pub struct CommandBatch<'a> {
+    pricing: &'a Pricing,
     renderer: u8,
-    known: Known,
-    accepted: Vec<Accepted>,
+    state: LoadedState,
+    accepted: Vec<AcceptedCommand>,
     accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
     /// Index in `accepted` of the latest change of each link that this batch has changed.
     accepted_by_link: HashMap<LinkId, usize>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> CommandBatch<'a> {
     /// Returns a batch over the loaded state. `renderer` is the version of the code that will
     /// render the answers of creates.
-    pub fn new(terms: &'a Terms, renderer: u8, known: Known) -> Self {
+    pub fn new(pricing: &'a Pricing, renderer: u8, state: LoadedState) -> Self {
         Self {
-            terms,
+            pricing,
             renderer,
-            known,
+            state,
             accepted: Vec::new(),
             accepted_by_key: HashMap::new(),
             accepted_by_link: HashMap::new(),
@@ -112,38 +112,45 @@ impl<'a> Batch<'a> {
     ///
     /// # Panics
     /// Panics if the account of a create is not in the loaded state.
-    pub fn decide(&mut self, command: &Command, stamp: &Stamp) -> Outcome {
+    pub fn decide(&mut self, command: &LinkCommand, ids: &DecisionIds) -> CommandOutcome {
         let decided = match command {
-            Command::Create(create) => self.decide_create(create, stamp),
-            Command::Change(change) => self.decide_change(change, stamp),
+            LinkCommand::Create(create) => self.decide_create(create, ids),
+            LinkCommand::Change(change) => self.decide_change(change, ids),
         };
-        decided.unwrap_or_else(Outcome::Rejected)
+        decided.unwrap_or_else(CommandOutcome::Rejected)
     }
 
-    fn decide_create(&mut self, create: &KeyedCreate, stamp: &Stamp) -> Result<Outcome, Rejection> {
+    fn decide_create(
+        &mut self,
+        create: &KeyedCreate,
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
         if let Some(outcome) = self.answer_for_used_key(create)? {
             return Ok(outcome);
         }
         match &create.body {
-            Ok(draft) => self.create_link(create, draft, stamp),
-            Err(errors) => Err(Rejection::Invalid(errors.clone())),
+            Ok(draft) => self.create_link(create, draft, ids),
+            Err(errors) => Err(CommandRejection::Invalid(errors.clone())),
         }
     }
 
-    fn answer_for_used_key(&self, create: &KeyedCreate) -> Result<Option<Outcome>, Rejection> {
+    fn answer_for_used_key(
+        &self,
+        create: &KeyedCreate,
+    ) -> Result<Option<CommandOutcome>, CommandRejection> {
         let scoped_key = (create.account_id, create.key);
-        let (fingerprint, replay) = if let Some(settled) = self.known.stored.get(&scoped_key) {
-            let replay = Outcome::Replay(Box::new(settled.clone()));
+        let (fingerprint, replay) = if let Some(settled) = self.state.stored.get(&scoped_key) {
+            let replay = CommandOutcome::Replay(Box::new(settled.clone()));
             (settled.fingerprint, replay)
         } else if let Some((fingerprint, accepted)) = self.accepted_by_key.get(&scoped_key) {
-            (*fingerprint, Outcome::AcceptedBefore(*accepted))
+            (*fingerprint, CommandOutcome::AcceptedBefore(*accepted))
         } else {
             return Ok(None);
         };
         if fingerprint == create.fingerprint {
             Ok(Some(replay))
         } else {
-            Err(Rejection::KeyReused)
+            Err(CommandRejection::KeyReused)
         }
     }
 
@@ -151,36 +158,36 @@ impl<'a> Batch<'a> {
         &mut self,
         create: &KeyedCreate,
         draft: &LinkDraft,
-        stamp: &Stamp,
-    ) -> Result<Outcome, Rejection> {
-        let slug = draft.slug.as_ref().unwrap_or(&stamp.generated_slug);
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
+        let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
         let folded_slug = slug.folded();
         let created = Link::Absent.decide_create(CreateLink {
-            link_id: stamp.link_id,
+            link_id: ids.link_id,
             account_id: create.account_id,
             slug: slug.clone(),
-            slug_is_free: self.known.free_slugs.contains(&folded_slug),
-            short_url: format!("{}/{slug}", self.terms.short_base_url),
+            slug_is_free: self.state.free_slugs.contains(&folded_slug),
+            short_url: format!("{}/{slug}", self.pricing.short_base_url),
             destination: draft.destination.clone(),
         });
         let link = match created {
             Ok(link) => link,
-            Err(_) if draft.slug.is_none() => return Ok(Outcome::SlugCollision),
-            Err(_) => return Err(Rejection::SlugTaken),
+            Err(_) if draft.slug.is_none() => return Ok(CommandOutcome::SlugCollision),
+            Err(_) => return Err(CommandRejection::SlugTaken),
         };
-        let credits = self.known.credits.get_mut(&create.account_id);
+        let credits = self.state.credits.get_mut(&create.account_id);
         let credits = credits.expect("the account is locked");
         let charge = credits.decide_charge(ChargeForLink {
             account_id: create.account_id,
-            price: self.terms.link_price,
-            link_id: stamp.link_id,
+            price: self.pricing.link_price,
+            link_id: ids.link_id,
         });
         let charge = charge.map_err(|InsufficientCredits { balance, required }| {
-            Rejection::InsufficientCredits { balance, required }
+            CommandRejection::InsufficientCredits { balance, required }
         })?;
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
-        self.known.free_slugs.remove(&folded_slug);
+        self.state.free_slugs.remove(&folded_slug);
         let accepted = self.accepted.len();
         let scoped_key = (create.account_id, create.key);
         self.accepted_by_key
@@ -189,36 +196,44 @@ impl<'a> Batch<'a> {
             fingerprint: create.fingerprint,
             link,
             charge,
-            created_at: stamp.now,
+            created_at: ids.now,
             renderer: self.renderer,
             position: 0,
         };
-        self.accepted
-            .push(Accepted::create(create, stamp, settled, account_version));
-        Ok(Outcome::Accepted(accepted))
+        self.accepted.push(AcceptedCommand::create(
+            create,
+            ids,
+            settled,
+            account_version,
+        ));
+        Ok(CommandOutcome::Accepted(accepted))
     }
 
-    fn decide_change(&mut self, change: &LinkChange, stamp: &Stamp) -> Result<Outcome, Rejection> {
+    fn decide_change(
+        &mut self,
+        change: &LinkChange,
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
         if let ChangeRequest::Destination(Err(errors)) = &change.request {
-            return Err(Rejection::Invalid(errors.clone()));
+            return Err(CommandRejection::Invalid(errors.clone()));
         }
-        let link_id = change.link_id.ok_or(Rejection::LinkNotFound)?;
-        let known = self.known.links.get_mut(&(change.account_id, link_id));
-        let known = known.ok_or(Rejection::LinkNotFound)?;
-        let Some(event) = change.request.decide(&known.link)? else {
+        let link_id = change.link_id.ok_or(CommandRejection::LinkNotFound)?;
+        let loaded = self.state.links.get_mut(&(change.account_id, link_id));
+        let loaded = loaded.ok_or(CommandRejection::LinkNotFound)?;
+        let Some(event) = change.request.decide(&loaded.link)? else {
             let before = self.accepted_by_link.get(&link_id);
             return Ok(before.map_or_else(
-                || Outcome::Unchanged(Box::new(known.clone())),
-                |accepted| Outcome::AcceptedBefore(*accepted),
+                || CommandOutcome::Unchanged(Box::new(loaded.clone())),
+                |accepted| CommandOutcome::AcceptedBefore(*accepted),
             ));
         };
-        known.link = known.link.clone().apply(&event);
-        let settled = known.clone();
+        loaded.link = loaded.link.clone().apply(&event);
+        let settled = loaded.clone();
         let accepted = self.accepted.len();
         self.accepted_by_link.insert(link_id, accepted);
         self.accepted
-            .push(Accepted::change(change, stamp, event, settled));
-        Ok(Outcome::Accepted(accepted))
+            .push(AcceptedCommand::change(change, ids, event, settled));
+        Ok(CommandOutcome::Accepted(accepted))
     }
 
     /// Ends the batch. Returns the events to append, the new credits of the accounts and the unused
@@ -226,8 +241,8 @@ impl<'a> Batch<'a> {
     pub fn finish(self) -> DecidedBatch {
         DecidedBatch {
             accepted: self.accepted,
-            credits: self.known.credits,
-            unused_slugs: self.known.free_slugs.into_iter().collect(),
+            credits: self.state.credits,
+            unused_slugs: self.state.free_slugs.into_iter().collect(),
         }
     }
 }
@@ -236,7 +251,7 @@ impl<'a> Batch<'a> {
 #[derive(Debug)]
 pub struct DecidedBatch {
     /// Accepted commands; their events must be appended in this order.
-    pub accepted: Vec<Accepted>,
+    pub accepted: Vec<AcceptedCommand>,
     /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
     /// Folded slugs that were reserved for the batch and are not used by any command.
@@ -260,13 +275,13 @@ impl DecidedBatch {
 
 impl ChangeRequest {
     /// Decides the event of the change, or `None` if the link already has the requested state.
-    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, Rejection> {
+    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, CommandRejection> {
         match self {
             Self::Destination(Ok(change)) => {
                 let changed = link.decide_change_destination(change)?;
                 Ok(changed.map(LinkEvent::DestinationChanged))
             }
-            Self::Destination(Err(errors)) => Err(Rejection::Invalid(errors.clone())),
+            Self::Destination(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
             Self::Delete(expected) => Ok(link.decide_delete(expected)?.map(LinkEvent::Deleted)),
         }
     }

@@ -21,11 +21,11 @@ use crate::{
     event_store::{self, SessionKind},
     failure, migrations,
 };
-use rights::Right;
+use rights::Privilege;
 
 /// Arguments of a `doctor` command.
 #[derive(Debug, Args)]
-pub struct Check<S: Args> {
+pub struct DoctorArgs<S: Args> {
     /// Settings of the service to check.
     #[command(flatten)]
     pub settings: S,
@@ -34,7 +34,7 @@ pub struct Check<S: Args> {
     json: bool,
 }
 
-impl<S: Args> Check<S> {
+impl<S: Args> DoctorArgs<S> {
     /// Prints the findings.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl<S: Args> Check<S> {
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Severity {
     /// No action is needed.
     Ok,
     /// The check needs rights that this role lacks, or information from another machine.
@@ -58,7 +58,7 @@ pub enum Verdict {
     Error,
 }
 
-impl Verdict {
+impl Severity {
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -75,7 +75,7 @@ pub struct Finding {
     /// Name of the check.
     pub check: &'static str,
     /// Severity of the finding.
-    pub verdict: Verdict,
+    pub verdict: Severity,
     /// Observed state.
     pub is: String,
     /// Remedy; empty if no action is needed.
@@ -85,13 +85,13 @@ pub struct Finding {
 impl Finding {
     /// Returns a finding without need for action.
     pub fn ok(check: &'static str, is: impl Into<String>) -> Self {
-        Self::new(check, Verdict::Ok, is, "")
+        Self::new(check, Severity::Ok, is, "")
     }
 
     /// Returns a finding with its severity and remedy.
     pub fn new(
         check: &'static str,
-        verdict: Verdict,
+        verdict: Severity,
         is: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
@@ -117,7 +117,7 @@ impl Finding {
 }
 
 /// The database of a process, and the requirements of the process.
-pub struct Patient<'a> {
+pub struct DatabaseRequirements<'a> {
     /// Address of the database.
     pub database_url: &'a str,
     /// Kind of the process's sessions.
@@ -127,14 +127,14 @@ pub struct Patient<'a> {
     /// Maximal number of sessions of the process.
     pub connections_max: u32,
     /// Privileges that the process needs.
-    pub rights: &'a [Right],
+    pub rights: &'a [Privilege],
     /// The role of `deploy/postgres/roles.sql` that has these privileges.
     pub role: &'static str,
 }
 
 /// Runs all checks. A check that fails to run is reported as a finding too.
-pub async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
-    let error = |check, is: String, remedy| vec![Finding::new(check, Verdict::Error, is, remedy)];
+pub async fn examine(patient: &DatabaseRequirements<'_>) -> Vec<Finding> {
+    let error = |check, is: String, remedy| vec![Finding::new(check, Severity::Error, is, remedy)];
     if let Err(refused) = event_store::check_connection(patient.database_url).await {
         let remedy = "mend --database-url (DATABASE_URL), or start the server";
         return error("connection", refused.to_string(), remedy);
@@ -144,9 +144,9 @@ pub async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
         .unwrap_or_else(|failed| error("server", failure::text(&failed), "ask again"))
 }
 
-async fn of_server(patient: &Patient<'_>) -> anyhow::Result<Vec<Finding>> {
+async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Finding>> {
     let pooler = pooler::look(patient.database_url, patient.kind).await?;
-    if pooler.verdict == Verdict::Error {
+    if pooler.verdict == Severity::Error {
         // Stop here: further statements could meet the settings of other clients in a shared
         // session.
         return Ok(vec![pooler]);
@@ -165,7 +165,7 @@ async fn of_server(patient: &Patient<'_>) -> anyhow::Result<Vec<Finding>> {
         }
         Err(error) => {
             let error = failure::text(&error.into());
-            findings.push(Finding::new("migrations", Verdict::Error, error, ""));
+            findings.push(Finding::new("migrations", Severity::Error, error, ""));
         }
     }
     let upkeep = upkeep::look(&pool, patient.connections_max).await;
@@ -176,10 +176,10 @@ async fn of_server(patient: &Patient<'_>) -> anyhow::Result<Vec<Finding>> {
 
 /// Checks the privileges of a separate role that a part of the process uses. An unreachable server
 /// is reported as unseen: the connection has a check of its own.
-pub async fn rights_of(url: &str, needed: &[Right], role: &'static str) -> Vec<Finding> {
+pub async fn rights_of(url: &str, needed: &[Privilege], role: &'static str) -> Vec<Finding> {
     if let Err(refused) = event_store::check_connection(url).await {
         let refused = format!("cannot check the privileges of {role}: {refused}");
-        return vec![Finding::new("rights", Verdict::Unseen, refused, "")];
+        return vec![Finding::new("rights", Severity::Unseen, refused, "")];
     }
     let look = async {
         let pool = event_store::pool(url, SessionKind::Reader, 1)?;
@@ -192,12 +192,12 @@ pub async fn rights_of(url: &str, needed: &[Right], role: &'static str) -> Vec<F
             "cannot check the privileges of {role}: {}",
             failure::text(&error)
         );
-        vec![Finding::new("rights", Verdict::Error, error, "")]
+        vec![Finding::new("rights", Severity::Error, error, "")]
     })
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     ok: bool,
     findings: &'a [Finding],
 }
@@ -206,11 +206,12 @@ struct Report<'a> {
 fn report(findings: &[Finding], json: bool) -> anyhow::Result<()> {
     let errors = findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Error);
+        .filter(|finding| finding.verdict == Severity::Error);
     let errors = errors.count();
     let text = if json {
         let ok = errors == 0;
-        serde_json::to_string(&Report { ok, findings }).context("cannot serialize the result")?
+        serde_json::to_string(&DoctorReport { ok, findings })
+            .context("cannot serialize the result")?
     } else {
         text(findings)
     };

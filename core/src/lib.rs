@@ -10,7 +10,7 @@
 //! ## Domain
 //! - **account**: a customer. An account owns links, credits and API keys ([`id::AccountId`]).
 //! - **command**: a request to change something. A command may be rejected and is never stored
-//!   ([`batch::Command`], [`credits::GrantCredits`]).
+//!   ([`batch::LinkCommand`], [`credits::GrantCredits`]).
 //! - **event**: a fact in the past tense. Events are stored forever and never changed
 //!   ([`event::Event`]).
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
@@ -113,7 +113,7 @@ pub mod failure;
 #[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
-pub mod kafka_trouble;
+pub mod kafka_errors;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]

@@ -12,7 +12,7 @@ pub struct Metric {
     /// Name of the metric, with unit or `_total` last.
     pub name: &'static str,
     /// Type of the metric.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Names of the metric's labels.
     pub labels: &'static [&'static str],
     /// Help text of the metric.
@@ -21,7 +21,7 @@ pub struct Metric {
 
 /// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A value that only increases.
     Counter,
     /// A value that increases and decreases.
@@ -38,7 +38,7 @@ macro_rules! metrics {
         $(#[$doc])*
         pub const $table: &[Metric] = &[$(Metric {
             name: $constant,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             labels: &[$($label),*],
             help: $help,
         }),*];
@@ -159,7 +159,11 @@ mod tests {
         for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
             let (name, kind) = (metric.name, metric.kind);
             assert!(names.insert(name), "{name} twice");
-            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert_eq!(
+                name.ends_with("_total"),
+                kind == MetricKind::Counter,
+                "{name}"
+            );
             assert!(metric.help.ends_with('.'), "{name}");
         }
     }

@@ -59,7 +59,7 @@ pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error)
 }
 
 /// A valid command line.
-struct Read {
+struct ParsedCommandLine {
     command: Command,
     matches: ArgMatches,
     files: Files,
@@ -69,7 +69,7 @@ fn read(
     command: Command,
     arguments: impl IntoIterator<Item = OsString>,
     variables: &Variables,
-) -> Result<Read, clap::Error> {
+) -> Result<ParsedCommandLine, clap::Error> {
     let mut files = Files::new();
     let mut wrong = None;
     let mut command = complete(command, &mut |name| match file::value(name, variables) {
@@ -95,7 +95,7 @@ fn read(
     if let Some(unknown) = unknown.filter(|_| !asks_for_help) {
         return Err(command.error(ErrorKind::UnknownArgument, unknown));
     }
-    Ok(Read {
+    Ok(ParsedCommandLine {
         matches: parsed.map_err(|error| help::name_variables(error, &command))?,
         command,
         files,

@@ -2,14 +2,14 @@
 
 use linkledger_core::{
     cursor::CursorKeys,
-    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right},
+    doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::SessionKind,
 };
 
 use crate::{FOLLOWER_CONNECTIONS, config::QueryApiSettings};
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Right; 10] = [
+const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
@@ -29,7 +29,7 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
         Ok(_) => Finding::ok("cursor keys", "valid"),
         Err(error) => {
             let remedy = "give 32 random bytes in hex: openssl rand -hex 32";
-            Finding::new("cursor keys", Verdict::Error, error.to_string(), remedy)
+            Finding::new("cursor keys", Severity::Error, error.to_string(), remedy)
         }
     });
     findings.push(configuration::telemetry(&listen.telemetry));
@@ -48,7 +48,7 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
 /// Examines the settings and the database that they name.
 pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let patient = Patient {
+    let patient = DatabaseRequirements {
         database_url: config.database_url.reveal(),
         kind: SessionKind::Reader,
         allows_unsafe: config.allow_unsafe_postgres,

@@ -30,7 +30,7 @@ use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, cors, observe::Service,
+        answer::AnswerSettings, authentication::Authenticator, cors, observe::ServiceName,
         rate_limit::RateLimits,
     },
     lifecycle::{self, Readiness, Tasks},
@@ -126,8 +126,8 @@ pub async fn start(
         redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
         status: config.redirect_status,
     };
-    let short_host = ShortHost::new(follow, settings(Service::ShortHost));
-    let answers = settings(Service::QueryApi);
+    let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
+    let answers = settings(ServiceName::QueryApi);
     let api = ApiState {
         links: SharedReads::start(&pool, tasks),
         link_pages: SharedReads::start(&pool, tasks),

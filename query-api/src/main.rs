@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser;
-use linkledger_core::{doctor::Check, failure, lifecycle::health, settings, telemetry};
+use linkledger_core::{doctor::DoctorArgs, failure, lifecycle::health, settings, telemetry};
 use linkledger_query_api::{QueryApiInternalListen, config::QueryApiSettings, doctor, serve};
 use tokio_util::sync::CancellationToken;
 
@@ -21,10 +21,10 @@ enum Command {
     Health(QueryApiInternalListen),
     /// Checks the settings of `serve`: reads all files, connects to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<QueryApiSettings>>),
+    CheckConfig(Box<DoctorArgs<QueryApiSettings>>),
     /// Checks the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights. Exits with 1 if something must be mended.
-    Doctor(Box<Check<QueryApiSettings>>),
+    Doctor(Box<DoctorArgs<QueryApiSettings>>),
 }
 
 #[tokio::main]

@@ -12,12 +12,12 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
-    event_store::{log::LinkFate, slugs, time_limit::within},
+    event_store::{log::LinkEndState, slugs, time_limit::within},
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
     projection::Projection,
-    single_flight::{Flights, Turn},
+    single_flight::{LoadRole, SingleFlight},
 };
 use metrics::{Counter, counter};
 use sqlx::PgPool;
@@ -45,7 +45,7 @@ pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
-    flights: Flights<String, RedirectLoad>,
+    flights: SingleFlight<String, RedirectLoad>,
     counters: LookupCounters,
 }
 
@@ -85,7 +85,7 @@ impl Redirects {
             pool,
             watcher,
             cache,
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
             counters: LookupCounters::new(),
         }
     }
@@ -119,15 +119,15 @@ impl Redirects {
         let mut has_waited = false;
         // The loop ends with the first load whose client does not disconnect.
         loop {
-            let landing = match self.flights.join(folded.to_owned()) {
-                Turn::Go(flight) => {
+            let result = match self.flights.join(folded.to_owned()) {
+                LoadRole::Load(flight) => {
                     let load = self.load(slug, folded).await;
-                    flight.land(load.clone());
+                    flight.finish(load.clone());
                     return load.result;
                 }
-                Turn::Wait(landing) => landing,
+                LoadRole::Wait(result) => result,
             };
-            if let Some(load) = landing.outcome().await {
+            if let Some(load) = result.outcome().await {
                 // The first load began before this request, so its result may only be used while the
                 // cache would still store that result. Every later load began after this request.
                 let is_usable = has_waited || self.cache.is_current(load.ticket, Instant::now());
@@ -168,14 +168,14 @@ impl Redirects {
         let Some(holder) = read_in_time(slugs::find_holder(&self.pool, slug)).await? else {
             return Ok(None);
         };
-        match holder.extent.fate {
-            LinkFate::Deleted | LinkFate::Disabled => {
+        match holder.extent.end_state {
+            LinkEndState::Deleted | LinkEndState::Disabled => {
                 return Ok(Some(Redirect {
                     account_id: holder.account_id,
                     target: RedirectTarget::Gone,
                 }));
             }
-            LinkFate::Open => {}
+            LinkEndState::Undetermined => {}
         }
         let created_at = LogPosition {
             epoch: self.watcher.log_epoch(),

@@ -14,7 +14,7 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
-        gate::Gate,
+        gate::RouteGate,
         rate_limit::{RateLimits, RequestClass},
         route_table,
     },
@@ -63,15 +63,15 @@ pub(crate) struct ReadGuards {
 
 /// Returns all routes, with their guards and the form of their answers.
 pub(crate) fn router(api: ApiState, guards: &ReadGuards, settings: AnswerSettings) -> Router {
-    let gate = |scope| Gate {
+    let gate = |scope| RouteGate {
         authenticator: Arc::clone(&guards.authenticator),
         rate_limits: guards.rate_limits.clone(),
         scope,
         class: RequestClass::Read,
     };
     // With `route_layer`, an unknown method gets 405 before any other check.
-    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), Gate::pass);
-    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), Gate::pass);
+    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), RouteGate::pass);
+    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,

@@ -22,7 +22,7 @@ use super::{
 
 /// Commands on accounts.
 #[derive(Debug, Subcommand)]
-pub enum AccountCommand {
+pub enum AccountSubcommand {
     /// Create an account without credits and keys.
     Create {
         /// Display name of the account.
@@ -84,14 +84,14 @@ pub struct ChangedAccount {
     pub changed: bool,
 }
 
-pub(super) async fn run(command: AccountCommand, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        AccountCommand::Create { name, options } => {
+        AccountSubcommand::Create { name, options } => {
             let account = create(&options.pool().await?, clock, &name).await?;
             let text = format!("Created account {} ({}).", account.account_id, account.name);
             print(&options, &account, &text)
         }
-        AccountCommand::Suspend {
+        AccountSubcommand::Suspend {
             subject,
             stop_redirects,
             options,
@@ -100,7 +100,7 @@ pub(super) async fn run(command: AccountCommand, clock: &dyn Clock) -> anyhow::R
             let account = suspend(&pool, clock, &subject, stop_redirects).await?;
             print(&options, &account, &account.text())
         }
-        AccountCommand::Resume { subject, options } => {
+        AccountSubcommand::Resume { subject, options } => {
             let account = resume(&options.pool().await?, clock, &subject).await?;
             print(&options, &account, &account.text())
         }

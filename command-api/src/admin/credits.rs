@@ -24,7 +24,7 @@ use super::{
 
 /// Commands on credits.
 #[derive(Debug, Subcommand)]
-pub enum CreditsCommand {
+pub enum CreditsSubcommand {
     /// Add credits to an account. A retry with the same --idempotency-key adds nothing.
     Grant {
         #[command(flatten)]
@@ -92,13 +92,13 @@ pub struct ChangedCredits {
     pub idempotency_key: String,
 }
 
-pub(super) async fn run(command: CreditsCommand, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     let (verb, changed, options) = match command {
-        CreditsCommand::Grant { request, options } => {
+        CreditsSubcommand::Grant { request, options } => {
             let pool = options.pool().await?;
             ("Granted", grant(&pool, clock, &request).await?, options)
         }
-        CreditsCommand::Adjust { request, options } => {
+        CreditsSubcommand::Adjust { request, options } => {
             let pool = options.pool().await?;
             (
                 "Adjusted by",

@@ -20,7 +20,7 @@ use super::{Options, print};
 
 /// Commands on API keys.
 #[derive(Debug, Subcommand)]
-pub enum KeyCommand {
+pub enum KeySubcommand {
     /// Issue a key. The secret is shown only once.
     Issue {
         #[command(flatten)]
@@ -100,9 +100,9 @@ impl fmt::Debug for IssuedKey {
     }
 }
 
-pub(super) async fn run(command: KeyCommand, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        KeyCommand::Issue { request, options } => {
+        KeySubcommand::Issue { request, options } => {
             let secret = ApiKey::generate();
             let key = issue(&options.pool().await?, clock, &request, &secret).await?;
             let text = format!(
@@ -111,12 +111,12 @@ pub(super) async fn run(command: KeyCommand, clock: &dyn Clock) -> anyhow::Resul
             );
             print(&options, &key, &text)
         }
-        KeyCommand::List { account, options } => {
+        KeySubcommand::List { account, options } => {
             let keys = api_keys::list(&options.pool().await?, account).await?;
             let rows: Vec<KeyRow> = keys.iter().map(KeyRow::from).collect();
             print(&options, &rows, &table(&rows))
         }
-        KeyCommand::Revoke { key, options } => {
+        KeySubcommand::Revoke { key, options } => {
             let revoked_at = revoke(&options.pool().await?, key, clock.now()).await?;
             let revoked = RevokedKey {
                 key_id: key,
@@ -125,7 +125,7 @@ pub(super) async fn run(command: KeyCommand, clock: &dyn Clock) -> anyhow::Resul
             let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
             print(&options, &revoked, &text)
         }
-        KeyCommand::Rotate {
+        KeySubcommand::Rotate {
             key,
             overlap_hours,
             options,

@@ -21,7 +21,7 @@ use super::{
 
 /// Commands on links.
 #[derive(Debug, Subcommand)]
-pub enum LinkCommand {
+pub enum LinkSubcommand {
     /// Take a link out of service: the short address answers 410 Gone. The owner can still read the
     /// link. Safe to repeat.
     Disable {
@@ -76,13 +76,13 @@ pub struct ChangedLink {
     pub changed: bool,
 }
 
-pub(super) async fn run(command: LinkCommand, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     let (link, options) = match command {
-        LinkCommand::Disable { subject, options } => {
+        LinkSubcommand::Disable { subject, options } => {
             let pool = options.pool().await?;
             (disable(&pool, clock, &subject).await?, options)
         }
-        LinkCommand::Enable { subject, options } => {
+        LinkSubcommand::Enable { subject, options } => {
             let pool = options.pool().await?;
             (enable(&pool, clock, &subject).await?, options)
         }

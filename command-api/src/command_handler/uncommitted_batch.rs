@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use linkledger_core::{
-    batch::{DecidedBatch, Outcome, Settled, SettledCreate, SettledLink},
+    batch::{CommandOutcome, DecidedBatch, SettledCommand, SettledCreate, SettledLink},
     envelope::NewEvent,
     id::AccountId,
 };
@@ -23,7 +23,7 @@ pub(crate) enum AttemptResult {
 pub(super) struct UncommittedBatch {
     accepted: Vec<AcceptedEffect>,
     /// Outcomes of the commands whose account is locked by this batch.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<CommandOutcome>,
     /// For each command, true if another process locks the account.
     locked_elsewhere: Vec<bool>,
     /// Accounts that this batch locks.
@@ -42,7 +42,7 @@ enum AcceptedEffect {
 impl UncommittedBatch {
     pub(super) fn new(
         decided: DecidedBatch,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<CommandOutcome>,
         locked_elsewhere: Vec<bool>,
         locked_at: Instant,
     ) -> Self {
@@ -78,14 +78,14 @@ impl UncommittedBatch {
         let accepted = self.accepted;
         let result = |outcome| {
             AttemptResult::Reply(match outcome {
-                Outcome::Accepted(number) => accepted[number].reply(),
-                Outcome::AcceptedBefore(number) => accepted[number].reply_to_repetition(),
-                Outcome::Replay(settled) => CommandReply::Replayed(Arc::new(*settled)),
-                Outcome::Unchanged(settled) => CommandReply::Changed(Arc::new(*settled)),
-                Outcome::Rejected(rejection) => {
+                CommandOutcome::Accepted(number) => accepted[number].reply(),
+                CommandOutcome::AcceptedBefore(number) => accepted[number].reply_to_repetition(),
+                CommandOutcome::Replay(settled) => CommandReply::Replayed(Arc::new(*settled)),
+                CommandOutcome::Unchanged(settled) => CommandReply::Changed(Arc::new(*settled)),
+                CommandOutcome::Rejected(rejection) => {
                     CommandReply::Refused(CommandRefusal::Rejected(rejection))
                 }
-                Outcome::SlugCollision => return AttemptResult::SlugCollision,
+                CommandOutcome::SlugCollision => return AttemptResult::SlugCollision,
             })
         };
         let mut results = self.outcomes.into_iter().map(result);
@@ -103,10 +103,10 @@ impl UncommittedBatch {
 }
 
 impl AcceptedEffect {
-    fn of(settled: Settled) -> Self {
+    fn of(settled: SettledCommand) -> Self {
         match settled {
-            Settled::Create(settled) => Self::Create(Arc::new(settled)),
-            Settled::Change(settled) => Self::Change(Arc::new(settled)),
+            SettledCommand::Create(settled) => Self::Create(Arc::new(settled)),
+            SettledCommand::Change(settled) => Self::Change(Arc::new(settled)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Runs one batch: answers the commands that have run, and returns the commands to retry.
 
-use linkledger_core::batch::Command;
+use linkledger_core::batch::LinkCommand;
 
 use super::QueuedCommand;
 use crate::{
@@ -32,7 +32,7 @@ pub(super) async fn run(
     let mut requeued = Vec::new();
     let mut parts = vec![batch];
     while let Some(mut part) = parts.pop() {
-        let commands: Vec<&Command> = part.iter().map(|queued| &queued.command).collect();
+        let commands: Vec<&LinkCommand> = part.iter().map(|queued| &queued.command).collect();
         match handler.attempt(&commands).await {
             Ok(results) => {
                 for (command, result) in part.into_iter().zip(results) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{ChangeRequest, Command},
+    batch::{ChangeRequest, LinkCommand},
     id::AccountId,
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
@@ -141,10 +141,10 @@ impl WaitingCommands {
 }
 
 /// Returns the bytes of the destination of a command, which bound the size of a batch.
-fn bytes_of(command: &Command) -> usize {
+fn bytes_of(command: &LinkCommand) -> usize {
     let destination = match command {
-        Command::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
-        Command::Change(change) => match &change.request {
+        LinkCommand::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
+        LinkCommand::Change(change) => match &change.request {
             ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
             ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
         },
@@ -175,7 +175,7 @@ mod tests {
             panic!("no other create has entered its key");
         };
         QueuedCommand {
-            command: Command::Create(create),
+            command: LinkCommand::Create(create),
             deadline,
             pending_reply,
         }
@@ -185,8 +185,8 @@ mod tests {
         batch
             .iter()
             .map(|queued| match &queued.command {
-                Command::Create(create) => create.key.0.as_u128(),
-                Command::Change(_) => panic!("only creates are queued here"),
+                LinkCommand::Create(create) => create.key.0.as_u128(),
+                LinkCommand::Change(_) => panic!("only creates are queued here"),
             })
             .collect()
     }

@@ -25,7 +25,7 @@ pub(super) async fn run(
     loop {
         if !waiting.has_ready(Instant::now()) {
             match receive(&mut queue, waiting.next_retry_at()).await {
-                Received::Command(command) => waiting.admit(*command),
+                Received::LinkCommand(command) => waiting.admit(*command),
                 Received::RetryIsDue => {}
                 Received::Closed if !waiting.is_empty() => waiting.until_next_retry().await,
                 Received::Closed if shutdown.is_cancelled() => return Ok(()),
@@ -53,7 +53,7 @@ pub(super) async fn run(
 }
 
 enum Received {
-    Command(Box<QueuedCommand>),
+    LinkCommand(Box<QueuedCommand>),
     RetryIsDue,
     Closed,
 }
@@ -67,7 +67,7 @@ async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, retry_at: Option<Ins
     };
     tokio::select! {
         command = queue.recv() => {
-            command.map_or(Received::Closed, |command| Received::Command(Box::new(command)))
+            command.map_or(Received::Closed, |command| Received::LinkCommand(Box::new(command)))
         }
         () = retry_is_due => Received::RetryIsDue,
     }

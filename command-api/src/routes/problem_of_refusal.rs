@@ -1,7 +1,7 @@
 //! The problem of the API for each refusal of a command.
 
 use linkledger_core::{
-    batch::Rejection,
+    batch::CommandRejection,
     http::entity_tag,
     problem::{Code, Problem},
 };
@@ -30,24 +30,24 @@ pub(super) fn problem(refusal: &CommandRefusal) -> Problem {
     }
 }
 
-fn problem_of_rejection(rejection: &Rejection) -> Problem {
+fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
     match rejection {
-        Rejection::KeyReused => Problem::new(
+        CommandRejection::KeyReused => Problem::new(
             Code::IdempotencyKeyReused,
             "This Idempotency-Key was used with another body; a different link needs a new key.",
         ),
-        Rejection::Invalid(errors) => Problem::validation_failed(errors),
-        Rejection::LinkNotFound => Problem::link_not_found(),
-        Rejection::VersionConflict { actual } => Problem::new(
+        CommandRejection::Invalid(errors) => Problem::validation_failed(errors),
+        CommandRejection::LinkNotFound => Problem::link_not_found(),
+        CommandRejection::VersionConflict { actual } => Problem::new(
             Code::EtagMismatch,
             "If-Match does not name the current version of the link; read the link again and send its ETag, quotes included.",
         )
         .with_header("etag", entity_tag::of_version(*actual)),
-        Rejection::SlugTaken => Problem::new(
+        CommandRejection::SlugTaken => Problem::new(
             Code::SlugTaken,
             "Choose another slug, or leave out the slug to get a generated slug.",
         ),
-        Rejection::InsufficientCredits { balance, required } => Problem::new(
+        CommandRejection::InsufficientCredits { balance, required } => Problem::new(
             Code::InsufficientCredits,
             format!("The price in credits is {required}; the balance is {balance}."),
         )

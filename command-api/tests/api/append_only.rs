@@ -85,7 +85,7 @@ pub(crate) fn pool_of(database: &TestDatabase, role: &str) -> PgPool {
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
 }
 
-// All processes under their roles: `three_processes_share_a_database_and_a_broker`.
+// All processes under their roles: `services_run_as_separate_processes`.
 #[tokio::test]
 async fn grants_suffice_to_append_and_relay() {
     let database = TestDatabase::create().await;

@@ -6,7 +6,7 @@ use linkledger_core::{
         self, SessionKind, accounts,
         log::{
             self, ReadFrom,
-            stored::{self, Stretch},
+            stored::{self, PositionRange},
         },
         segments, slugs,
     },
@@ -159,12 +159,14 @@ async fn check(pool: &PgPool, account_id: AccountId) {
         .collect();
     let lost = slugs::find_lost(pool, shard, &slugs).await.unwrap();
     assert_eq!(lost.len(), slugs.len());
-    let stretch = Stretch {
+    let stretch = PositionRange {
         shard,
         after: 100,
         up_to: 200,
     };
-    stored::read_stored(pool, stretch).await.unwrap();
+    let mut session = pool.acquire().await.unwrap();
+    stored::read_stored(&mut session, stretch).await.unwrap();
+    drop(session);
     accounts::read_after(pool, account_id, 100).await.unwrap();
 }
 

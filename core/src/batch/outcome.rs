@@ -5,24 +5,24 @@ use crate::{field::FieldError, link::ChangeLinkError};
 
 /// Outcome of one command of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// The command is accepted: index of its [`Accepted`](super::Accepted).
+pub enum CommandOutcome {
+    /// The command is accepted: index of its [`AcceptedCommand`](super::AcceptedCommand).
     Accepted(usize),
-    /// An earlier command of this batch had the effect: index of its [`Accepted`](super::Accepted).
+    /// An earlier command of this batch had the effect: index of its [`AcceptedCommand`](super::AcceptedCommand).
     AcceptedBefore(usize),
     /// The idempotency key was used by an earlier batch: the answer of that create is replayed.
     Replay(Box<SettledCreate>),
     /// The link already has the requested state.
     Unchanged(Box<SettledLink>),
     /// The command is rejected and has no effect.
-    Rejected(Rejection),
+    Rejected(CommandRejection),
     /// The generated slug is taken: retry with another slug.
     SlugCollision,
 }
 
 /// Reason why a command is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rejection {
+pub enum CommandRejection {
     /// The idempotency key was used with another body.
     KeyReused,
     /// The body breaks these rules.
@@ -45,7 +45,7 @@ pub enum Rejection {
     },
 }
 
-impl From<ChangeLinkError> for Rejection {
+impl From<ChangeLinkError> for CommandRejection {
     fn from(error: ChangeLinkError) -> Self {
         match error {
             ChangeLinkError::NotFound => Self::LinkNotFound,

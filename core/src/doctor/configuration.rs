@@ -5,7 +5,7 @@ use std::{fs::File, net::IpAddr, str::FromStr as _};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 use crate::{
     config::BaseUrl,
     kafka_config::KafkaConfig,
@@ -26,7 +26,7 @@ pub fn database(url: &str) -> Vec<Finding> {
         Err(error) => {
             let remedy = "give --database-url as postgres://user:password@host:port/name";
             let error = error.to_string();
-            return vec![Finding::new(check, Verdict::Error, error, remedy)];
+            return vec![Finding::new(check, Severity::Error, error, remedy)];
         }
     };
     let mut findings = vec![encryption(&options)];
@@ -36,7 +36,7 @@ pub fn database(url: &str) -> Vec<Finding> {
         if let Err(error) = File::open(file.as_ref()) {
             let is = format!("{name}: cannot read {file}: {error}");
             let remedy = "mend the address or the rights of the file";
-            findings.push(Finding::new(check, Verdict::Error, is, remedy));
+            findings.push(Finding::new(check, Severity::Error, is, remedy));
         }
     }
     findings
@@ -60,7 +60,7 @@ fn encryption(options: &PgConnectOptions) -> Finding {
     };
     Finding::new(
         check,
-        Verdict::Warning,
+        Severity::Warning,
         format!("sslmode={mode} to {host}: whoever is on the way can read and change everything"),
         "add ?sslmode=verify-full&sslrootcert=FILE to the address of the database",
     )
@@ -81,7 +81,7 @@ pub fn kafka(config: &KafkaConfig) -> Finding {
             let protocol = config.security.protocol.name();
             Finding::ok("Kafka", format!("{} by {protocol}", config.brokers))
         }
-        Err(error) => Finding::new("Kafka", Verdict::Error, crate::failure::text(&error), ""),
+        Err(error) => Finding::new("Kafka", Severity::Error, crate::failure::text(&error), ""),
     }
 }
 
@@ -91,7 +91,7 @@ pub fn telemetry(config: &TelemetryConfig) -> Finding {
         Ok(()) => Finding::ok("telemetry", "settings are valid"),
         Err(error) => Finding::new(
             "telemetry",
-            Verdict::Error,
+            Severity::Error,
             crate::failure::text(&error),
             "",
         ),
@@ -105,7 +105,7 @@ pub fn public_addresses(listens_to_others: bool, addresses: &[(&str, &BaseUrl)])
         let is = format!("{flag} is {}", address.as_str());
         if listens_to_others && is_loopback(host) {
             let remedy = format!("set {flag} to the address that clients use: only this machine can reach the current one");
-            Finding::new("public addresses", Verdict::Warning, is, remedy)
+            Finding::new("public addresses", Severity::Warning, is, remedy)
         } else {
             Finding::ok("public addresses", is)
         }
@@ -120,24 +120,27 @@ mod tests {
     #[test]
     fn remote_database_without_verify_full_warns() {
         for (url, verdict) in [
-            ("postgres://u@127.0.0.1/d", Verdict::Ok),
-            ("postgres://u@localhost/d?sslmode=disable", Verdict::Ok),
-            ("postgres://u@[::1]/d", Verdict::Ok),
-            ("postgres://u@%2Frun%2Fpostgresql/d", Verdict::Ok),
-            ("postgres://u@db.example/d?sslmode=verify-full", Verdict::Ok),
+            ("postgres://u@127.0.0.1/d", Severity::Ok),
+            ("postgres://u@localhost/d?sslmode=disable", Severity::Ok),
+            ("postgres://u@[::1]/d", Severity::Ok),
+            ("postgres://u@%2Frun%2Fpostgresql/d", Severity::Ok),
+            (
+                "postgres://u@db.example/d?sslmode=verify-full",
+                Severity::Ok,
+            ),
             (
                 "postgres://u@db.example/d?sslmode=verify-ca",
-                Verdict::Warning,
+                Severity::Warning,
             ),
             (
                 "postgres://u@db.example/d?sslmode=require",
-                Verdict::Warning,
+                Severity::Warning,
             ),
-            ("postgres://u@10.0.0.1/d", Verdict::Warning),
-            ("nonsense", Verdict::Error),
+            ("postgres://u@10.0.0.1/d", Severity::Warning),
+            ("nonsense", Severity::Error),
             (
                 "postgres://u@db.example/d?sslmode=verify-full&sslrootcert=/nowhere/ca.pem",
-                Verdict::Error,
+                Severity::Error,
             ),
         ] {
             let findings = database(url);
@@ -154,7 +157,7 @@ mod tests {
             let findings = public_addresses(listens_to_others, &addresses);
             findings.iter().map(|it| it.verdict).collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(false), [Verdict::Ok, Verdict::Ok]);
-        assert_eq!(verdicts(true), [Verdict::Warning, Verdict::Ok]);
+        assert_eq!(verdicts(false), [Severity::Ok, Severity::Ok]);
+        assert_eq!(verdicts(true), [Severity::Warning, Severity::Ok]);
     }
 }

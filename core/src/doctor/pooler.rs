@@ -7,7 +7,7 @@
 use anyhow::Context as _;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 use crate::event_store::{self, SessionKind, sqlstate};
 
 /// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
@@ -31,13 +31,13 @@ pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
         )),
         Ok(false) => Ok(Finding::new(
             "pooler",
-            Verdict::Error,
+            Severity::Error,
             "sessions are shared between transactions",
             REMEDY,
         )),
         Err(error) if is_refused(&error) => {
             let is = format!("transactions are refused ({error})");
-            Ok(Finding::new("pooler", Verdict::Error, is, REMEDY))
+            Ok(Finding::new("pooler", Severity::Error, is, REMEDY))
         }
         Err(error) => Err(error).context("cannot connect to the database"),
     }

@@ -2,10 +2,10 @@
 
 use sqlx::{FromRow, PgPool};
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 
 /// A table and a privilege on it: SELECT, INSERT, UPDATE or DELETE. Privileges on columns count.
-pub type Right = (&'static str, &'static str);
+pub type Privilege = (&'static str, &'static str);
 
 #[derive(FromRow)]
 struct Role {
@@ -20,7 +20,7 @@ struct Role {
 /// Returns an error if the server does not answer or lacks a table.
 pub async fn judge(
     pool: &PgPool,
-    needed: &[Right],
+    needed: &[Privilege],
     role_of_grants: &str,
 ) -> sqlx::Result<Vec<Finding>> {
     let role: Role = sqlx::query_as(
@@ -41,7 +41,7 @@ pub async fn judge(
     } else {
         Finding::new(
             "rights",
-            Verdict::Error,
+            Severity::Error,
             format!("{name} lacks {}", lacking.join(", ")),
             format!("run deploy/postgres/roles.sql, and GRANT {role_of_grants} TO {name}"),
         )
@@ -49,7 +49,7 @@ pub async fn judge(
     let surplus = if role.is_superuser || role.owns_events {
         Finding::new(
             "least privilege",
-            Verdict::Warning,
+            Severity::Warning,
             if role.is_superuser {
                 format!("{name} is a superuser")
             } else {
@@ -63,7 +63,7 @@ pub async fn judge(
     Ok(vec![suffice, surplus])
 }
 
-async fn lacking(pool: &PgPool, needed: &[Right]) -> sqlx::Result<Vec<String>> {
+async fn lacking(pool: &PgPool, needed: &[Privilege]) -> sqlx::Result<Vec<String>> {
     let (tables, privileges): (Vec<&str>, Vec<&str>) = needed.iter().copied().unzip();
     sqlx::query_scalar(
         "SELECT needed.privilege || ' on ' || needed.name

@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{Finding, Verdict, server::Refused};
+use super::{Finding, Severity, server::DatabaseRefused};
 use crate::{
     event_store::{
         self, SessionKind,
@@ -22,7 +22,7 @@ type Identity = (OffsetDateTime, String);
 /// Checks that the relay and the service use the same database. Otherwise the relay would publish
 /// the events of another database.
 pub async fn look(url: &str, relay_url: &str) -> Finding {
-    let error = |is, remedy| Finding::new(CHECK, Verdict::Error, is, remedy);
+    let error = |is, remedy| Finding::new(CHECK, Severity::Error, is, remedy);
     let are_same = async || {
         let (ours, its) = tokio::try_join!(identify(url), identify(relay_url))?;
         anyhow::Ok(ours == its)
@@ -50,7 +50,7 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
 /// Returns an error if the databases differ or one of them does not answer.
 pub async fn admit(url: &str, relay_url: &str) -> anyhow::Result<()> {
     let finding = look(url, relay_url).await;
-    ensure!(finding.verdict == Verdict::Ok, Refused(finding));
+    ensure!(finding.verdict == Severity::Ok, DatabaseRefused(finding));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::{Context as _, bail};
 use sqlx::{FromRow, PgPool};
 
-use super::{Finding, Verdict, pooler};
+use super::{Finding, Severity, pooler};
 use crate::event_store::{self, SessionKind};
 
 /// Oldest supported release of Postgres: the first with all features that the statements use.
@@ -15,7 +15,7 @@ const ALLOW_UNSAFE: &str = "--allow-unsafe-postgres (ALLOW_UNSAFE_POSTGRES)";
 
 /// Settings and state of a server, as seen by a session of the process.
 #[derive(Debug, Clone, FromRow)]
-pub struct Facts {
+pub struct ServerFacts {
     version: i32,
     encoding: String,
     is_standby: bool,
@@ -31,7 +31,7 @@ pub struct Facts {
 ///
 /// # Errors
 /// Returns an error if the server does not answer.
-pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
+pub async fn read(pool: &PgPool) -> sqlx::Result<ServerFacts> {
     sqlx::query_as(
         "SELECT current_setting('server_version_num')::int / 10000 AS version,
                 current_setting('server_encoding') AS encoding,
@@ -48,7 +48,7 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
 }
 
 /// Judges the facts for a process with sessions of this kind. Pure.
-pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+pub fn judge(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let mut findings = vec![
         version(facts),
         expect(
@@ -64,29 +64,29 @@ pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Findi
     findings
 }
 
-fn version(facts: &Facts) -> Finding {
+fn version(facts: &ServerFacts) -> Finding {
     let is = format!("Postgres {}", facts.version);
     if facts.version < VERSION_MIN {
         let remedy = format!("upgrade to Postgres {VERSION_MIN} or later");
-        Finding::new("version", Verdict::Error, is, remedy)
+        Finding::new("version", Severity::Error, is, remedy)
     } else {
         Finding::ok("version", is)
     }
 }
 
-fn writable(facts: &Facts, kind: SessionKind) -> Finding {
+fn writable(facts: &ServerFacts, kind: SessionKind) -> Finding {
     let check = "writable";
     let reads_only = kind == SessionKind::Reader;
     if facts.is_standby && reads_only {
         let remedy = "last_used_at of API keys is not recorded; acceptable for a replica";
-        Finding::new(check, Verdict::Warning, "it is a standby", remedy)
+        Finding::new(check, Severity::Warning, "it is a standby", remedy)
     } else if facts.is_standby {
         let remedy = "give the address of the primary, or promote it";
-        Finding::new(check, Verdict::Error, "it is a standby", remedy)
+        Finding::new(check, Severity::Error, "it is a standby", remedy)
     } else if facts.is_read_only && !reads_only {
         Finding::new(
             check,
-            Verdict::Error,
+            Severity::Error,
             "default_transaction_read_only is on",
             "ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only",
         )
@@ -96,11 +96,11 @@ fn writable(facts: &Facts, kind: SessionKind) -> Finding {
 }
 
 /// Checks that a crash of the machine cannot lose acknowledged or published events.
-fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+fn durability(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let unsafe_verdict = if allows_unsafe {
-        Verdict::Warning
+        Severity::Warning
     } else {
-        Verdict::Error
+        Severity::Error
     };
     let off = |check, is_off: bool, verdict, remedy: String| {
         if is_off {
@@ -122,7 +122,7 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
         off(
             "full_page_writes",
             facts.full_page_writes == "off",
-            Verdict::Warning,
+            Severity::Warning,
             "ALTER SYSTEM SET full_page_writes = on, unless the file system never tears a page"
                 .to_owned(),
         ),
@@ -144,7 +144,7 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
 }
 
 /// Checks that the server received the session settings that the process requested.
-fn session(facts: &Facts) -> [Finding; 2] {
+fn session(facts: &ServerFacts) -> [Finding; 2] {
     let remedy = "a proxy in front of Postgres drops the settings that sessions request at their start: \
                   connect to Postgres itself, or to a pooler in session mode that passes `options`";
     [
@@ -163,14 +163,14 @@ fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Findi
         return Finding::ok(check, is);
     }
     let is = format!("{is}, not {should_be}");
-    Finding::new(check, Verdict::Error, is, remedy)
+    Finding::new(check, Severity::Error, is, remedy)
 }
 
 /// A database that a process refuses to start with.
 #[derive(Debug, thiserror::Error)]
-pub struct Refused(pub(super) Finding);
+pub struct DatabaseRefused(pub(super) Finding);
 
-impl fmt::Display for Refused {
+impl fmt::Display for DatabaseRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "this database is refused: {}", self.0.sentence())
     }
@@ -183,10 +183,10 @@ impl fmt::Display for Refused {
 pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
     let mut findings = super::configuration::database(url);
     let pooler = pooler::look(url, kind).await?;
-    if pooler.verdict == Verdict::Error {
+    if pooler.verdict == Severity::Error {
         // Stop here: further statements could meet the settings of other clients in a shared
         // session.
-        bail!(Refused(pooler));
+        bail!(DatabaseRefused(pooler));
     }
     let pool = event_store::pool(url, kind, 1)?;
     let facts = read(&pool)
@@ -196,9 +196,9 @@ pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow:
     findings.extend(judge(&facts, kind, allows_unsafe));
     for finding in findings {
         match finding.verdict {
-            Verdict::Error => bail!(Refused(finding)),
-            Verdict::Warning => tracing::warn!("the database: {}", finding.sentence()),
-            Verdict::Ok | Verdict::Unseen => {}
+            Severity::Error => bail!(DatabaseRefused(finding)),
+            Severity::Warning => tracing::warn!("the database: {}", finding.sentence()),
+            Severity::Ok | Severity::Unseen => {}
         }
     }
     Ok(())

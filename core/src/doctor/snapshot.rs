@@ -12,17 +12,17 @@ pub const AGE_MAX_S: f64 = 30.0;
 
 /// Snapshots that sessions hold.
 #[derive(Debug, Clone, Serialize)]
-pub struct Snapshots {
+pub struct HeldSnapshots {
     /// True if the role may see all sessions. Otherwise only sessions of the same role are visible,
     /// and another role may hold an older snapshot.
     pub is_complete: bool,
     /// Oldest snapshot, if any is held.
-    pub oldest: Option<Snapshot>,
+    pub oldest: Option<HeldSnapshot>,
 }
 
 /// A transaction that keeps old versions of rows alive.
 #[derive(Debug, Clone, Serialize)]
-pub struct Snapshot {
+pub struct HeldSnapshot {
     /// Age of the snapshot, in seconds.
     pub age_seconds: f64,
     /// Process id of the server process that holds the snapshot; none for a prepared transaction.
@@ -41,14 +41,14 @@ pub struct Snapshot {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn read(pool: &PgPool) -> sqlx::Result<Snapshots> {
+pub async fn read(pool: &PgPool) -> sqlx::Result<HeldSnapshots> {
     let is_complete = sqlx::query_scalar!(
         r#"SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS "is_complete!""#
     )
     .fetch_one(pool)
     .await?;
     let oldest = sqlx::query_as!(
-        Snapshot,
+        HeldSnapshot,
         r#"
         SELECT extract(epoch FROM clock_timestamp() - held.since)::float8 AS "age_seconds!",
                held.pid AS "pid?", coalesce(held.user_name, '')::text AS "user!",
@@ -71,7 +71,7 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<Snapshots> {
     )
     .fetch_optional(pool)
     .await?;
-    Ok(Snapshots {
+    Ok(HeldSnapshots {
         is_complete,
         oldest,
     })

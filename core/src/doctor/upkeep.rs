@@ -7,8 +7,8 @@ use sqlx::{FromRow, PgPool};
 use time::OffsetDateTime;
 
 use super::{
-    Finding, Verdict,
-    snapshot::{self, AGE_MAX_S, Snapshots},
+    Finding, Severity,
+    snapshot::{self, AGE_MAX_S, HeldSnapshots},
 };
 use crate::clock::{Clock as _, SystemClock};
 
@@ -32,7 +32,7 @@ pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Findi
     findings.extend(slots(pool).await?);
     findings.push(Finding::new(
         "disk",
-        Verdict::Unseen,
+        Severity::Unseen,
         "this process writes no files, and the disks of Postgres and Kafka are not visible from here",
         "watch the free space of both there",
     ));
@@ -50,7 +50,7 @@ async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
     let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
     let is = format!("differs from Postgres's by {} ms", skew.as_millis());
     Ok(if skew > SKEW_MAX {
-        Finding::new("clock", Verdict::Error, is, "run NTP on both machines")
+        Finding::new("clock", Severity::Error, is, "run NTP on both machines")
     } else {
         Finding::ok("clock", is)
     })
@@ -75,9 +75,9 @@ async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> 
     let is = format!("{taken} of {allowed} in use; a process like this one takes up to {own}");
     let remedy = "raise max_connections, or run fewer processes";
     Ok(if own > allowed {
-        Finding::new("sessions", Verdict::Error, is, remedy)
+        Finding::new("sessions", Severity::Error, is, remedy)
     } else if taken + own + SPARE_SESSIONS > allowed {
-        Finding::new("sessions", Verdict::Warning, is, remedy)
+        Finding::new("sessions", Severity::Warning, is, remedy)
     } else {
         Finding::ok("sessions", is)
     })
@@ -93,7 +93,7 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     if !is_on {
         let remedy = "ALTER SYSTEM SET autovacuum = on, and track_counts: appends get slow within \
                       minutes";
-        return Ok(Finding::new(check, Verdict::Error, "off", remedy));
+        return Ok(Finding::new(check, Severity::Error, "off", remedy));
     }
     let without: Vec<String> = sqlx::query_scalar(
         "SELECT oid::regclass::text FROM pg_class
@@ -109,10 +109,10 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     };
     let remedy = format!("ALTER TABLE {first} RESET (autovacuum_enabled)");
     let is = format!("off for {}", without.join(", "));
-    Ok(Finding::new(check, Verdict::Error, is, remedy))
+    Ok(Finding::new(check, Severity::Error, is, remedy))
 }
 
-fn of_snapshots(snapshots: &Snapshots) -> Finding {
+fn of_snapshots(snapshots: &HeldSnapshots) -> Finding {
     let check = "oldest snapshot";
     let Some(oldest) = &snapshots.oldest else {
         return if snapshots.is_complete {
@@ -120,7 +120,7 @@ fn of_snapshots(snapshots: &Snapshots) -> Finding {
         } else {
             Finding::new(
                 check,
-                Verdict::Unseen,
+                Severity::Unseen,
                 "none held by this role; sessions of other roles are not visible",
                 "GRANT pg_read_all_stats to this role",
             )
@@ -137,7 +137,7 @@ fn of_snapshots(snapshots: &Snapshots) -> Finding {
     if oldest.age_seconds > AGE_MAX_S {
         let remedy = "end it (pg_terminate_backend, ROLLBACK PREPARED): appends get slower as long \
                       as it lasts";
-        Finding::new(check, Verdict::Warning, is, remedy)
+        Finding::new(check, Severity::Warning, is, remedy)
     } else {
         Finding::ok(check, is)
     }
@@ -171,7 +171,7 @@ async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
         } else {
             Finding::new(
                 "replication slots",
-                Verdict::Warning,
+                Severity::Warning,
                 format!("{is}, and has no reader"),
                 format!(
                     "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"

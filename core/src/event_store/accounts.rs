@@ -124,7 +124,7 @@ fn status(status: &str, redirects_stopped: bool) -> AccountStatus {
 
 /// A row of the accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct StoredAccount {
     /// Name that an operator has given to the account.
     pub name: String,
     /// Credits of the account.
@@ -139,7 +139,7 @@ pub struct Account {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<Account>> {
+pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<StoredAccount>> {
     let row = sqlx::query!(
         "
         SELECT name, balance, version, status, redirects_stopped, created_at
@@ -149,7 +149,7 @@ pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<A
     )
     .fetch_optional(pool)
     .await?;
-    Ok(row.map(|row| Account {
+    Ok(row.map(|row| StoredAccount {
         name: row.name,
         credits: Credits {
             balance: row.balance,

@@ -19,9 +19,9 @@ use crate::{
 };
 
 pub use self::{
-    links::{LinkExtent, LinkFate, link_beginnings, link_extent},
-    newest::{NewestOf, Span, StreamPart, read_before, read_stream_backwards},
-    presence::{Place, first_absent},
+    links::{LinkEndState, LinkExtent, link_beginnings, link_extent},
+    newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
+    presence::{EventPlace, first_absent},
 };
 
 /// One value for each shard, by [`Shard::index`].
@@ -56,7 +56,7 @@ pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Posit
 
 /// The epoch and the heads of the log, read in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct LogEnd {
     /// Epoch, within which positions can be compared.
     pub epoch: i32,
     /// Head of each shard.
@@ -67,14 +67,14 @@ pub struct End {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn end(pool: &PgPool) -> sqlx::Result<End> {
+pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     let rows = sqlx::query!(
         "SELECT s.shard, s.head, m.epoch
          FROM event_store.log_shards AS s CROSS JOIN event_store.log_meta AS m"
     )
     .fetch_all(pool)
     .await?;
-    let mut end = End {
+    let mut end = LogEnd {
         epoch: rows.first().ok_or(sqlx::Error::RowNotFound)?.epoch,
         heads: PerShard::default(),
     };
@@ -88,7 +88,7 @@ pub async fn end(pool: &PgPool) -> sqlx::Result<End> {
 
 /// End of a shard according to its counter and according to its events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct ShardExtent {
     /// Head of the shard, according to the counter.
     pub head: Position,
     /// Position of the last event; 0 if the shard is empty.
@@ -99,7 +99,7 @@ pub struct Extent {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<Extent>> {
+pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<ShardExtent>> {
     let rows = sqlx::query!(
         r#"
         SELECT s.shard, s.head, coalesce((
@@ -114,7 +114,7 @@ pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<Extent>> {
     for row in rows {
         if let Some(shard) = Shard::new(row.shard.into()) {
             let (head, last) = (row.head, row.last);
-            extents[shard.index()] = Extent { head, last };
+            extents[shard.index()] = ShardExtent { head, last };
         }
     }
     Ok(extents)

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::log::{LinkExtent, LinkFate};
+use super::log::{LinkEndState, LinkExtent};
 use crate::{
     id::{AccountId, LinkId},
     link::Slug,
@@ -14,7 +14,7 @@ use crate::{
 
 /// A slug that a batch requests for a link.
 #[derive(Debug, Clone)]
-pub struct Reservation {
+pub struct SlugReservation {
     /// Slug as requested.
     pub slug: Slug,
     /// Shard of the link.
@@ -30,9 +30,9 @@ pub struct Reservation {
 /// Returns an error if the database does not answer.
 pub async fn reserve_in_tx(
     tx: &mut PgConnection,
-    reservations: &[Reservation],
+    reservations: &[SlugReservation],
 ) -> sqlx::Result<HashSet<String>> {
-    let mut rows: Vec<(String, &Reservation)> = reservations
+    let mut rows: Vec<(String, &SlugReservation)> = reservations
         .iter()
         .map(|reservation| (reservation.slug.folded(), reservation))
         .collect();
@@ -67,7 +67,7 @@ pub async fn reserve_in_tx(
 /// Returns an error if the database does not answer.
 pub async fn settle_in_tx(
     tx: &mut PgConnection,
-    taken: &[Reservation],
+    taken: &[SlugReservation],
     unused: &[String],
 ) -> sqlx::Result<()> {
     if !unused.is_empty() {
@@ -151,7 +151,7 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             shard,
             extent: LinkExtent {
                 created_at: row.created_at,
-                fate: LinkFate::of_last_event(&row.last_type),
+                end_state: LinkEndState::of_last_event(&row.last_type),
             },
         })
     })

@@ -16,8 +16,8 @@ use futures::FutureExt as _;
 use tower::Service as _;
 
 use super::{
-    observe::{Observer, Service},
-    request::{Head, RequestContext, check_framing},
+    observe::{Observer, ServiceName},
+    request::{RequestContext, RequestHead, check_framing},
     route_table,
 };
 use crate::problem::{Code, Problem};
@@ -30,7 +30,7 @@ pub struct AnswerSettings {
     /// Base address of the API, where the pages of the problems are served.
     pub base_url: Arc<str>,
     /// Service that answers.
-    pub service: Service,
+    pub service: ServiceName,
 }
 
 impl IntoResponse for Problem {
@@ -86,7 +86,7 @@ impl Answers {
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let form = |request, context| self.form(request, context, handle);
@@ -100,7 +100,7 @@ impl Answers {
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let mut response = match check_framing(request.headers(), request.uri()) {
@@ -199,7 +199,7 @@ mod tests {
             );
         let settings = AnswerSettings {
             base_url: "https://api.example.com".into(),
-            service: Service::QueryApi,
+            service: ServiceName::QueryApi,
         };
         let request = Request::get(path).header("host", "h").body(Body::empty());
         let response = with_problem_details(routes, settings).oneshot(request.unwrap());

@@ -32,24 +32,24 @@ use crate::{
     id::{AccountId, KeyId},
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
-    single_flight::{Flights, Turn},
+    single_flight::{LoadRole, SingleFlight},
 };
 
 /// Time for which a known key is trusted without a look-up, in seconds: the maximal delay of a
 /// revocation, an earlier expiry or a suspension in every process.
-const KNOWN_FOR: Duration = Duration::from_secs(5);
+const KNOWN_KEY_TTL: Duration = Duration::from_secs(5);
 /// Time for which an unknown key is refused without a look-up, in seconds: the maximal delay for a
 /// key that was tried before it was issued.
-const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(1);
 /// Maximal number of known keys, and of unknown keys, in the cache.
-const REMEMBERED_MAX: usize = 10_000;
+const CACHED_KEYS_MAX: usize = 10_000;
 /// Maximal number of concurrent look-ups of unknown keys. Each takes a session; the services have
 /// more sessions.
-const STRANGERS_RUNNING_MAX: usize = 2;
+const UNKNOWN_KEYS_RUNNING_MAX: usize = 2;
 /// Maximal number of unknown keys that wait for a look-up. The next key is answered `overloaded`.
-const STRANGERS_WAITING_MAX: usize = 256;
+const UNKNOWN_KEYS_WAITING_MAX: usize = 256;
 /// Longest wait for the look-up of an unknown key, in seconds.
-const STRANGER_WAIT_MAX: Duration = Duration::from_secs(1);
+const UNKNOWN_KEY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Account and key of an authenticated request.
 #[derive(Debug, Clone)]
@@ -99,11 +99,11 @@ struct CachedKey {
     key: StoredKey,
     loaded_at: Instant,
     /// True if the use of the key was recorded since the look-up.
-    is_noted: AtomicBool,
+    use_is_recorded: AtomicBool,
 }
 
 /// State of a key in the cache.
-enum Memory {
+enum CacheEntry {
     /// The key exists.
     Known(Arc<CachedKey>),
     /// The key existed, but the entry has expired.
@@ -111,19 +111,19 @@ enum Memory {
     /// The key did not exist at a recent look-up.
     Unknown,
     /// The cache has no entry for the key.
-    Nothing,
+    Missing,
 }
 
-/// Looks up keys and caches them for `KNOWN_FOR`.
+/// Looks up keys and caches them for `KNOWN_KEY_TTL`.
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
     known: Cache<[u8; 32], Arc<CachedKey>>,
     /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<[u8; 32], Instant>,
-    strangers: Strangers,
+    unknown_key_limit: UnknownKeyLimit,
     /// Look-ups in progress, one for each hash of a key.
-    look_ups: Flights<[u8; 32], Result<(), Problem>>,
+    look_ups: SingleFlight<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
     hits: Counter,
     misses: Counter,
@@ -138,10 +138,10 @@ impl Authenticator {
             usage: Arc::new(KeyUsage::new(pool.clone())),
             pool,
             clock,
-            known: Cache::new(REMEMBERED_MAX),
-            unknown: Cache::new(REMEMBERED_MAX),
-            strangers: Strangers::default(),
-            look_ups: Flights::default(),
+            known: Cache::new(CACHED_KEYS_MAX),
+            unknown: Cache::new(CACHED_KEYS_MAX),
+            unknown_key_limit: UnknownKeyLimit::default(),
+            look_ups: SingleFlight::default(),
             hits: counter("hit"),
             misses: counter("miss"),
         }
@@ -175,8 +175,8 @@ impl Authenticator {
         if key.expires_at.is_some_and(|at| at <= now) {
             return Err(rejected(Code::ApiKeyExpired, "Use another API key."));
         }
-        if !found.is_noted.swap(true, Ordering::Relaxed) {
-            self.usage.note(key.key_id, now);
+        if !found.use_is_recorded.swap(true, Ordering::Relaxed) {
+            self.usage.record(key.key_id, now);
         }
         Ok(Caller {
             account_id: key.account_id,
@@ -188,20 +188,20 @@ impl Authenticator {
 
     async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
-        let memory = self.remember(&hash);
-        self.count(&memory);
-        match memory {
-            Memory::Known(key) => return Ok(Some(key)),
-            Memory::Unknown => return Ok(None),
-            Memory::Stale | Memory::Nothing => {}
+        let entry = self.cached(&hash);
+        self.count(&entry);
+        match entry {
+            CacheEntry::Known(key) => return Ok(Some(key)),
+            CacheEntry::Unknown => return Ok(None),
+            CacheEntry::Stale | CacheEntry::Missing => {}
         }
         match self.look_ups.join(hash) {
-            Turn::Go(look_up) => {
+            LoadRole::Load(look_up) => {
                 let found = self.load(key, hash).await;
-                look_up.land(found.as_ref().map(|_| ()).map_err(Clone::clone));
+                look_up.finish(found.as_ref().map(|_| ()).map_err(Clone::clone));
                 found
             }
-            Turn::Wait(landing) => match landing.outcome().await {
+            LoadRole::Wait(result) => match result.outcome().await {
                 Some(Err(problem)) => Err(problem),
                 // The result is in the cache, unless the entry has expired meanwhile.
                 Some(Ok(())) | None => self.load(key, hash).await,
@@ -210,11 +210,11 @@ impl Authenticator {
     }
 
     async fn load(&self, key: &ApiKey, hash: [u8; 32]) -> Result<Option<Arc<CachedKey>>, Problem> {
-        let _turn = match self.remember(&hash) {
-            Memory::Known(key) => return Ok(Some(key)),
-            Memory::Unknown => return Ok(None),
-            Memory::Stale => None,
-            Memory::Nothing => Some(self.strangers.turn().await?),
+        let _permit = match self.cached(&hash) {
+            CacheEntry::Known(key) => return Ok(Some(key)),
+            CacheEntry::Unknown => return Ok(None),
+            CacheEntry::Stale => None,
+            CacheEntry::Missing => Some(self.unknown_key_limit.acquire().await?),
         };
         self.look_up(key, hash).await.map_err(|error| {
             let error = &error as &dyn std::error::Error;
@@ -223,23 +223,23 @@ impl Authenticator {
         })
     }
 
-    fn count(&self, memory: &Memory) {
-        let count = match memory {
-            Memory::Known(_) | Memory::Unknown => &self.hits,
-            Memory::Stale | Memory::Nothing => &self.misses,
+    fn count(&self, entry: &CacheEntry) {
+        let count = match entry {
+            CacheEntry::Known(_) | CacheEntry::Unknown => &self.hits,
+            CacheEntry::Stale | CacheEntry::Missing => &self.misses,
         };
         count.increment(1);
     }
 
-    fn remember(&self, hash: &[u8; 32]) -> Memory {
+    fn cached(&self, hash: &[u8; 32]) -> CacheEntry {
         match self.known.get(hash) {
-            Some(key) if key.loaded_at.elapsed() < KNOWN_FOR => return Memory::Known(key),
-            Some(_) => return Memory::Stale,
+            Some(key) if key.loaded_at.elapsed() < KNOWN_KEY_TTL => return CacheEntry::Known(key),
+            Some(_) => return CacheEntry::Stale,
             None => {}
         }
         match self.unknown.get(hash) {
-            Some(at) if at.elapsed() < UNKNOWN_FOR => Memory::Unknown,
-            Some(_) | None => Memory::Nothing,
+            Some(at) if at.elapsed() < UNKNOWN_KEY_TTL => CacheEntry::Unknown,
+            Some(_) | None => CacheEntry::Missing,
         }
     }
 
@@ -255,7 +255,7 @@ impl Authenticator {
         let cached = Arc::new(CachedKey {
             key,
             loaded_at,
-            is_noted: AtomicBool::new(false),
+            use_is_recorded: AtomicBool::new(false),
         });
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
@@ -264,29 +264,29 @@ impl Authenticator {
 
 /// Limits the concurrent look-ups of unknown keys, so that any number of invented keys takes only a
 /// few sessions.
-struct Strangers {
+struct UnknownKeyLimit {
     waiting: Semaphore,
     running: Semaphore,
 }
 
-impl Default for Strangers {
+impl Default for UnknownKeyLimit {
     fn default() -> Self {
         Self {
-            waiting: Semaphore::new(STRANGERS_WAITING_MAX),
-            running: Semaphore::new(STRANGERS_RUNNING_MAX),
+            waiting: Semaphore::new(UNKNOWN_KEYS_WAITING_MAX),
+            running: Semaphore::new(UNKNOWN_KEYS_RUNNING_MAX),
         }
     }
 }
 
-impl Strangers {
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+impl UnknownKeyLimit {
+    async fn acquire(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let overloaded = || {
-            let detail = "Too many unknown API keys are being looked up; try again shortly.";
+            let detail = "Too many unknown API keys are being looked up; retry shortly.";
             Problem::new(Code::Overloaded, detail).retry_after(1)
         };
         let _place = self.waiting.try_acquire().map_err(|_| overloaded())?;
-        match timeout(STRANGER_WAIT_MAX, self.running.acquire()).await {
-            Ok(turn) => Ok(turn.expect("the semaphore is never closed")),
+        match timeout(UNKNOWN_KEY_WAIT_MAX, self.running.acquire()).await {
+            Ok(permit) => Ok(permit.expect("the semaphore is never closed")),
             Err(_) => Err(overloaded()),
         }
     }

@@ -72,13 +72,13 @@ mod tests {
     use super::*;
     use crate::http::{
         answer::{AnswerSettings, with_problem_details},
-        observe::Service,
+        observe::ServiceName,
     };
 
     async fn answer_to(origins: &[&str], method: &str, headers: &[(&str, &str)]) -> Response {
         let settings = AnswerSettings {
             base_url: "https://api.example.com".into(),
-            service: Service::CommandApi,
+            service: ServiceName::CommandApi,
         };
         let origins: Vec<Origin> = origins.iter().map(|it| it.parse().unwrap()).collect();
         let routes = allow(with_problem_details(Router::new(), settings), &origins);

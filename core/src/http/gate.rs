@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{api_key::Scope, problem::Problem};
 
-/// Requirements of a route. Used as a layer: `middleware::from_fn_with_state(gate, Gate::pass)`.
+/// Requirements of a route. Used as a layer: `middleware::from_fn_with_state(gate, RouteGate::pass)`.
 #[derive(Clone)]
-pub struct Gate {
+pub struct RouteGate {
     /// Authenticates the caller.
     pub authenticator: Arc<Authenticator>,
     /// Rate limits; `None` for no limit.
@@ -28,7 +28,7 @@ pub struct Gate {
     pub class: RequestClass,
 }
 
-impl Gate {
+impl RouteGate {
     /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
     pub async fn pass(State(gate): State<Self>, mut request: Request, next: Next) -> Response {
         let caller = match gate.authenticator.authenticate(request.headers()).await {

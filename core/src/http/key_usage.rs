@@ -41,7 +41,7 @@ impl KeyUsage {
     }
 
     /// Records that the key was used.
-    pub(super) fn note(&self, key_id: KeyId, at: OffsetDateTime) {
+    pub(super) fn record(&self, key_id: KeyId, at: OffsetDateTime) {
         let mut pending = self.pending();
         if pending.len() < PENDING_MAX || pending.contains_key(&key_id) {
             pending.insert(key_id, at);

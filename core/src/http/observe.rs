@@ -15,7 +15,7 @@ use tracing::{Instrument as _, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::{
-    request::{Head, RequestContext},
+    request::{RequestContext, RequestHead},
     route_table, trace_context,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 
 /// Service name in metrics and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
+pub enum ServiceName {
     /// Writes of the API.
     CommandApi,
     /// Reads of the API.
@@ -34,7 +34,7 @@ pub enum Service {
     ShortHost,
 }
 
-impl Service {
+impl ServiceName {
     const fn name(self) -> &'static str {
         match self {
             Self::CommandApi => "command-api",
@@ -62,14 +62,14 @@ struct Labels {
 
 /// Records metrics, spans and access logs of one service.
 pub(super) struct Observer {
-    service: Service,
+    service: ServiceName,
     /// Histograms that were used before. A registry look-up by name and labels would slow a
     /// redirect noticeably; for a few labels, a linear search is faster than a hash.
     durations: RwLock<Vec<(Labels, Histogram)>>,
 }
 
 impl Observer {
-    pub(super) fn new(service: Service) -> Self {
+    pub(super) fn new(service: ServiceName) -> Self {
         begin_counters(service);
         Self {
             service,
@@ -85,7 +85,7 @@ impl Observer {
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let begun_at = Instant::now();
@@ -159,7 +159,7 @@ impl Observer {
 }
 
 /// Starts the counters of 5xx problems at 0, so that the first one is visible as an increase.
-fn begin_counters(service: Service) {
+fn begin_counters(service: ServiceName) {
     let failures = Code::ALL.iter().filter(|code| code.status() >= 500);
     for code in failures {
         counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code.as_str())
@@ -171,7 +171,7 @@ fn begin_counters(service: Service) {
 /// level.
 fn access_line(
     span: &Span,
-    service: Service,
+    service: ServiceName,
     status: StatusCode,
     code: Option<&str>,
     duration_ms: f64,
@@ -179,10 +179,10 @@ fn access_line(
     let _entered = span.enter();
     let status = status.as_u16();
     match service {
-        Service::CommandApi | Service::QueryApi => {
+        ServiceName::CommandApi | ServiceName::QueryApi => {
             tracing::info!(target: "linkledger::access", status, code, duration_ms, "answered");
         }
-        Service::ShortHost => {
+        ServiceName::ShortHost => {
             tracing::debug!(target: "linkledger::access", status, code, duration_ms, "answered");
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     problem::{Code, Problem},
 };
 
-pub use accept::{Preference, check_accept};
+pub use accept::{MediaTypePreference, check_accept};
 pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
@@ -30,7 +30,7 @@ const HEADERS_MAX: usize = 64;
 const HEADERS_LENGTH_MAX: usize = 16 * 1024;
 
 /// Head of a request, for requests that are given away and for requests that are lent.
-pub trait Head {
+pub trait RequestHead {
     /// Returns the method.
     fn method(&self) -> &Method;
     /// Returns the target.
@@ -39,7 +39,7 @@ pub trait Head {
     fn headers(&self) -> &HeaderMap;
 }
 
-impl<B> Head for Request<B> {
+impl<B> RequestHead for Request<B> {
     fn method(&self) -> &Method {
         self.method()
     }
@@ -51,7 +51,7 @@ impl<B> Head for Request<B> {
     }
 }
 
-impl Head for &Parts {
+impl RequestHead for &Parts {
     fn method(&self) -> &Method {
         &self.method
     }

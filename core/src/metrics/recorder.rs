@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tokio::time::interval;
 
-use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, Kind};
+use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
 use crate::lifecycle::Tasks;
 
 /// Upper bounds of the histograms of durations, in seconds.
@@ -74,9 +74,9 @@ fn install() -> anyhow::Result<PrometheusHandle> {
         .context("cannot install the metrics")?;
     for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
         match metric.kind {
-            Kind::Counter => describe_counter!(metric.name, metric.help),
-            Kind::Gauge => describe_gauge!(metric.name, metric.help),
-            Kind::Histogram => describe_histogram!(metric.name, metric.help),
+            MetricKind::Counter => describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => describe_histogram!(metric.name, metric.help),
         }
     }
     Collector::default().describe();

@@ -5,12 +5,12 @@ use std::{ffi::OsStr, fmt::Write as _};
 use clap::{Arg, ArgMatches, parser::ValueSource};
 use url::Url;
 
-use super::{Files, Read};
+use super::{Files, ParsedCommandLine};
 
 const HIDDEN: &str = "…";
 
 /// Returns one line for each setting of the chosen subcommand.
-pub(super) fn settings(read: &Read) -> String {
+pub(super) fn settings(read: &ParsedCommandLine) -> String {
     let (mut command, mut matches) = (&read.command, &read.matches);
     while let Some((name, inner)) = matches.subcommand() {
         command = command

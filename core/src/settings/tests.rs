@@ -36,7 +36,7 @@ fn variables(pairs: &[(&str, &str)]) -> Variables {
         .collect()
 }
 
-fn try_read(arguments: &str, given: &Variables) -> Result<super::Read, String> {
+fn try_read(arguments: &str, given: &Variables) -> Result<super::ParsedCommandLine, String> {
     let arguments = format!("program {arguments}");
     let arguments = arguments.split_whitespace().map(OsString::from);
     read(Cli::command(), arguments, given).map_err(|error| error.to_string())

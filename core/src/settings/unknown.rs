@@ -82,13 +82,13 @@ const LONG_NAME_LENGTH: usize = 9;
 
 /// A variable that looks like a setting.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownVariable {
     name: String,
     /// Setting with a similar name, if any.
     meant: Option<String>,
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.meant {
@@ -105,7 +105,7 @@ impl fmt::Display for Unknown {
 }
 
 /// Returns the first variable that resembles one of `settings`, the settings of this program.
-pub(super) fn first(settings: &[String], variables: &Variables) -> Option<Unknown> {
+pub(super) fn first(settings: &[String], variables: &Variables) -> Option<UnknownVariable> {
     variables.iter().find_map(|(name, value)| {
         if is_known(name) || is_of_kubernetes(name, &value.to_string_lossy()) {
             return None;
@@ -116,7 +116,7 @@ pub(super) fn first(settings: &[String], variables: &Variables) -> Option<Unknow
             .filter(|setting| has_prefix || !is_set(setting, variables))
             .flat_map(|setting| [setting.clone(), format!("{setting}_FILE")])
             .find(|setting| resembles(name, setting));
-        (has_prefix || meant.is_some()).then(|| Unknown {
+        (has_prefix || meant.is_some()).then(|| UnknownVariable {
             name: name.clone(),
             meant,
         })

@@ -7,12 +7,12 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    admin::parked::{Skip, retry, skip},
-    engine::Engine,
-    heartbeat::Heartbeat,
-    pause::{Wish, change},
-    projections::Projection,
-    redirect_changes::prune,
+    operations::{
+        parked::{Skip, retry, skip},
+        pause::{Wish, change},
+    },
+    pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
+    read_models::Projection,
 };
 use sqlx::{postgres::PgPoolOptions, raw_sql};
 

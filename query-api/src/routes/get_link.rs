@@ -13,7 +13,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    event_store::log::{self, LinkFate},
+    event_store::log::{self, LinkEndState},
     http::{
         authentication::Caller,
         entity_tag::{self, IfNoneMatch},
@@ -121,10 +121,10 @@ async fn position_of_creation(
 ) -> Result<LogPosition, Problem> {
     let extent = read_in_time(log::link_extent(&api.pool, account_id, link_id)).await?;
     let extent = extent.ok_or_else(Problem::link_not_found)?;
-    match extent.fate {
-        LinkFate::Deleted => Err(Problem::link_not_found()),
+    match extent.end_state {
+        LinkEndState::Deleted => Err(Problem::link_not_found()),
         // The owner can still read a disabled link.
-        LinkFate::Disabled | LinkFate::Open => Ok(LogPosition {
+        LinkEndState::Disabled | LinkEndState::Undetermined => Ok(LogPosition {
             epoch: api.watcher.log_epoch(),
             position: extent.created_at,
         }),

@@ -1,12 +1,12 @@
 //! Content negotiation of the short host: JSON or HTML.
 
 use axum::http::HeaderMap;
-use linkledger_core::http::request::Preference;
+use linkledger_core::http::request::MediaTypePreference;
 
 /// Returns true if `Accept` gives JSON a higher weight than HTML, or the same weight while JSON is
 /// named and HTML only matches a wildcard.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
-    let of = |media_type| Preference::of(headers, media_type);
+    let of = |media_type| MediaTypePreference::of(headers, media_type);
     of("application/json").max(of("application/problem+json")) > of("text/html")
 }
 

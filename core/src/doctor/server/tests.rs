@@ -1,13 +1,13 @@
 //! Each unsupported property of a server, alone.
 
-use super::{Facts, judge};
+use super::{ServerFacts, judge};
 use crate::{
-    doctor::Verdict,
+    doctor::Severity,
     event_store::SessionKind::{self, Projector, Reader, Writer},
 };
 
-fn sound() -> Facts {
-    Facts {
+fn sound() -> ServerFacts {
+    ServerFacts {
         version: 15,
         encoding: "UTF8".to_owned(),
         is_standby: false,
@@ -21,17 +21,21 @@ fn sound() -> Facts {
 }
 
 /// Names of the checks that are not ok, each with true if the start is refused.
-fn faults(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<(&'static str, bool)> {
+fn faults(
+    facts: &ServerFacts,
+    kind: SessionKind,
+    allows_unsafe: bool,
+) -> Vec<(&'static str, bool)> {
     let findings = judge(facts, kind, allows_unsafe);
     findings
         .iter()
-        .filter(|it| it.verdict != Verdict::Ok)
+        .filter(|it| it.verdict != Severity::Ok)
         .inspect(|it| assert!(!it.remedy.is_empty(), "{it:?}"))
-        .map(|it| (it.check, it.verdict == Verdict::Error))
+        .map(|it| (it.check, it.verdict == Severity::Error))
         .collect()
 }
 
-fn with(change: impl FnOnce(&mut Facts)) -> Facts {
+fn with(change: impl FnOnce(&mut ServerFacts)) -> ServerFacts {
     let mut facts = sound();
     change(&mut facts);
     facts

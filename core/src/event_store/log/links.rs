@@ -12,21 +12,21 @@ use crate::{
 
 /// Final state of a link, as far as the type of its last event determines the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkFate {
+pub enum LinkEndState {
     /// Deleted forever.
     Deleted,
     /// Disabled until an operator enables the link.
     Disabled,
     /// Undetermined: the link may be enabled, or disabled and changed since.
-    Open,
+    Undetermined,
 }
 
-impl LinkFate {
+impl LinkEndState {
     pub(in crate::event_store) fn of_last_event(event_type: &str) -> Self {
         match event_type {
             "LinkDeleted" => Self::Deleted,
             "LinkDisabled" => Self::Disabled,
-            _ => Self::Open,
+            _ => Self::Undetermined,
         }
     }
 }
@@ -37,7 +37,7 @@ pub struct LinkExtent {
     /// Position of the event that created the link.
     pub created_at: Position,
     /// Final state of the link.
-    pub fate: LinkFate,
+    pub end_state: LinkEndState,
 }
 
 /// Finds the first position and the final state of a link; `None` if the account has no such link.
@@ -72,7 +72,7 @@ pub async fn link_extent(
     .await?;
     Ok(row.map(|row| LinkExtent {
         created_at: row.created_at,
-        fate: LinkFate::of_last_event(&row.last_type),
+        end_state: LinkEndState::of_last_event(&row.last_type),
     }))
 }
 

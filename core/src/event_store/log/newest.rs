@@ -12,7 +12,7 @@ use crate::{
 
 /// A range of positions of a shard, read from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct PositionSpan {
     /// Shard of the range.
     pub shard: Shard,
     /// Lowest position of the range.
@@ -23,7 +23,7 @@ pub struct Span {
 
 /// Filter for the newest events of a span.
 #[derive(Debug, Clone, Copy)]
-pub struct NewestOf<'a> {
+pub struct NewestFilter<'a> {
     /// Account of the events, or `None` for all accounts.
     pub account_id: Option<AccountId>,
     /// Stored type of the events, or `None` for all types.
@@ -41,8 +41,8 @@ pub struct NewestOf<'a> {
 /// Returns an error if the database does not answer.
 pub async fn read_before(
     pool: &PgPool,
-    spans: &[Span],
-    wanted: NewestOf<'_>,
+    spans: &[PositionSpan],
+    wanted: NewestFilter<'_>,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let shards: Vec<i16> = spans.iter().map(|span| span.shard.number()).collect();
     let from: Vec<i64> = spans.iter().map(|span| span.from).collect();

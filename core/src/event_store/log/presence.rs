@@ -15,7 +15,7 @@ const PLACES_MAX: usize = 2_000;
 
 /// An event at a position of the log, as seen by another system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct EventPlace {
     /// Shard of the event.
     pub shard: Shard,
     /// Position of the event.
@@ -24,7 +24,7 @@ pub struct Place {
     pub event_id: EventId,
 }
 
-impl Place {
+impl EventPlace {
     /// Returns the place of a recorded event.
     pub fn of(event: &RecordedEvent) -> Self {
         Self {
@@ -40,7 +40,10 @@ impl Place {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn first_absent(pool: &PgPool, places: &[Place]) -> sqlx::Result<Option<Place>> {
+pub async fn first_absent(
+    pool: &PgPool,
+    places: &[EventPlace],
+) -> sqlx::Result<Option<EventPlace>> {
     for places in places.chunks(PLACES_MAX) {
         let shards: Vec<i16> = places.iter().map(|place| place.shard.number()).collect();
         let positions: Vec<i64> = places.iter().map(|place| place.position).collect();

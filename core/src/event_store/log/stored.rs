@@ -4,7 +4,7 @@
 //! in this format are the bytes that segments hash.
 
 use futures::TryStreamExt as _;
-use sqlx::{PgPool, postgres::PgPoolCopyExt as _};
+use sqlx::PgConnection;
 use time::{Duration, OffsetDateTime, macros::datetime};
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ pub const EVENTS_PER_READ: i64 = 2_000;
 
 /// A range of positions of a shard; short, so that no statement runs for long.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch {
+pub struct PositionRange {
     /// Shard of the range.
     pub shard: Shard,
     /// Position before the first event; 0 for the beginning.
@@ -81,8 +81,11 @@ pub struct StoredEvent<'a> {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn read_stored(pool: &PgPool, stretch: Stretch) -> sqlx::Result<StoredEvents> {
-    let Stretch {
+pub async fn read_stored(
+    session: &mut PgConnection,
+    stretch: PositionRange,
+) -> sqlx::Result<StoredEvents> {
+    let PositionRange {
         shard,
         after,
         up_to,
@@ -94,7 +97,7 @@ pub async fn read_stored(pool: &PgPool, stretch: Stretch) -> sqlx::Result<Stored
                ORDER BY position)
          TO STDOUT (FORMAT binary)"
     );
-    let mut parts = pool.copy_out_raw(&statement).await?;
+    let mut parts = session.copy_out_raw(&statement).await?;
     let mut copied = Vec::new();
     while let Some(part) = parts.try_next().await? {
         copied.extend_from_slice(&part);

@@ -8,7 +8,7 @@ const ANSWER_TYPES: [&str; 2] = ["application/json", "application/problem+json"]
 
 /// Preference of a caller for a media type; greater values are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Preference {
+pub struct MediaTypePreference {
     /// Weight in thousandths; 0 is a refusal.
     weight: u16,
     exactness: Exactness,
@@ -22,7 +22,7 @@ enum Exactness {
     Type,
 }
 
-impl Preference {
+impl MediaTypePreference {
     const REFUSAL: Self = Self {
         weight: 0,
         exactness: Exactness::All,
@@ -54,8 +54,10 @@ impl Preference {
 /// Returns `not_acceptable`.
 pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = ANSWER_TYPES.iter();
-    let preference = types.find_map(|media_type| Preference::if_named(headers, media_type));
-    let is_accepted = preference.is_some_and(|preference| preference != Preference::REFUSAL);
+    let preference =
+        types.find_map(|media_type| MediaTypePreference::if_named(headers, media_type));
+    let is_accepted =
+        preference.is_some_and(|preference| preference != MediaTypePreference::REFUSAL);
     if ranges(headers).next().is_none() || is_accepted {
         return Ok(());
     }
@@ -151,8 +153,9 @@ mod tests {
 
     #[test]
     fn most_exact_range_decides_before_weight() {
-        let preference =
-            |accept: &str, media_type| Preference::of(&headers(&[(ACCEPT, accept)]), media_type);
+        let preference = |accept: &str, media_type| {
+            MediaTypePreference::of(&headers(&[(ACCEPT, accept)]), media_type)
+        };
         let (json, html) = ("application/json", "text/html");
         let accept = "application/json;q=0.2, application/*;q=0.9, */*";
         assert!(preference(accept, json) < preference(accept, html));
@@ -162,7 +165,7 @@ mod tests {
         assert!(preference(accept, json) > preference(accept, html));
         assert_eq!(
             preference("application/json;q=2", json),
-            Preference::REFUSAL
+            MediaTypePreference::REFUSAL
         );
     }
 }

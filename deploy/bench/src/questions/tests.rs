@@ -1,5 +1,5 @@
-//! The reads that are measured, asked of a query-api over a small data set: what is asked is what
-//! is meant, and a baseline does the same work. None takes times.
+//! The measured reads, sent to a query-api with a small data set: requests and baselines do the
+//! intended work. No test measures time.
 
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
@@ -19,23 +19,25 @@ use crate::{
     accounts::LoadAccount,
     bare_redirect::{self, BareRedirect, are_alike},
     data_set::{self, DataSet},
-    links::{ConsecutiveIds, Links},
+    links::{ConsecutiveIds, DataSetLinks},
     load::Connection,
     server::BenchServer,
     statement,
 };
 
 const CURSOR_KEYS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// Two full pages and a bit.
+/// Two full pages and a part of a third page.
 const SMALL: DataSet = DataSet::new(1, 120);
 
 #[tokio::test]
-async fn what_is_asked_is_what_is_meant_and_a_baseline_does_the_same_work() {
+async fn questions_and_baselines_do_the_intended_work() {
     let folder = TempDir::new().unwrap();
     let server = BenchServer::start(folder.path()).await.unwrap();
     let url = SMALL.copy(&server, "reads").await.unwrap();
     let account = data_set::accounts(&url).await.unwrap().remove(0);
-    let links = Links::of_account(&url, account.account_id).await.unwrap();
+    let links = DataSetLinks::of_account(&url, account.account_id)
+        .await
+        .unwrap();
     let mut tasks = Tasks::new(CancellationToken::new());
     let [api, short_host] = serve(&url, &mut tasks).await;
 
@@ -51,7 +53,7 @@ async fn what_is_asked_is_what_is_meant_and_a_baseline_does_the_same_work() {
 async fn a_link_is_read_by_its_id_here_and_there(
     url: &str,
     api: SocketAddr,
-    (account, links): (&LoadAccount, &Links),
+    (account, links): (&LoadAccount, &DataSetLinks),
 ) {
     let ids = ConsecutiveIds::of(&links.ids).unwrap();
     let target = get_link::target(api, account, &ids);
@@ -78,7 +80,7 @@ async fn a_link_is_read_by_its_id_here_and_there(
 async fn pages_show_the_links_that_belong_there(
     url: &str,
     api: SocketAddr,
-    (account, links): (&LoadAccount, &Links),
+    (account, links): (&LoadAccount, &DataSetLinks),
 ) {
     let newest_first: Vec<_> = links.ids.iter().rev().copied().collect();
     let keys = || CursorKeys::parse(CURSOR_KEYS).unwrap();
@@ -91,7 +93,7 @@ async fn pages_show_the_links_that_belong_there(
     };
     for (number, first) in [(1, 0), (2, 50)] {
         let page = list(&newest_first).page(number).await.unwrap();
-        // As many as the service reads to know whether there are more.
+        // The number of rows that the service reads, one more than the page has.
         let expected = newest_first[first..=first + 50].iter().map(|id| id.uuid());
         let expected: Vec<Uuid> = expected.collect();
         for script in [&page.statement, &page.select] {
@@ -99,9 +101,9 @@ async fn pages_show_the_links_that_belong_there(
             assert_eq!(found, expected, "page {number}");
         }
     }
-    // The last page is not full: there is none to measure.
+    // The last page is not full, so it can't be measured.
     assert!(list(&newest_first).page(3).await.is_err());
-    // Were the list in another order, it would be noticed.
+    // A list in another order must be an error.
     assert!(list(&links.ids).page(2).await.is_err());
 }
 
@@ -125,7 +127,7 @@ async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug:
     }
 }
 
-/// A query-api on that database; the addresses of its API and of its short host.
+/// Starts a query-api on the database; returns the addresses of its API and its short host.
 async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
     let config = QueryApiConfig {
         database_url: url.to_owned().into(),

@@ -1,4 +1,5 @@
-//! A link from its creation to its end, over the ingress and the short host, by all who have a say.
+//! A link from its creation to its deletion: changed by its owner and disabled by the operator, seen
+//! through the ingress and the short host.
 
 use linkledger_command_api::admin::{
     account::{self, AccountSubject},
@@ -18,7 +19,7 @@ use crate::{
     process::{Stack, data_folder},
 };
 
-/// Waits until the short host answers that, and returns the answer.
+/// Waits until the short host answers with this status and location, and returns the response.
 async fn followed(http: &Http, short_url: &str, expected: (u16, &str)) -> Answer {
     eventually("the short host has heard of it", || async {
         let answer = http.follow(short_url).await;
@@ -35,7 +36,7 @@ async fn read_with_token(http: &Http, id: &str, write: &Answer) -> Answer {
 }
 
 #[tokio::test]
-async fn a_link_is_changed_disabled_enabled_stopped_and_deleted() {
+async fn link_is_changed_disabled_enabled_and_deleted() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
@@ -86,7 +87,7 @@ async fn a_link_is_changed_disabled_enabled_stopped_and_deleted() {
     assert_eq!(stack.interrupt(), Some(0));
 }
 
-/// Takes the link out of service and back, by itself and with its whole account.
+/// Disables and enables the link, and then suspends and resumes its account.
 async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) {
     let pool = operators_pool(stack);
     let link_id: LinkId = id.parse().unwrap();

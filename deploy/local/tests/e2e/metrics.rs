@@ -1,4 +1,4 @@
-//! What operators see: each service tells what it has done.
+//! The metrics of the services: each step of a link changes a metric.
 
 use std::collections::HashMap;
 
@@ -40,12 +40,12 @@ impl Scrape {
         Self(samples.map(sample).collect())
     }
 
-    /// Whether there is a sample with that name.
+    /// Returns true if there is a sample with this name.
     fn shows(&self, name: &str) -> bool {
         self.0.keys().any(|key| key.split('{').next() == Some(name))
     }
 
-    /// The sum of the samples with that name, whose labels contain all of these.
+    /// Sums the samples with this name whose labels contain all of `labels`.
     pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let is_it = |key: &str| {
             key.split('{').next() == Some(name) && labels.iter().all(|label| key.contains(label))
@@ -57,7 +57,7 @@ impl Scrape {
             .sum()
     }
 
-    /// How many series there are with that name and this among the labels.
+    /// Counts the series with this name and this label.
     fn count(&self, name: &str, label: &str) -> usize {
         let is_it = |key: &&String| key.split('{').next() == Some(name) && key.contains(label);
         self.0.keys().filter(is_it).count()
@@ -65,7 +65,7 @@ impl Scrape {
 }
 
 #[tokio::test]
-async fn each_step_of_a_link_moves_its_metric() {
+async fn each_step_of_a_link_changes_its_metric() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let environment = stack.environment();
@@ -126,7 +126,7 @@ async fn each_step_of_a_link_moves_its_metric() {
     assert!(moved("linkledger_cache_requests_total", &["api_keys", "miss"]) >= 1.0);
     nothing_that_was_sent_is_a_label(&projected);
     each_shard_has_its_places(&projected);
-    // All listeners of the process show the same.
+    // All listeners of the process export the same metrics.
     for url in ["PROJECTOR_METRICS_URL", "QUERY_METRICS_URL"] {
         let scrape = Scrape::of(&http, &environment[url]).await;
         assert!(
@@ -137,7 +137,8 @@ async fn each_step_of_a_link_moves_its_metric() {
     assert_eq!(stack.interrupt(), Some(0));
 }
 
-/// To Prometheus a counter that appears with its first move has never increased.
+/// Asserts that the counters of the alerts exist from the start: Prometheus sees no increase in a
+/// counter that first appears with a value.
 fn what_alerts_look_at_is_there_from_the_start(scrape: &Scrape) {
     for (name, labels, series) in [
         ("linkledger_http_problems_total", "internal_error", 3),
@@ -155,7 +156,8 @@ fn what_alerts_look_at_is_there_from_the_start(scrape: &Scrape) {
     }
 }
 
-/// Also of shards in which nothing has happened: one without a place has nobody who looks after it.
+/// Asserts that every shard has its positions, also a shard without events: a missing position
+/// means that no process owns the shard.
 fn each_shard_has_its_places(scrape: &Scrape) {
     for name in ["linkledger_log_head", "linkledger_relay_position"] {
         assert_eq!(scrape.count(name, "shard"), 16, "{name}");

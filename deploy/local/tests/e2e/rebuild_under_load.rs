@@ -1,5 +1,5 @@
-//! Read models are rebuilt, swapped and gone back to while clients write and read: at every moment
-//! what was answered before is still true.
+//! Read models are rebuilt, swapped and rolled back while clients write and read: at every moment
+//! each earlier response is still true.
 
 use std::{
     collections::BTreeSet,
@@ -14,9 +14,9 @@ use linkledger_core::{
     testing::eventually,
 };
 use linkledger_projector::{
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    operations::rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 use serde_json::json;
 use sqlx::PgPool;
@@ -26,9 +26,9 @@ use crate::{
     process::{Stack, data_folder},
 };
 
-/// Links that are there before, so that a list has pages.
+/// Number of links that exist before the test, so that a list has pages.
 const LINKS_BEFORE: u32 = 150;
-/// Each goes back and forth once.
+/// Number of swaps and rollbacks of each read model.
 const ROUNDS: i32 = 2;
 
 async fn create(http: &Http, number: u32) -> Answer {
@@ -39,7 +39,7 @@ async fn create(http: &Http, number: u32) -> Answer {
     created
 }
 
-/// Whoever has an answer reads what it says, and nothing older.
+/// Creates and changes links, and asserts that every read returns the new state.
 async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut number = LINKS_BEFORE;
     while !is_over.load(Relaxed) {
@@ -75,7 +75,7 @@ async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
     number
 }
 
-/// What was listed once is listed ever after, exactly once.
+/// Lists the links, and asserts that every listed link stays listed exactly once.
 async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut scans = 0;
     let mut seen = BTreeSet::new();
@@ -94,7 +94,7 @@ async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
     scans
 }
 
-/// The entries of the ledger only grow, one by one.
+/// Lists the credit entries, and asserts that entries are only added, one by one.
 async fn entries(http: &Http, is_over: &AtomicBool) {
     let mut balance = i64::MAX;
     while !is_over.load(Relaxed) {
@@ -136,7 +136,7 @@ async fn rebuild_and_go_back(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn whoever_reads_while_read_models_are_swapped_reads_what_is() {
+async fn reads_are_correct_during_swaps() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
