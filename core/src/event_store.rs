@@ -32,7 +32,7 @@ const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
 /// setting.
 pub const STATEMENT_TIMEOUT: &str = "5s";
 
-/// Kind of a pool's sessions: decides their timeouts and their durability.
+/// Kind of a pool's sessions: decides timeouts and durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionKind {
     /// Locks rows that other processes need. A timeout ends its transactions, so that a frozen
@@ -101,8 +101,8 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         return Ok(options);
     }
     let options = options.options([
-        // A plan made while the tables were empty must not scan them later, when they are large.
-        // Hot statements find rows by key, so one generic plan for each statement is enough.
+        // A plan made while a table was empty must not scan the table later, when the table is
+        // large. Hot statements find rows by key, so one generic plan for each statement is enough.
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),

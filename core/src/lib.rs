@@ -1,4 +1,4 @@
-//! The domain of linkledger, its event store, and the code that its services share.
+//! The domain of linkledger, the event store, and code shared by the services.
 //!
 //! linkledger keeps short links and credits of accounts. Every change of a link or of a balance is
 //! an event in an append-only log in Postgres. The log is published to Kafka; read models are
@@ -57,7 +57,8 @@
 //!   to the position, or is refused ([`consistency::ConsistencyToken`]).
 //!
 //! # Features
-//! Without features, this crate does no I/O and needs no async runtime: it decides and never waits.
+//! Without features, the crate does no I/O and needs no async runtime: code decides and never
+//! waits.
 //!
 //! - `postgres`: the event store.
 //! - `http`: code shared by the two HTTP services.
@@ -110,6 +111,8 @@ pub mod single_flight;
 pub mod doctor;
 #[cfg(feature = "service")]
 pub mod failure;
+#[cfg(feature = "service")]
+pub mod internal_listener;
 #[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
