@@ -88,6 +88,7 @@ pub mod json;
 pub mod link;
 mod listed;
 pub mod problem;
+pub mod projection;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;
