@@ -159,7 +159,7 @@ fn misspelt_variable_ends_the_start() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     let expected = "error: no setting has the variable CURSOR_KEY: did you mean CURSOR_KEYS?";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
 }
