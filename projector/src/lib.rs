@@ -99,9 +99,9 @@ pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projecto
         "what operators' commands have come to",
         audit::report::keep_reported(pool.clone(), tasks.shutdown()),
     );
-    let projector = run::Loop {
+    let projector = run::RunLoop {
         consumer,
-        heartbeat: Heartbeat::new(pool.clone(), heartbeat::this_process()),
+        heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
         engine: Engine::new(pool),
         readiness: readiness.clone(),
     };

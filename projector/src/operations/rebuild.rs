@@ -39,7 +39,7 @@ use crate::{
     operations::progress::ProgressSink,
     pipeline::checkpoint::{
         Role,
-        generation::{Standing, standing},
+        generation::{GenerationProgress, generation_progress},
     },
     read_models::Projection,
 };
@@ -64,14 +64,14 @@ pub struct Build {
 
 impl Build {
     /// Where the generation stands.
-    async fn standing(&self, pool: &PgPool) -> anyhow::Result<Standing> {
+    async fn standing(&self, pool: &PgPool) -> anyhow::Result<GenerationProgress> {
         let Self {
             projection,
             generation,
             role,
             ..
         } = *self;
-        let standing = standing(pool, projection, generation, role)
+        let standing = generation_progress(pool, projection, generation, role)
             .await
             .context("can't read the checkpoints")?;
         standing.with_context(|| {

@@ -1,4 +1,4 @@
-//! However the log is cut into batches, and however often it is applied, the rows are the same.
+//! The rows do not depend on the batches into which the log is cut, nor on repeated application.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::{
     verify::assert_nothing_is_wrong,
 };
 
-/// What somebody asks for; of the links that there are, one that the index chooses.
+/// Random request; the index selects one of the existing links.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
     Create,
@@ -49,7 +49,7 @@ pub(crate) fn wish() -> impl Strategy<Value = Wish> {
     ]
 }
 
-/// An account as its events make it.
+/// State of an account after its events.
 pub(crate) struct Owner {
     account_id: AccountId,
     links: Vec<ExistingLink>,
@@ -62,7 +62,7 @@ impl Owner {
         Self::of(stage.account_with_links("owner", 0).await)
     }
 
-    /// In the same shard.
+    /// Another account in the same shard.
     pub(crate) async fn next_to(stage: &Stage, other: &Self) -> Self {
         let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
         Self::of(account_id.await)
@@ -80,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// What comes of the wish goes to the log.
+    /// Appends the events of a request to the log.
     pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
         if let Wish::Create = wish {
             let name = format!("{}-{}", self.account_id, self.links.len());
@@ -167,8 +167,8 @@ impl Owner {
     }
 }
 
-/// An older release, in several lives, then one that can read the whole log: by itself, or as it is
-/// told by an operator.
+/// Runs an older release, restarted several times, and then a release that can decode the whole log.
+/// The later release starts by itself, or after an operator's retry.
 async fn park_and_release(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -182,7 +182,7 @@ async fn park_and_release(
     let painted = stage.log().await;
     for (life, events) in painted.chunks(painted.len().div_ceil(3)).enumerate() {
         apply_in_batches(stage, events, lengths).await;
-        // One event after the other becomes known.
+        // The events become decodable one after the other.
         if let Some(index) = unknown.iter().nth(life) {
             restore(pool, &log[*index]).await;
         }
@@ -193,15 +193,15 @@ async fn park_and_release(
         restore(pool, &log[*index]).await;
     }
     let mut engine = stage.engine();
-    // Of what the topic says otherwise than the log, a life may have left the last to its heir.
+    // A former process may have ended before it read from the log what the topic had forged.
     engine.cycle(log.to_vec()).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     Tables::read(pool).await
 }
 
-/// One life of a process, which is given so many events at a time, in turn.
+/// Runs one process, with deliveries of the given sizes in turn.
 pub(crate) async fn apply_in_batches(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -236,7 +236,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn parked_and_released_accounts_come_to_what_they_would_have_been(
+    fn released_accounts_equal_never_parked_accounts(
         wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 1..6),
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_replays_and_one_by_one_come_to_the_same_rows(
+    fn batches_replays_and_single_events_are_equivalent(
         wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         other_lengths in prop::collection::vec(1..40_usize, 1..6),
@@ -294,7 +294,7 @@ proptest! {
             let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
             assert_eq!(subjects, subjects_of_log(&log));
 
-            // Set back at some time, the projections come to what they were, and further.
+            // Projections that are set back reproduce their rows.
             forget(pool, &rows).await;
             let had = had.index(log.len() + 1);
             apply_in_batches(&stage, &log[..had], &lengths).await;

@@ -26,7 +26,7 @@ use crate::{
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 #[tokio::test]
-async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune() {
+async fn projector_grants_suffice_for_pipeline() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -60,7 +60,7 @@ async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune
     prune(&pool).await.unwrap();
     let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
     for _ in 0..2 {
-        heartbeat.beat(&engine.tenancies()).await;
+        heartbeat.report(&engine.reports()).await;
     }
     let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
         .fetch_one(&pool)
@@ -100,7 +100,7 @@ async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune
 }
 
 #[tokio::test]
-async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
+async fn operator_grants_suffice_to_pause_skip_and_release() {
     let stage = Stage::set().await;
     let database = stage.database.pool();
     raw_sql(ROLES).execute(database).await.unwrap();
@@ -136,7 +136,7 @@ async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_do_it_is_told_once_and_which_one_may() {
+async fn missing_grant_error_names_sufficient_role() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();

@@ -55,7 +55,7 @@ async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
 }
 
 #[tokio::test]
-async fn what_is_left_out_stays_out_and_the_rest_is_applied() {
+async fn skipped_event_stays_skipped_and_others_are_applied() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, position) = parked(&stage).await;
@@ -82,7 +82,7 @@ async fn what_is_left_out_stays_out_and_the_rest_is_applied() {
 }
 
 #[tokio::test]
-async fn who_leaves_it_out_is_on_record() {
+async fn skip_records_operator() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, ..) = parked(&stage).await;
@@ -104,7 +104,7 @@ async fn who_leaves_it_out_is_on_record() {
 }
 
 #[tokio::test]
-async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() {
+async fn link_with_skipped_creation_has_no_rows() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("other", 1).await;
@@ -162,7 +162,7 @@ async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() 
 }
 
 #[tokio::test]
-async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
+async fn refused_and_skipped_creation_stops_nothing() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let refuse = "CHECK (slug_folded <> 'picky-0x')";
@@ -206,7 +206,7 @@ async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_refused_row_is_left_out_where_it_is_refused_only() {
+async fn refused_event_is_skipped_in_its_projection_only() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     raw_sql("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'picky-1X')")
@@ -228,7 +228,7 @@ async fn a_refused_row_is_left_out_where_it_is_refused_only() {
 }
 
 #[tokio::test]
-async fn the_next_event_that_can_not_be_applied_is_another_decision() {
+async fn next_poison_event_needs_another_skip() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, _) = parked(&stage).await;
@@ -250,7 +250,7 @@ async fn the_next_event_that_can_not_be_applied_is_another_decision() {
 }
 
 #[tokio::test]
-async fn what_a_restored_log_has_in_its_place_is_not_left_out() {
+async fn restored_log_does_not_inherit_skips() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, ..) = parked(&stage).await;
@@ -264,7 +264,7 @@ async fn what_a_restored_log_has_in_its_place_is_not_left_out() {
 }
 
 #[tokio::test]
-async fn of_a_paused_projection_nothing_is_released_nor_left_out() {
+async fn paused_projection_refuses_release_and_skip() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, _) = parked(&stage).await;

@@ -11,8 +11,8 @@ use sqlx::PgPool;
 use super::{Build, loading::Loader, reading::Readings};
 use crate::{
     pipeline::{
-        checkpoint::{Role, generation::standing},
-        engine::refusal::Refusal,
+        checkpoint::{Role, generation::generation_progress},
+        engine::checkpoint_refusal::CheckpointRefusal,
     },
     read_models::Projection,
 };
@@ -48,7 +48,7 @@ impl Goal {
                 let Build {
                     projection, live, ..
                 } = build;
-                let served = standing(pool, projection, live, Role::Live)
+                let served = generation_progress(pool, projection, live, Role::Live)
                     .await
                     .context("can't read the checkpoints")?;
                 let served = served.with_context(|| {
@@ -71,7 +71,7 @@ pub(super) async fn is_comparable(
     live: i32,
 ) -> anyhow::Result<bool> {
     // In this order: what is read later is not behind.
-    let served = standing(pool, projection, live, Role::Live)
+    let served = generation_progress(pool, projection, live, Role::Live)
         .await
         .context("can't read the checkpoints")?;
     let end = log::end(pool)
@@ -82,7 +82,9 @@ pub(super) async fn is_comparable(
     };
     for shard in Shard::all() {
         let (position, head) = (served.positions[shard.index()], end.heads[shard.index()]);
-        if let Some(refusal) = Refusal::beyond((projection, position), (shard, head)) {
+        if let Some(refusal) =
+            CheckpointRefusal::if_beyond_head((projection, position), (shard, head))
+        {
             bail!(refusal);
         }
     }

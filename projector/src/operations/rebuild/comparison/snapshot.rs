@@ -19,7 +19,7 @@ use crate::{
     pipeline::{
         checkpoint::{
             Role,
-            generation::{Standing, lock_in_tx, standing},
+            generation::{GenerationProgress, generation_progress, lock_in_tx},
         },
         retry,
     },
@@ -93,7 +93,7 @@ async fn attempt(
     lock_in_tx(&mut holder, projection, &[live])
         .await
         .context("can't lock the checkpoints")?;
-    let Some(served) = standing(&mut *holder, projection, live, Role::Live)
+    let Some(served) = generation_progress(&mut *holder, projection, live, Role::Live)
         .await
         .context("can't read the checkpoints")?
     else {
@@ -112,12 +112,12 @@ async fn attempt(
     let tx = loader.pool.begin_with(begin).await;
     let mut tx = tx.context("can't compare")?;
     // The first statement takes the snapshot.
-    let served = standing(&mut *tx, projection, live, Role::Live).await;
+    let served = generation_progress(&mut *tx, projection, live, Role::Live).await;
     let served = served.context("can't read the checkpoints")?;
-    let other = standing(&mut *tx, projection, generation, role).await;
+    let other = generation_progress(&mut *tx, projection, generation, role).await;
     let other = other.context("can't read the checkpoints")?;
     holder.rollback().await.context("can't compare")?;
-    let positions = |standing: Option<Standing>| standing.map(|it| it.positions);
+    let positions = |standing: Option<GenerationProgress>| standing.map(|it| it.positions);
     if served.is_none() || positions(served) != positions(other) {
         return Ok(Attempt::Moved);
     }
