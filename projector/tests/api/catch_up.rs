@@ -64,7 +64,7 @@ async fn lost_shards_are_served_until_taken_over() {
     let shard = Shard::of(account_id);
     let mut former_owner = stage.engine();
     former_owner.cycle(stage.log().await).await.unwrap();
-    former_owner.keep_until_contested(&[shard]);
+    former_owner.keep_until_taken_over(&[shard]);
     stage.append_links(account_id, "meanwhile", 1).await;
     former_owner.cycle(stage.log().await).await.unwrap();
     assert_eq!(

@@ -69,7 +69,7 @@ fn parked_in(projection: Projection, account_id: AccountId) -> ParkedAccount {
     }
 }
 
-/// Events from position 1 on, with the projections at these positions.
+/// Returns a batch of events from position 1 on, with the projections at the given positions.
 fn batch(
     positions: [Position; 3],
     events: Vec<BatchEvent>,
