@@ -20,7 +20,7 @@ pub struct QueryApiSettings {
     pub listen: QueryApiListenConfig,
 }
 
-/// QueryApiSettings of query-api itself, without addresses to listen on and logging.
+/// Settings of query-api itself, without addresses to listen on and logging.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueryApiConfig {
     /// Address of the Postgres database that holds the read tables and the event store.

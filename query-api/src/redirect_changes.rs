@@ -131,7 +131,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::read_model::redirects::Change;
+    use crate::read_model::redirects::RedirectChange;
 
     const ORIGIN: ChangeOrigin = ChangeOrigin {
         epoch: 1,
