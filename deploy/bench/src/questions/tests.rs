@@ -8,7 +8,7 @@ use linkledger_core::{
     cursor::CursorKeys,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::Config;
+use linkledger_query_api::QueryApiConfig;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -125,7 +125,7 @@ async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str
 
 /// Starts a query-api on the database; returns the addresses of its API and its short host.
 async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
-    let config = Config {
+    let config = QueryApiConfig {
         database_url: url.to_owned().into(),
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),

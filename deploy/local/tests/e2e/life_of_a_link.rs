@@ -2,8 +2,8 @@
 //! through the ingress and the short host.
 
 use linkledger_command_api::admin::{
-    account::{self, Subject as AccountSubject},
-    link::{self, LinkName, Subject as LinkSubject},
+    account::{self, AccountSubject},
+    link::{self, LinkName, LinkSubject},
 };
 use linkledger_core::{
     clock::SystemClock,
