@@ -46,10 +46,10 @@ pub enum Command {
     Link(link::Command),
     /// The publishing of events to Kafka.
     #[command(subcommand)]
-    Relay(relay::Command),
+    Relay(relay::RelayCommand),
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
-    Topic(topic::Command),
+    Topic(topic::TopicCommand),
     /// Show what has happened to an account or a link, and by whom, the latest first; or export or
     /// verify the whole log.
     Log(log::Log),

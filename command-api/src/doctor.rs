@@ -105,19 +105,19 @@ async fn topic(config: &Config) -> Vec<Finding> {
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
     let settings = topic.settings.iter().map(|it| {
         let verdict = match it.verdict {
-            judgement::Verdict::Ok => Verdict::Ok,
-            judgement::Verdict::Wrong => Verdict::Warning,
-            judgement::Verdict::Refused => Verdict::Error,
-            judgement::Verdict::Unknown => Verdict::Unseen,
+            judgement::SettingVerdict::Ok => Verdict::Ok,
+            judgement::SettingVerdict::Wrong => Verdict::Warning,
+            judgement::SettingVerdict::Refused => Verdict::Error,
+            judgement::SettingVerdict::Unknown => Verdict::Unseen,
         };
         let remedy = match it.verdict {
-            judgement::Verdict::Wrong | judgement::Verdict::Refused => {
+            judgement::SettingVerdict::Wrong | judgement::SettingVerdict::Refused => {
                 format!(
                     "should be {}: `command-api topic check` says how",
                     it.should_be
                 )
             }
-            judgement::Verdict::Ok | judgement::Verdict::Unknown => String::new(),
+            judgement::SettingVerdict::Ok | judgement::SettingVerdict::Unknown => String::new(),
         };
         Finding::new(
             "topic",
