@@ -269,7 +269,7 @@ impl<P: EventPublisher> Relay<P> {
         .await
     }
 
-    async fn log_end(&self) -> anyhow::Result<log::End> {
+    async fn log_end(&self) -> anyhow::Result<log::LogEnd> {
         let end = async { Ok(log::end(&self.pool).await?) };
         answered("cannot read the end of the log", end).await
     }

@@ -19,11 +19,11 @@ pub struct Log {
     #[command(flatten)]
     show: Option<ShowLog>,
     #[command(subcommand)]
-    command: Option<LogCommand>,
+    command: Option<LogSubcommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum LogCommand {
+enum LogSubcommand {
     /// Write the log as lines of JSON, one for each event, with the attributes of records on the
     /// topic.
     ///
@@ -32,7 +32,7 @@ enum LogCommand {
     Export(export::Export),
     /// Show the epoch of the log, or raise it after a restore.
     #[command(subcommand)]
-    Epoch(epoch::EpochCommand),
+    Epoch(epoch::EpochSubcommand),
     /// Check the whole log: positions, versions, payloads, pairs of link and charge, balances against
     /// accounts, slugs, and sealed segments; exit with 1 if anything is wrong.
     ///
@@ -42,9 +42,9 @@ enum LogCommand {
 
 pub(super) async fn run(log: Log) -> anyhow::Result<()> {
     match (log.command, log.show) {
-        (Some(LogCommand::Export(export)), _) => export::run(export).await,
-        (Some(LogCommand::Epoch(command)), _) => epoch::run(command).await,
-        (Some(LogCommand::Verify(verify)), _) => verify::run(verify).await,
+        (Some(LogSubcommand::Export(export)), _) => export::run(export).await,
+        (Some(LogSubcommand::Epoch(command)), _) => epoch::run(command).await,
+        (Some(LogSubcommand::Verify(verify)), _) => verify::run(verify).await,
         (None, Some(show)) => show::run(show).await,
         (None, None) => bail!("name an account or a link"),
     }

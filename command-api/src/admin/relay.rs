@@ -24,7 +24,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Subcommand of `relay`.
 #[derive(Debug, Subcommand)]
-pub enum RelayCommand {
+pub enum RelaySubcommand {
     /// Show the published position of each shard, the lease, and why nothing is published.
     Status(Options),
     /// Stop publishing in every process within a second, until `relay resume`. Events wait in the
@@ -63,13 +63,13 @@ pub struct RefillOptions {
     pub options: Options,
 }
 
-pub(super) async fn run(command: RelayCommand) -> anyhow::Result<()> {
+pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
     match command {
-        RelayCommand::Status(options) => {
+        RelaySubcommand::Status(options) => {
             let status = status::read(&options.pool().await?).await?;
             print(&options, &ShownStatus::of(&status), &text(&status))
         }
-        RelayCommand::Pause { reason, options } => {
+        RelaySubcommand::Pause { reason, options } => {
             let pool = options.pool().await?;
             let changed = pause::begin(&pool, OPERATOR, &reason).await?;
             let text = if changed {
@@ -81,7 +81,7 @@ pub(super) async fn run(command: RelayCommand) -> anyhow::Result<()> {
             let paused = true;
             print(&options, &ShownPause { paused, changed }, text)
         }
-        RelayCommand::Resume(options) => {
+        RelaySubcommand::Resume(options) => {
             let changed = pause::end(&options.pool().await?, None).await?;
             let text = if changed {
                 "The relay publishes again, what has waited first."
@@ -91,7 +91,7 @@ pub(super) async fn run(command: RelayCommand) -> anyhow::Result<()> {
             let paused = false;
             print(&options, &ShownPause { paused, changed }, text)
         }
-        RelayCommand::Refill(refill) => run_refill(*refill).await,
+        RelaySubcommand::Refill(refill) => run_refill(*refill).await,
     }
 }
 

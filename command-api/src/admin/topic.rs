@@ -22,7 +22,7 @@ const LOOKS_MAX: u32 = 50;
 
 /// Subcommand of `topic`.
 #[derive(Debug, Subcommand)]
-pub enum TopicCommand {
+pub enum TopicSubcommand {
     /// Create the topic of the event stream: a partition for each shard, never compacted. Safe to
     /// repeat: an existing topic is checked and not changed.
     Create(WantedTopic),
@@ -68,13 +68,13 @@ pub struct CheckedTopic {
     pub remedies: Vec<String>,
 }
 
-pub(super) async fn run(command: TopicCommand) -> anyhow::Result<()> {
+pub(super) async fn run(command: TopicSubcommand) -> anyhow::Result<()> {
     let (wanted, checked) = match command {
-        TopicCommand::Create(wanted) => {
+        TopicSubcommand::Create(wanted) => {
             let checked = create(&wanted).await?;
             (wanted, checked)
         }
-        TopicCommand::Check(wanted) => {
+        TopicSubcommand::Check(wanted) => {
             let checked = check(&wanted).await?;
             (wanted, checked)
         }

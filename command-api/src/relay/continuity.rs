@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{self, Place},
+    event_store::log::{self, EventPlace},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -83,7 +83,7 @@ fn refuse(published: CursorAndLog) -> Option<RelayRefusal> {
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub(super) async fn watch(pool: &PgPool, last: &[Place], epoch: i32) -> anyhow::Result<()> {
+pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<()> {
     let absent = log::first_absent(pool, last).await;
     match absent.context("cannot compare published events with the log")? {
         Some(place) => record_lost(pool, &[place.shard], epoch).await,

@@ -10,7 +10,7 @@ use linkledger_core::{
     event_store::log::PerShard,
     fail_point,
     kafka_config::TopicName,
-    kafka_trouble::KafkaTrouble,
+    kafka_errors::KafkaErrors,
 };
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
@@ -32,14 +32,14 @@ const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Producer, and the partitions whose brokers know the producer.
 pub(super) struct Connection {
-    producer: FutureProducer<KafkaTrouble>,
+    producer: FutureProducer<KafkaErrors>,
     topic: TopicName,
     /// By shard: time of the last acknowledgement to this producer.
     known_at: PerShard<Option<Instant>>,
 }
 
 impl Connection {
-    pub(super) fn new(producer: FutureProducer<KafkaTrouble>, topic: TopicName) -> Self {
+    pub(super) fn new(producer: FutureProducer<KafkaErrors>, topic: TopicName) -> Self {
         Self {
             producer,
             topic,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{self, PerShard, Place, ReadFrom},
+    event_store::log::{self, EventPlace, PerShard, ReadFrom},
     fail_point,
     metrics::RELAY_POSITION,
     shard::{Position, Shard},
@@ -37,7 +37,7 @@ struct LeasedShard {
     /// Position of the stored cursor.
     stored: Position,
     /// Last event published by this process.
-    last: Option<Place>,
+    last: Option<EventPlace>,
 }
 
 impl LeasedShard {
@@ -59,7 +59,7 @@ impl LeasedShard {
         self.acknowledged.shard
     }
 
-    fn is_beyond(&self, end: &log::End) -> bool {
+    fn is_beyond(&self, end: &log::LogEnd) -> bool {
         self.acknowledged.position > end.heads[self.shard().index()]
     }
 }
@@ -99,7 +99,7 @@ impl LeasedShards {
     }
 
     /// Returns the last published event of each shard.
-    pub(super) fn last(&self) -> Vec<Place> {
+    pub(super) fn last(&self) -> Vec<EventPlace> {
         self.shards
             .iter()
             .filter_map(|leased| leased.last)
@@ -120,7 +120,7 @@ impl LeasedShards {
             let mut events = events.iter().map(|published| &published.event);
             let last =
                 events.find(|event| (event.shard, event.position) == (leased.shard(), position));
-            leased.last = last.map(Place::of).or(leased.last);
+            leased.last = last.map(EventPlace::of).or(leased.last);
         }
     }
 
@@ -135,7 +135,7 @@ impl LeasedShards {
     }
 
     /// Returns true if the log has every published event, in the same epoch.
-    pub(super) fn are_of(&self, end: &log::End) -> bool {
+    pub(super) fn are_of(&self, end: &log::LogEnd) -> bool {
         let mut shards = self.shards.iter();
         shards.all(|leased| leased.epoch == end.epoch && !leased.is_beyond(end))
     }
@@ -144,7 +144,7 @@ impl LeasedShards {
     /// epoch. From then on only the database knows how far each shard is published.
     pub(super) async fn leave_unless_of(
         &mut self,
-        end: &log::End,
+        end: &log::LogEnd,
         pool: &PgPool,
     ) -> anyhow::Result<()> {
         if self.are_of(end) {

@@ -89,8 +89,8 @@ pub enum RelayRefusal {
     /// The relay may not read the records behind the cursors, so it cannot compare them with the log.
     #[error(
         "the topic {topic} has records behind the cursors, as after a crash or a restore, and the \
-         relay's user may not read them: grant it Read on the topic (docs/operations.md, \"Kafka \
-         with TLS and SASL\")"
+         relay's user may not read them: grant it Read on the topic (docs/kafka.md, \"TLS, SASL \
+         and rights\")"
     )]
     Unreadable {
         /// Name of the topic.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_config::KafkaConfig, kafka_trouble::KafkaTrouble, shard::SHARD_COUNT};
+use linkledger_core::{kafka_config::KafkaConfig, kafka_errors::KafkaErrors, shard::SHARD_COUNT};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
@@ -130,14 +130,14 @@ impl Topic {
 /// # Errors
 /// Returns an error if librdkafka refuses the settings, or the cluster does not answer.
 pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
-    describe_for(kafka, KafkaTrouble::new(RIGHTS)).await
+    describe_for(kafka, KafkaErrors::new(RIGHTS)).await
 }
 
 /// Describes the cluster and the topic, and reports connection failures to `trouble`.
 ///
 /// # Errors
 /// Returns the errors of [`describe`].
-pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaTrouble) -> anyhow::Result<Cluster> {
+pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Cluster> {
     in_background(kafka, trouble, describe_with).await
 }
 
@@ -146,7 +146,7 @@ pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaTrouble) -> anyhow:
 /// # Errors
 /// Returns an error if the topic exists, or the cluster refuses the topic or does not answer.
 pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
-    in_background(kafka, KafkaTrouble::new(RIGHTS), move |clients, topic| {
+    in_background(kafka, KafkaErrors::new(RIGHTS), move |clients, topic| {
         create_with(&clients.admin, topic, new)
     })
     .await
@@ -155,7 +155,7 @@ pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Resul
 /// Runs blocking calls of librdkafka on a thread of their own, the close of the clients included.
 async fn in_background<T: Send + 'static>(
     kafka: &KafkaConfig,
-    trouble: KafkaTrouble,
+    trouble: KafkaErrors,
     work: impl FnOnce(&Clients, &str) -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
@@ -181,7 +181,7 @@ async fn in_background<T: Send + 'static>(
 struct Clients {
     /// Client for metadata, asked first: a thread of its own polls the client, so the client reports
     /// why no broker answers.
-    metadata: FutureProducer<KafkaTrouble>,
+    metadata: FutureProducer<KafkaErrors>,
     admin: AdminClient<DefaultClientContext>,
 }
 

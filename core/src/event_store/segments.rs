@@ -142,7 +142,7 @@ pub async fn seal(
     );
     let mut after = place.first_position - 1;
     while after < place.last_position {
-        let stretch = stored::Stretch {
+        let stretch = stored::PositionRange {
             shard: place.shard,
             after,
             up_to: place.last_position.min(after + stored::EVENTS_PER_READ),

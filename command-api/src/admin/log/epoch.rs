@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[derive(Debug, Subcommand)]
-pub(super) enum EpochCommand {
+pub(super) enum EpochSubcommand {
     /// Show the epoch, its raises, and the cursors and read tables of another epoch.
     Show(Options),
     /// Give the log another epoch, after a restore or a failover to a lagging standby that has lost
@@ -25,7 +25,7 @@ pub(super) enum EpochCommand {
     ///
     /// Nothing is published until the log is published again into an empty topic (`relay refill`),
     /// and consumers begin anew. The read tables stay stale until they are rebuilt
-    /// (`projector rebuild --all`). docs/operations.md has the whole procedure.
+    /// (`projector rebuild --all`). docs/backup.md has the whole procedure.
     Raise(RaiseOptions),
 }
 
@@ -89,13 +89,13 @@ struct ShownRaised {
     heads: Vec<Position>,
 }
 
-pub(super) async fn run(command: EpochCommand) -> anyhow::Result<()> {
+pub(super) async fn run(command: EpochSubcommand) -> anyhow::Result<()> {
     match command {
-        EpochCommand::Show(options) => {
+        EpochSubcommand::Show(options) => {
             let epochs = epoch::read(&options.pool().await?).await?;
             print(&options, &ShownEpochs::of(&epochs), &text(&epochs))
         }
-        EpochCommand::Raise(raise) => run_raise(raise).await,
+        EpochSubcommand::Raise(raise) => run_raise(raise).await,
     }
 }
 

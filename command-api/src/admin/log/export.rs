@@ -19,7 +19,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::{
         self, PerShard,
-        stored::{self, EVENTS_PER_READ, Stretch},
+        stored::{self, EVENTS_PER_READ, PositionRange},
     },
     shard::{Position, Shard},
 };
@@ -184,7 +184,7 @@ impl Log {
         let head = self.heads[shard.index()];
         while after < head {
             let up_to = head.min(after + EVENTS_PER_READ);
-            let stretch = Stretch {
+            let stretch = PositionRange {
                 shard,
                 after,
                 up_to,

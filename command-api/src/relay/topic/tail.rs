@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{PerShard, Place},
+    event_store::log::{EventPlace, PerShard},
     kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
 };
@@ -47,7 +47,7 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Id of the event, and its place in the log.
-    pub place: Place,
+    pub place: EventPlace,
     /// Epoch of the log in which the event was published.
     pub log_epoch: i32,
 }
@@ -143,7 +143,7 @@ fn record(message: &BorrowedMessage<'_>) -> Option<Record> {
     });
     let read = PublishedEvent::from_record(shard, &headers.collect(), String::new()).ok()?;
     Some(Record {
-        place: Place::of(&read.event),
+        place: EventPlace::of(&read.event),
         log_epoch: read.log_epoch,
     })
 }
