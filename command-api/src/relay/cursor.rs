@@ -69,9 +69,10 @@ impl LeaseTable {
             WITH cursors AS (
                 SELECT lease_epoch, paused_at IS NULL AND (owner IS NULL OR (owner = $1 AND $2)
                                         OR lease_expires_at < now()) AS is_free
-                FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE
+                FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED
             ), lease AS (
-                SELECT max(lease_epoch) + 1 AS epoch FROM cursors HAVING bool_and(is_free IS TRUE)
+                SELECT max(lease_epoch) + 1 AS epoch FROM cursors
+                HAVING count(*) = $3 AND bool_and(is_free IS TRUE)
             )
             UPDATE event_store.relay_cursors AS c
             SET owner = $1, lease_epoch = lease.epoch,
@@ -80,7 +81,8 @@ impl LeaseTable {
             RETURNING c.shard, c.lease_epoch, c.position, c.epoch, c.record_offset
             "#,
             self.owner,
-            takes_own
+            takes_own,
+            i64::from(SHARD_COUNT)
         )
         .fetch_all(&self.pool)
         .await
@@ -100,7 +102,10 @@ impl LeaseTable {
                 epoch,
             })
         });
-        Ok(lease.map(|lease| (lease, cursors.collect())))
+        let mut cursors: Vec<Cursor> = cursors.collect();
+        // Updates lock the rows in this order, as every other statement does.
+        cursors.sort_by_key(|cursor| cursor.acknowledged.shard);
+        Ok(lease.map(|lease| (lease, cursors)))
     }
 
     /// Extends the lease, or gives the lease up if publishing is paused.
