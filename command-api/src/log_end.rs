@@ -1,5 +1,5 @@
-//! Follows the end of the log: reports the heads as metrics, with which alerts compare relay and
-//! projectors even if none of them runs, and the epoch, which an operator may raise at any time.
+//! Follows the end of the log, and reports heads and epoch. Alerts compare relay and projectors with
+//! the heads even while no relay or projector runs; an operator may raise the epoch at any time.
 
 use std::{
     sync::{
@@ -69,7 +69,7 @@ async fn look(pool: &PgPool, epoch: &LogEpoch) {
     let end = match within(ANSWER_TIME_MAX, log::end(pool)).await {
         Ok(end) => end,
         Err(error) => {
-            // The relay logs a database that does not answer, together with its backlog.
+            // The relay logs an outage of the database, together with the backlog.
             tracing::debug!(%error, "cannot read the end of the log");
             return;
         }
