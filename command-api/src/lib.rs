@@ -26,7 +26,8 @@ use linkledger_core::{
     doctor::{same_database, server},
     event_store::{self, SessionKind, log},
     http::{authentication::Authenticator, cors},
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     link::OwnHosts,
     metrics::recorder::Recorder,
     migrations,
@@ -168,7 +169,7 @@ pub async fn serve(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, clock, &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, tasks.shutdown(), recorder);
+    let internal = internal_listener::router(service.readiness, tasks.shutdown(), recorder);
     lifecycle::serve(
         &mut tasks,
         "internal listener",

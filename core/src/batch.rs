@@ -17,12 +17,12 @@ use crate::{
     credits::{ChargeForLink, Credits, CreditsEvent, InsufficientCredits},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, ExistingLink, Link, LinkEvent, Slug},
+    link::{CreateLink, ExistingLink, Link, LinkDraft, LinkEvent, Slug},
     shard::Position,
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
-pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
+pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{CommandOutcome, CommandRejection};
 

@@ -222,9 +222,9 @@ impl ClientContext for KafkaErrors {
 mod tests {
     use super::*;
 
-    fn heard(errors: &[(RDKafkaErrorCode, &str)]) -> String {
+    fn heard(recorded: &[(RDKafkaErrorCode, &str)]) -> String {
         let errors = KafkaErrors::new("Write on the topic");
-        for (code, reason) in errors {
+        for (code, reason) in recorded {
             errors.record(&KafkaError::Global(*code), reason);
         }
         errors.most_specific().unwrap().1

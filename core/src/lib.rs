@@ -110,6 +110,8 @@ pub mod doctor;
 #[cfg(feature = "service")]
 pub mod failure;
 #[cfg(feature = "service")]
+pub mod internal_listener;
+#[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
 pub mod kafka_errors;

@@ -1,27 +1,13 @@
-//! Life cycle of a process: supervised tasks, shutdown, readiness, listening sockets.
+//! Life cycle of a process: supervised tasks, shutdown, listening sockets.
 
 mod connection;
 pub mod health;
 mod progress;
 mod serve;
 
-use std::{
-    future::Future,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, pin::pin, time::Duration};
 
 use anyhow::Context as _;
-use axum::{
-    Router,
-    http::{StatusCode, header::CONTENT_TYPE},
-    routing::get,
-};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
@@ -31,8 +17,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
-
-use crate::metrics::recorder::Recorder;
 
 /// Longest time for accepted work to finish after the shutdown began, in seconds.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
@@ -117,7 +101,7 @@ impl Tasks {
                 Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
                 Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
                 Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
-                Err(error) => anyhow::Error::new(error).context("a task has panicked"),
+                Err(error) => anyhow::Error::new(error).context("a task panicked"),
             };
             self.shutdown.cancel();
             failure.get_or_insert(error);
@@ -150,22 +134,6 @@ pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Readiness of a service for requests.
-#[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<AtomicBool>);
-
-impl Readiness {
-    /// Marks the service as ready.
-    pub fn set_ready(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Returns true if the service is ready.
-    pub fn is_ready(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// Returns the host name; empty if unknown.
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
@@ -195,54 +163,9 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("cannot listen on {address}"))
 }
 
-/// Returns the routes of the internal listener: `/livez`, `/readyz`, `/metrics`.
-pub fn internal_router(
-    readiness: Readiness,
-    shutdown: CancellationToken,
-    recorder: Recorder,
-) -> Router {
-    let ready = move || async move {
-        if readiness.is_ready() && !shutdown.is_cancelled() {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
-        }
-    };
-    // Includes the version of the format, without which some scrapers refuse the answer.
-    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Router::new()
-        .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .route(
-            "/metrics",
-            get(move || async move { (text, recorder.render()) }),
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn readiness_ends_at_shutdown_liveness_stays() {
-        let shutdown = CancellationToken::new();
-        let readiness = Readiness::default();
-        let mut tasks = Tasks::new(shutdown.clone());
-        let recorder = Recorder::install(&mut tasks).unwrap();
-        let router = internal_router(readiness.clone(), shutdown.clone(), recorder);
-        let status = async |path: &str| {
-            let request = axum::extract::Request::get(path);
-            let request = request.body(axum::body::Body::empty()).unwrap();
-            let response = tower::ServiceExt::oneshot(router.clone(), request).await;
-            response.unwrap().status().as_u16()
-        };
-        assert_eq!(status("/readyz").await, 503);
-        readiness.set_ready();
-        assert_eq!(status("/readyz").await, 200);
-        shutdown.cancel();
-        assert_eq!(status("/readyz").await, 503);
-        assert_eq!(status("/livez").await, 200);
-    }
 
     #[tokio::test]
     async fn ended_task_starts_the_shutdown() {
@@ -284,7 +207,7 @@ mod tests {
         tasks.spawn("panics", async { panic!("on purpose") });
         assert_eq!(
             tasks.join().await.unwrap_err().to_string(),
-            "a task has panicked"
+            "a task panicked"
         );
     }
 

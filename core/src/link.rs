@@ -14,5 +14,6 @@ pub use destination::{Destination, OwnHosts};
 pub use event::{
     LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
 };
+pub use members::LinkDraft;
 pub use slug::Slug;
 pub use state::{ExistingLink, Link, LinkState};

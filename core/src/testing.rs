@@ -27,7 +27,7 @@ use crate::{
     api_key::{ApiKey, Scope},
     batch::{
         CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand,
-        LinkDraft, LoadedState, Pricing, SettledCommand, SettledCreate,
+        LoadedState, Pricing, SettledCommand, SettledCreate,
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
@@ -38,7 +38,7 @@ use crate::{
         slugs::{self, SlugReservation},
     },
     id::{AccountId, EventId, KeyId, LinkId},
-    link::{Destination, OwnHosts, Slug},
+    link::{Destination, LinkDraft, OwnHosts, Slug},
     migrations,
     postgres_server::temporary::TemporaryPostgres,
     shard::Shard,
@@ -256,7 +256,7 @@ pub async fn append_links(
     let known = LoadedState {
         credits,
         free_slugs: free,
-        ..Known::default()
+        ..LoadedState::default()
     };
     let mut batch = CommandBatch::new(&terms, 1, known);
     for (create, stamp) in creates.iter().zip(&stamps) {

@@ -28,7 +28,8 @@ use axum::Router;
 use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
         RECORDS_UNREADABLE_TOTAL, recorder::Recorder,
@@ -138,8 +139,8 @@ pub async fn serve(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let projector = start(config, &mut tasks).await?;
-    let router = lifecycle::internal_router(projector.readiness, shutdown, recorder)
-        .merge(projector.console);
+    let router =
+        internal_listener::router(projector.readiness, shutdown, recorder).merge(projector.console);
     lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
     tasks.join().await
 }

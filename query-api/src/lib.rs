@@ -33,7 +33,8 @@ use linkledger_core::{
         answer::AnswerSettings, authentication::Authenticator, cors, observe::ServiceName,
         rate_limit::RateLimits,
     },
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     metrics::recorder::Recorder,
     migrations,
 };
@@ -175,7 +176,7 @@ pub async fn serve(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, shutdown, recorder);
+    let internal = internal_listener::router(service.readiness, shutdown, recorder);
     lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
     lifecycle::serve_behind_ingress(
         &mut tasks,

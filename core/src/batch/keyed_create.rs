@@ -9,7 +9,7 @@ use crate::{
     field::FieldError,
     id::AccountId,
     json::Fingerprint,
-    link::{Destination, LinkCreated, Slug},
+    link::{LinkCreated, LinkDraft},
     shard::Position,
 };
 
@@ -55,15 +55,6 @@ pub struct KeyedCreate {
     pub body: Result<LinkDraft, Vec<FieldError>>,
     /// Metadata of the request.
     pub metadata: Metadata,
-}
-
-/// The link that a valid body requests.
-#[derive(Debug, Clone)]
-pub struct LinkDraft {
-    /// Slug that the client chose, if any.
-    pub slug: Option<Slug>,
-    /// Destination of the link.
-    pub destination: Destination,
 }
 
 /// Result of a create: its answer is rendered from these fields, both at first and on replay.

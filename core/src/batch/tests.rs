@@ -92,7 +92,7 @@ fn accepted_create_appends_link_and_charge() {
     let state = LoadedState {
         credits,
         free_slugs: HashSet::from(["spring".to_owned()]),
-        ..Known::default()
+        ..LoadedState::default()
     };
     let mut batch = CommandBatch::new(&pricing, 1, state);
 

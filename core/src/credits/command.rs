@@ -52,7 +52,7 @@ pub enum GrantError {
     /// The amount is 0 or negative.
     #[error("the amount must be at least 1")]
     AmountNotPositive,
-    /// The sum would exceed `i64::MAX`.
+    /// The sum would exceed the range of a balance.
     #[error("the balance would exceed {}", i64::MAX)]
     BalanceTooLarge,
 }
@@ -66,7 +66,7 @@ pub enum AdjustError {
     /// More credits would be removed than the balance has.
     #[error(transparent)]
     Insufficient(InsufficientCredits),
-    /// The sum would exceed `i64::MAX`.
+    /// The sum would exceed the range of a balance.
     #[error("the balance would exceed {}", i64::MAX)]
     BalanceTooLarge,
 }

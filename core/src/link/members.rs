@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::{Destination, OwnHosts, Slug};
 use crate::{
-    batch::LinkDraft,
     field::{ERRORS_MAX, FieldCode, FieldError},
     json::JsonObject,
 };
@@ -17,6 +16,15 @@ pub const SLUG: &str = "slug";
 /// Members that cannot be changed: those of a link, and those of the answer to a create.
 const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
 const CREDITS_PREFIX: &str = "credits_";
+
+/// The link that a valid body requests.
+#[derive(Debug, Clone)]
+pub struct LinkDraft {
+    /// Slug that the client chose, if any.
+    pub slug: Option<Slug>,
+    /// Destination of the link.
+    pub destination: Destination,
+}
 
 /// Parses the body of a create.
 ///

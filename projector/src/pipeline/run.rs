@@ -2,7 +2,7 @@
 //!
 //! There is no batch timer: while one transaction commits, the next batch fills.
 
-use linkledger_core::lifecycle::Readiness;
+use linkledger_core::internal_listener::Readiness;
 use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 

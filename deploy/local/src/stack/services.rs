@@ -11,8 +11,9 @@ use axum::Router;
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
+    internal_listener::{self, Readiness},
     kafka_config::KafkaConfig,
-    lifecycle::{self, Readiness, Tasks, listen},
+    lifecycle::{self, Tasks, listen},
     metrics::recorder::Recorder,
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
@@ -117,7 +118,7 @@ async fn internal(
 ) -> anyhow::Result<SocketAddr> {
     let listener = listen(loopback(0)).await?;
     let address = listener.local_addr()?;
-    let router = lifecycle::internal_router(readiness, tasks.shutdown(), recorder.clone());
+    let router = internal_listener::router(readiness, tasks.shutdown(), recorder.clone());
     let router = router.merge(pages);
     lifecycle::serve(tasks, "internal listener", listener, router);
     Ok(address)

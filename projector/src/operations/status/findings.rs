@@ -5,7 +5,7 @@ use super::{
     operations::FailedOperation,
     projection::{ProjectionStatus, ShardStatus, State},
     relay::RelayStatus,
-    snapshot::{AGE_MAX_S, Snapshot, Snapshots},
+    snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots},
     verification::LastVerification,
 };
 use crate::operations::figures::{duration, grouped};
@@ -135,13 +135,13 @@ fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
     }
 }
 
-fn of_snapshots(snapshots: &Snapshots) -> Option<String> {
+fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {
     let oldest = snapshots.oldest.as_ref();
     let old = oldest.filter(|it| it.age_seconds > AGE_MAX_S);
     old.map(of_snapshot)
 }
 
-fn of_snapshot(snapshot: &Snapshot) -> String {
+fn of_snapshot(snapshot: &HeldSnapshot) -> String {
     let age = duration(snapshot.age_seconds);
     let (user, name) = (&snapshot.user, &snapshot.application_name);
     match snapshot.pid {
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_snapshot_waits_for_an_operator_when_the_alert_fires_and_not_before() {
-        let held_for = |age_seconds| Snapshots {
+        let held_for = |age_seconds| HeldSnapshots {
             is_complete: true,
-            oldest: Some(Snapshot {
+            oldest: Some(HeldSnapshot {
                 age_seconds,
                 pid: Some(42),
                 user: "ada".to_owned(),
