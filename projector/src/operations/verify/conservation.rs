@@ -65,32 +65,38 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
             LIMIT $6::bigint + 1
         ), chained AS MATERIALIZED (
             SELECT p.*, lag(p.version) OVER of_account AS previous_version,
-                   coalesce(lag(p.balance_after) OVER of_account, 0) AS balance_before
+                   coalesce(lag(p.balance_after) OVER of_account, 0) AS balance_before,
+                   -- The last row of a full page is also the first row of the next page, which
+                   -- knows the entry after it.
+                   lead(p.account_id) OVER in_page IS DISTINCT FROM p.account_id
+                       AND (lead(p.account_id) OVER in_page IS NOT NULL
+                            OR (SELECT count(*) FROM page) <= $6) AS is_last_entry
             FROM page AS p
-            WINDOW of_account AS (PARTITION BY p.account_id ORDER BY p.version)
+            WINDOW of_account AS (PARTITION BY p.account_id ORDER BY p.version),
+                   in_page AS (ORDER BY p.account_id, p.version)
         ), unbalanced AS MATERIALIZED (
             SELECT p.account_id, p.version, p.entry_id
             FROM chained AS p
-            WHERE ($5 OR (p.account_id, p.version) <> ($3, $4)) AND (
-                -- What was skipped in between is missing from the sum.
-                (p.balance_before + p.amount <> p.balance_after AND NOT EXISTS (
-                    SELECT FROM read_model.skipped_events AS s
-                    JOIN event_store.events AS e
-                        ON e.shard = s.shard AND e.position = s.position
-                       AND e.event_id = s.event_id
-                    WHERE s.account_id = p.account_id AND s.projection = $1
-                      AND e.stream_id = p.account_id AND e.version < p.version
-                      AND e.version > coalesce(p.previous_version, 0)
-                )) OR (NOT EXISTS (
-                    SELECT FROM read_model.credit_entries AS n
-                    WHERE n.generation = $2 AND n.account_id = p.account_id
-                      AND n.version > p.version
-                ) AND NOT EXISTS (
-                    SELECT FROM read_model.credit_balances AS b
-                    WHERE b.generation = $2 AND b.account_id = p.account_id
-                      AND b.balance = p.balance_after
-                ))
-            )
+            -- By key: a subquery under OR could be planned as a scan of all balances.
+            LEFT JOIN LATERAL (
+                SELECT b.balance FROM read_model.credit_balances AS b
+                WHERE p.is_last_entry AND b.generation = $2 AND b.account_id = p.account_id
+                LIMIT 1
+            ) AS b ON true
+            WHERE (p.is_last_entry AND b.balance IS DISTINCT FROM p.balance_after)
+               -- The first row of a later page was the last one of the page before.
+               OR (($5 OR (p.account_id, p.version) <> ($3, $4))
+                   AND p.balance_before + p.amount <> p.balance_after
+                   -- A skipped event in between is missing from the sum.
+                   AND NOT EXISTS (
+                       SELECT FROM read_model.skipped_events AS s
+                       JOIN event_store.events AS e
+                           ON e.shard = s.shard AND e.position = s.position
+                          AND e.event_id = s.event_id
+                       WHERE s.account_id = p.account_id AND s.projection = $1
+                         AND e.stream_id = p.account_id AND e.version < p.version
+                         AND e.version > coalesce(p.previous_version, 0)
+                   ))
         ), named AS (
             SELECT * FROM unbalanced ORDER BY account_id, version LIMIT 100
         )

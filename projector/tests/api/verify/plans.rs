@@ -43,3 +43,29 @@ async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
         "{entries} entries"
     );
 }
+
+/// More than a page of entries.
+const LINKS: usize = 6_000;
+
+#[tokio::test]
+async fn statistics_of_one_large_account_keep_reads_linear() {
+    let stage = Stage::set().await;
+    stage.account_with_links("large", LINKS).await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    sqlx::query("ANALYZE")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let before = reads(stage.database.pool()).await;
+    let session = measured(&stage);
+    let events = log.len() as u64;
+    assert_eq!(verify_all(&session).await, 3 * events);
+    end(&stage, session).await;
+    let (_, entries) = reads(stage.database.pool()).await;
+    let entries = (entries - before.1).unsigned_abs();
+    assert!(
+        entries < ENTRIES_PER_EVENT_MAX.unsigned_abs() * events,
+        "{entries} entries"
+    );
+}
