@@ -103,7 +103,7 @@ async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() 
         "rebuild.chunk:1",
         "rebuild.chunk:2",
         "rebuild.loaded:1",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {
@@ -143,7 +143,7 @@ async fn a_rollback_and_a_drop_that_are_killed_are_finished_by_the_same_command(
     for fail_at in [
         // More than one for each account: they are as short as the rate wants them.
         "rebuild.chunk:4",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {

@@ -8,7 +8,7 @@ use linkledger_core::{
     metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES},
 };
 use metrics::gauge;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::Verified;
@@ -37,38 +37,6 @@ pub async fn record(pool: &PgPool, verified: &Verified, operator: &str) -> sqlx:
         i64::try_from(verified.findings.mismatches).unwrap_or(i64::MAX)
     )
     .execute(pool)
-    .await?;
-    Ok(())
-}
-
-/// Notes that a generation was found to say what another one says: what is known of that one is
-/// true of it too, unless it was verified later itself.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn carry_over_in_tx(
-    tx: &mut PgConnection,
-    projection: Projection,
-    from: i32,
-    to: i32,
-) -> sqlx::Result<()> {
-    sqlx::query!(
-        "
-        INSERT INTO read_model.verifications AS own
-            (projection, generation, operator, events, mismatches, verified_at)
-        SELECT projection, $3, operator, events, mismatches, verified_at
-        FROM read_model.verifications
-        WHERE projection = $1 AND generation = $2
-        ON CONFLICT (projection, generation) DO UPDATE
-        SET operator = excluded.operator, events = excluded.events,
-            mismatches = excluded.mismatches, verified_at = excluded.verified_at
-        WHERE own.verified_at < excluded.verified_at
-        ",
-        projection.name(),
-        from,
-        to
-    )
-    .execute(tx)
     .await?;
     Ok(())
 }

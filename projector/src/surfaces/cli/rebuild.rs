@@ -28,8 +28,8 @@ pub struct Rebuild {
     selection: Selection,
     #[command(flatten)]
     rate: Rate,
-    /// Build and compare, but go on serving what is served; without this option the same command
-    /// finishes it later.
+    /// Build and verify the new generation, but do not serve it; the same command without this
+    /// option finishes it later.
     #[arg(long)]
     no_swap: bool,
     #[command(flatten)]
@@ -270,7 +270,7 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
             ""
         };
         format!(
-            "Would {does} generation {generation} of `{projection}`: read {events} events, compare \
+            "Would {does} generation {generation} of `{projection}`: read {events} events, verify \
              it, {then}; nothing was changed.{moves}"
         )
     });
