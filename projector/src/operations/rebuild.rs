@@ -6,6 +6,7 @@
 //! therefore be interrupted at any moment, and the same command continues it. No service reads a
 //! generation before its swap is committed.
 
+pub mod account;
 pub mod catch_up;
 pub mod generation;
 pub mod loading;

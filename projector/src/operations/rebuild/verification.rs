@@ -3,10 +3,7 @@
 use anyhow::{Context as _, bail};
 
 use super::{Build, loading::Loader};
-use crate::{
-    operations::verify::{self, outcome},
-    read_models::tables::Target,
-};
+use crate::operations::verify::{self, GenerationTarget, outcome};
 
 /// Name that the record of the verification gives as its operator: the operator of the command is
 /// in the record of the command.
@@ -24,7 +21,7 @@ pub(super) async fn ensure_verified(loader: &Loader, build: Build) -> anyhow::Re
         live,
         ..
     } = build;
-    let target = Target {
+    let target = GenerationTarget {
         projection,
         generation,
     };
@@ -33,7 +30,7 @@ pub(super) async fn ensure_verified(loader: &Loader, build: Build) -> anyhow::Re
         .progress
         .enter(&format!("{projection}: verifying"), events, "events");
     let on_progress = |events| loader.progress.advance(events);
-    let verified = verify::generation(&loader.pool, target, &on_progress).await?;
+    let verified = verify::verify_generation(&loader.pool, target, &on_progress).await?;
     outcome::record(&loader.pool, &verified, RECORDED_BY)
         .await
         .context("cannot record the outcome of the verification")?;

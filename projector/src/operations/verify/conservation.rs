@@ -1,8 +1,8 @@
-//! Conservation of credits: what an account was granted and charged comes to its balance.
+//! Conservation of credits: grants, charges and adjustments of an account add up to its balance.
 //!
-//! Each entry continues from the balance after the one before it, and the last one ends at the
-//! account's balance: then the sum of all is the balance, however long the ledger is, and the
-//! entry at which it is not can be named.
+//! Each entry must continue from the balance after the previous entry, and the last entry must end at
+//! the balance of the account. Then the sum of all entries is the balance, however long the ledger is,
+//! and the entry at which the sum breaks can be named.
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
@@ -10,50 +10,55 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{
-    bucket::Pass,
-    findings::{Finding, Place},
+    findings::{Finding, FindingKind, FindingPlace, FoundRow},
+    orphans::PAGE_ROWS,
+    shard_pass::PartReport,
+    snapshot::{self, GenerationTarget},
 };
-use crate::read_models::{
-    comparison::{FoundRow, Kind},
-    pages::PAGE_ROWS,
-    snapshot,
-    tables::{Table, Target},
-};
+use crate::read_models::credits::ENTRIES;
 
-/// Where a page begins: with the last entry of the one before it.
-type Entry = (Uuid, i64);
+/// Account and version of the first entry of a page: the last entry of the page before.
+type FirstEntry = (Uuid, i64);
 
-/// A stretch of the ledgers.
+/// Entries in the order of accounts and versions.
 #[derive(Default)]
-struct Page {
+struct LedgerPage {
     mismatches: u64,
-    /// The first entries that don't add up.
+    /// First entries that do not add up.
     named: Vec<Finding>,
-    /// `None` at the end of the table.
-    last: Option<Entry>,
+    /// Last entry; `None` at the end of the table.
+    last: Option<FirstEntry>,
 }
 
 /// Adds up all ledgers of a generation.
-pub(super) async fn ledgers(pool: &PgPool, target: Target) -> anyhow::Result<Pass> {
-    let mut pass = Pass::default();
+pub(super) async fn verify_ledgers(
+    pool: &PgPool,
+    target: GenerationTarget,
+) -> anyhow::Result<PartReport> {
+    let mut report = PartReport::default();
     let mut from = None;
     loop {
         let mut snapshot = snapshot::begin(pool).await?;
         let page = add_up(&mut snapshot, target, from)
             .await
-            .context("can't add up the entries of ledgers")?;
+            .context("cannot add up the entries of ledgers")?;
         snapshot.commit().await?;
-        pass.findings
-            .add(Place::Ledger, page.mismatches, page.named);
+        report
+            .findings
+            .add(FindingPlace::Ledger, page.mismatches, page.named);
         from = page.last;
         if from.is_none() {
-            return Ok(pass);
+            return Ok(report);
         }
     }
 }
 
 /// Adds up a page.
-async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> sqlx::Result<Page> {
+async fn add_up(
+    tx: &mut PgConnection,
+    target: GenerationTarget,
+    from: Option<FirstEntry>,
+) -> sqlx::Result<LedgerPage> {
     let (account_id, version) = from.unwrap_or((Uuid::nil(), i64::MIN));
     let rows = sqlx::query!(
         r#"
@@ -117,7 +122,7 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
     )
     .fetch_all(tx)
     .await?;
-    let mut page = Page::default();
+    let mut page = LedgerPage::default();
     for row in rows {
         page.mismatches = row.mismatches.unsigned_abs();
         page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
@@ -129,11 +134,11 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
 
 fn unbalanced(shard: Option<i16>, account_id: Uuid, entry_id: Option<Uuid>) -> Finding {
     let row = FoundRow {
-        kind: Kind::Unbalanced,
+        kind: FindingKind::Unbalanced,
         account_id,
         row_id: entry_id,
         columns: String::new(),
     };
     let shard = shard.and_then(|number| Shard::new(number.into()));
-    Finding::of(&row, Table::CreditEntries, shard, None)
+    Finding::of(&row, &ENTRIES, shard, None)
 }

@@ -11,7 +11,7 @@ use metrics::gauge;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use super::Verified;
+use super::VerificationReport;
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
 
 /// How often the gauges are set.
@@ -21,7 +21,11 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When the database does not answer, or may not be written to.
-pub async fn record(pool: &PgPool, verified: &Verified, operator: &str) -> sqlx::Result<()> {
+pub async fn record(
+    pool: &PgPool,
+    verified: &VerificationReport,
+    operator: &str,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "
         INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)

@@ -15,7 +15,9 @@ use crate::{
 async fn verify_and_record(stage: &Stage) {
     let pool = sessions(stage);
     for target in TARGETS {
-        let verified = verify::generation(&pool, target, &|_| ()).await.unwrap();
+        let verified = verify::verify_generation(&pool, target, &|_| ())
+            .await
+            .unwrap();
         outcome::record(&pool, &verified, "ada").await.unwrap();
     }
     pool.close().await;

@@ -16,7 +16,9 @@ const ENTRIES_PER_EVENT_MAX: i64 = 70;
 async fn verify_all(pool: &PgPool) -> u64 {
     let mut events = 0;
     for target in TARGETS {
-        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        let verified = verify::verify_generation(pool, target, &|_| ())
+            .await
+            .unwrap();
         events += verified.events;
     }
     events
