@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::clock::random_text;
 
-/// Prefix of every API key that linkledger issues. Secret scanners search for the prefix: never
-/// change it.
+/// Prefix of every API key that linkledger issues. Secret scanners search for the prefix,
+/// which must never change.
 const PREFIX: &str = "llk_";
 const RANDOM_LENGTH: usize = 30;
 const CHECKSUM_LENGTH: usize = 6;
 const KEY_LENGTH: usize = PREFIX.len() + RANDOM_LENGTH + CHECKSUM_LENGTH;
-/// Length of the part of a key that may be shown, so that people can recognise the key.
+/// Length of the prefix of a key that may be shown, for people to recognise the key.
 const SHOWN_LENGTH: usize = PREFIX.len() + 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -89,7 +89,7 @@ pub struct CommandBatch<'a> {
     state: LoadedState,
     accepted: Vec<AcceptedCommand>,
     accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
-    /// Index in `accepted` of the latest change of each link that this batch has changed.
+    /// Index in `accepted` of the latest change of each changed link.
     accepted_by_link: HashMap<LinkId, usize>,
 }
 

@@ -1,7 +1,7 @@
 //! Cursors: authenticated tokens for the start of the next page of a list (`docs/api.md#lists`).
 //!
-//! A caller can only send back a cursor that it received for the same list. A cursor names a place
-//! between rows, so it remains valid when the row it was made from is deleted.
+//! A caller can only send back a cursor that was issued for the same list. A cursor names a place
+//! between rows, so a cursor remains valid when its row is deleted.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -27,7 +27,7 @@ const KEY_LENGTH_MIN: usize = 32;
 pub struct CursorScope {
     /// Path of the list, and its filters as a query in canonical form.
     pub list: String,
-    /// Account whose list it is.
+    /// Owner of the list.
     pub account_id: AccountId,
 }
 
@@ -114,7 +114,7 @@ fn parse_key(text: &str, place: usize) -> Result<Hmac<Sha256>, CursorKeyError> {
     // this length consists of hex digits only.
     let bytes = match decode_hex(text) {
         Some(bytes) => bytes,
-        // The source error is dropped: it contains characters of the key.
+        // The source error contains characters of the key, so it is dropped.
         None => URL_SAFE_NO_PAD
             .decode(text)
             .map_err(|_| CursorKeyError::Encoding { place })?,

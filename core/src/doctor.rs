@@ -63,12 +63,12 @@ pub struct DatabaseRequirements<'a> {
 pub async fn examine(patient: &DatabaseRequirements<'_>) -> Vec<Finding> {
     let error = |check, is: String, remedy| vec![Finding::new(check, Severity::Error, is, remedy)];
     if let Err(refused) = event_store::check_connection(patient.database_url).await {
-        let remedy = "mend --database-url (DATABASE_URL), or start the server";
+        let remedy = "correct --database-url (DATABASE_URL), or start the server";
         return error("connection", refused.to_string(), remedy);
     }
     of_server(patient)
         .await
-        .unwrap_or_else(|failed| error("server", failure::text(&failed), "ask again"))
+        .unwrap_or_else(|failed| error("server", failure::text(&failed), "retry"))
 }
 
 async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Finding>> {

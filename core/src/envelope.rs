@@ -37,7 +37,7 @@ pub struct Metadata {
 }
 
 /// Reads the state of a link, or `None` if a later release wrote a state that this release does not
-/// know. Such an event must not stop a reader; no decision of this release uses its state.
+/// know. Such an event must not stop a reader; no decision uses the unknown state.
 fn state_known_here<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<LinkState>, D::Error> {

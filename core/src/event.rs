@@ -95,7 +95,7 @@ macro_rules! catalogue {
         pub const CATALOGUE: &[(&str, i16)] = &[$(($event_type, $version)),+];
 
         impl Event {
-            /// Returns the stored type name. The name is a contract: never change it.
+            /// Returns the stored type name. The name is a contract and never changes.
             pub const fn event_type(&self) -> &'static str {
                 match self {
                     $(Self::$stream($event::$variant(_)) => $event_type,)+

@@ -32,7 +32,7 @@ const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
 /// setting.
 pub const STATEMENT_TIMEOUT: &str = "5s";
 
-/// Kind of a pool's sessions: decides their timeouts and their durability.
+/// Kind of a pool's sessions: decides timeouts and durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionKind {
     /// Locks rows that other processes need. A timeout ends its transactions, so that a frozen
@@ -68,8 +68,8 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
                 Ok(true)
             })
         })
-        // A session with an outstanding answer leaves the pool: the pool would wait for the answer
-        // without a limit.
+        // Receives outstanding answers with a time limit, or closes the session. The pool itself
+        // would wait without a limit, with one session less.
         .after_release(|session, _| {
             Box::pin(async move {
                 time_limit::settle(session).await?;
@@ -101,13 +101,14 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         return Ok(options);
     }
     let options = options.options([
-        // A plan made while the tables were empty must not scan them later, when they are large.
-        // Hot statements find rows by key, so one generic plan for each statement is enough.
+        // A plan made while a table was empty must not scan the table later, when the table is
+        // large. Hot statements find rows by key, so one generic plan for each statement is enough.
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
-        // The costs that the settings above invent would trigger a compilation of each statement.
+        // The settings above raise the estimated costs, which would trigger a JIT compilation of
+        // each statement.
         ("jit", "off"),
         ("statement_timeout", STATEMENT_TIMEOUT),
         ("default_transaction_isolation", "read committed"),

@@ -1,4 +1,4 @@
-//! Describes failed commands for the person who ran them.
+//! Describes failed commands for operators.
 
 use crate::event_store::sqlstate;
 

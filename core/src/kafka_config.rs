@@ -49,7 +49,8 @@ impl KafkaConfig {
         variables
     }
 
-    /// Returns the settings of a librdkafka client. They include secrets: never log them.
+    /// Returns the settings of a librdkafka client. The settings include secrets and must not be
+    /// logged.
     ///
     /// # Errors
     /// Returns an error if settings contradict each other, a file cannot be used, or this build has

@@ -1,4 +1,4 @@
-//! The domain of linkledger, its event store, and the code that its services share.
+//! The domain of linkledger, the event store, and code shared by the services.
 //!
 //! linkledger keeps short links and credits of accounts. Every change of a link or of a balance is
 //! an event in an append-only log in Postgres. The log is published to Kafka; read models are
@@ -42,7 +42,7 @@
 //! ## Publishing and reading
 //! - **relay**: publishes the log to Kafka, in order.
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
-//! - **projection**: code that applies events to a read model.
+//! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
 //! - **checkpoint**: the last position that a projection has applied in a shard.
 //! - **lag**: head minus checkpoint, in events. A *stale* read model lags.
@@ -52,12 +52,13 @@
 //!   generation live.
 //! - **poison event**: an event that a projection cannot apply. The account of a poison event is
 //!   *parked*: its later events wait, in order, until an operator releases the account.
-//! - **operation**: a changing command of an operator, with an audit row and a lease.
+//! - **operation**: a changing command of an operator, recorded in an audit row.
 //! - **consistency token**: names a position. A read that carries the token reflects every event up
 //!   to the position, or is refused ([`consistency::ConsistencyToken`]).
 //!
 //! # Features
-//! Without features, this crate does no I/O and needs no async runtime: it decides and never waits.
+//! Without features, the crate does no I/O and needs no async runtime: code decides and never
+//! waits.
 //!
 //! - `postgres`: the event store.
 //! - `http`: code shared by the two HTTP services.
@@ -87,6 +88,7 @@ pub mod json;
 pub mod link;
 mod listed;
 pub mod problem;
+pub mod projection;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;

@@ -192,7 +192,7 @@ mod tests {
         let shutdown = tasks.shutdown();
         tasks.spawn_until_drained("answers", async move {
             shutdown.cancelled().await;
-            anyhow::ensure!(!drained.is_cancelled(), "somebody still asks");
+            anyhow::ensure!(!drained.is_cancelled(), "a task still waits for the answer");
             answer.send(()).expect("the test waits for the answer");
             drained.cancelled().await;
             Ok(())

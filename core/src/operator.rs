@@ -1,4 +1,4 @@
-//! Name of the operator who runs a command, and reasons, for the audit log.
+//! Operators' names and reasons, for the audit log.
 
 use clap::Args;
 use nix::unistd::{Uid, User};
@@ -26,7 +26,7 @@ impl Operator {
     }
 }
 
-/// Parses a name or a reason: one printable line, because others read it on their terminals.
+/// Parses a name or a reason: one printable line, because the text is shown on terminals.
 ///
 /// # Errors
 /// Returns a description of valid texts.

@@ -1,4 +1,4 @@
-//! Sealed segments of the log: their places, and the hash that covers their events and all segments
+//! Sealed segments of the log: places, and the hash over the events and all segments
 //! before.
 //!
 //! Auditors compute the same hash (`docs/sealed-segments.md`): never change the hashed bytes.

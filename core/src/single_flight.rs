@@ -70,7 +70,7 @@ impl<K: Eq + Hash, T> LoadInProgress<'_, K, T> {
     /// Ends the load and publishes the result.
     pub fn finish(self, outcome: T) {
         let sender = self.sender.clone();
-        // Removed first: a request that arrives after the end must start a load of its own.
+        // Removed first: a request that arrives after the end must start another load.
         drop(self);
         sender.send_replace(Some(outcome));
     }

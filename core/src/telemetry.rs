@@ -1,5 +1,5 @@
 //! Logs, on standard error, and traces, for a collector. Neither contains keys, tokens or full
-//! destinations: the types of these values hide them.
+//! destinations: the types of these values redact the content.
 //!
 //! Names of fields are the same in all log lines. For requests: `http.request_id`, `trace_id`,
 //! `service`, `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms`.

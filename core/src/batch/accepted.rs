@@ -1,4 +1,4 @@
-//! Accepted commands of a batch: their events, and the data that the answers are rendered from.
+//! Accepted commands of a batch: events, and the data from which answers are rendered.
 
 use super::{DecisionIds, KeyedCreate, LinkChange, SettledCreate, SettledLink};
 use crate::{

@@ -1,4 +1,4 @@
-//! The create command, and the result that its answer is rendered from.
+//! The create command, and its result, from which the answer is rendered.
 
 use time::OffsetDateTime;
 use uuid::Uuid;

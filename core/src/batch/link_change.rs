@@ -1,4 +1,4 @@
-//! The commands that change a link, and the result that their answers are rendered from.
+//! Commands that change a link, and their result, from which answers are rendered.
 
 use time::OffsetDateTime;
 

@@ -8,7 +8,8 @@ use crate::{field::FieldError, link::ChangeLinkError};
 pub enum CommandOutcome {
     /// The command is accepted: index of its [`AcceptedCommand`](super::AcceptedCommand).
     Accepted(usize),
-    /// An earlier command of this batch had the effect: index of its [`AcceptedCommand`](super::AcceptedCommand).
+    /// An earlier command of this batch had the effect: index of its
+    /// [`AcceptedCommand`](super::AcceptedCommand).
     AcceptedBefore(usize),
     /// The idempotency key was used by an earlier batch: the answer of that create is replayed.
     Replay(Box<SettledCreate>),

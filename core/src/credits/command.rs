@@ -1,4 +1,4 @@
-//! Commands that change the credits of an account, and their decisions.
+//! Commands on the credits of an account, and their decisions.
 
 use super::{ChargeReason, Credits, CreditsAdjusted, CreditsCharged, CreditsGranted};
 use crate::id::{AccountId, LinkId};

@@ -51,7 +51,7 @@ pub struct CreditsAdjusted {
 
 /// Credits were charged to an account for a link.
 ///
-/// The event's position is right after the `LinkCreated` that it pays for.
+/// The `LinkCreated` of the paid link has the position right before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsCharged {

@@ -24,7 +24,7 @@ pub fn database(url: &str) -> Vec<Finding> {
     let options = match PgConnectOptions::from_str(url) {
         Ok(options) => options,
         Err(error) => {
-            let remedy = "give --database-url as postgres://user:password@host:port/name";
+            let remedy = "set --database-url to postgres://user:password@host:port/name";
             let error = error.to_string();
             return vec![Finding::new(check, Severity::Error, error, remedy)];
         }
@@ -35,7 +35,7 @@ pub fn database(url: &str) -> Vec<Finding> {
     for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
         if let Err(error) = File::open(file.as_ref()) {
             let is = format!("{name}: cannot read {file}: {error}");
-            let remedy = "mend the address or the rights of the file";
+            let remedy = "correct the address or the permissions of the file";
             findings.push(Finding::new(check, Severity::Error, is, remedy));
         }
     }
@@ -61,7 +61,9 @@ fn encryption(options: &PgConnectOptions) -> Finding {
     Finding::new(
         check,
         Severity::Warning,
-        format!("sslmode={mode} to {host}: whoever is on the way can read and change everything"),
+        format!(
+            "sslmode={mode} to {host}: anybody on the network path can read and change all data"
+        ),
         "add ?sslmode=verify-full&sslrootcert=FILE to the address of the database",
     )
 }

@@ -1,10 +1,11 @@
-//! Checks that the role of a process has the needed privileges, and no others.
+//! Checks that the role of a process has exactly the needed privileges.
 
 use sqlx::{FromRow, PgPool};
 
 use super::{Finding, Severity};
 
-/// A table and a privilege on it: SELECT, INSERT, UPDATE or DELETE. Privileges on columns count.
+/// A table and a privilege on the table: SELECT, INSERT, UPDATE or DELETE. Privileges on columns
+/// count.
 pub type Privilege = (&'static str, &'static str);
 
 #[derive(FromRow)]

@@ -127,8 +127,8 @@ fn durability(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Ve
                 .to_owned(),
         ),
     ];
-    // The projector turns synchronous_commit off itself: lost rows are projected again from the
-    // log. Readers write next to nothing.
+    // The projector itself turns synchronous_commit off: lost rows are projected again from the
+    // log. Readers hardly write.
     if kind == SessionKind::Writer {
         findings.push(off(
             "synchronous_commit",

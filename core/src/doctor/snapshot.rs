@@ -37,7 +37,7 @@ pub struct HeldSnapshot {
 }
 
 /// Reads the oldest snapshot. A transaction in another database counts only after its first change:
-/// before, it does not prevent cleanup in this database. A vacuum never counts.
+/// before, such a transaction does not prevent cleanup here. A vacuum never counts.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.

@@ -1,4 +1,4 @@
-//! Accounts. The row of an account is the lock under which everything about the account is decided.
+//! Accounts. The row of an account is the lock for all decisions about the account.
 
 use std::collections::HashMap;
 
@@ -135,7 +135,7 @@ pub struct StoredAccount {
     pub created_at: OffsetDateTime,
 }
 
-/// Reads an account without locking it.
+/// Reads an account without a lock.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.

@@ -49,7 +49,7 @@ pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>
         key_id: KeyId::from_uuid(row.key_id),
         account_id: AccountId::from_uuid(row.account_id),
         account_is_suspended: row.status != "active",
-        // A scope that only a later release knows grants nothing in this release.
+        // Unknown scopes of later releases grant no permission.
         scopes: row
             .scopes
             .iter()

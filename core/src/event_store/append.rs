@@ -80,7 +80,7 @@ async fn lock_heads(
         .collect())
 }
 
-/// Writes everything that the append changes, in one round trip.
+/// Writes all changes of the append, in one round trip.
 async fn insert(
     tx: &mut PgConnection,
     rows: &EventColumns<'_>,
@@ -141,7 +141,7 @@ async fn insert(
     Ok(result.rows_affected())
 }
 
-/// The events as columns, as `unnest` takes them.
+/// The events as columns, for `unnest`.
 struct EventColumns<'a> {
     shards: Vec<i16>,
     positions: Vec<i64>,

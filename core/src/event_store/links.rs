@@ -169,7 +169,8 @@ impl LinkRow {
     }
 
     /// Returns the state of the link after its last event. Unknown members of a later release are
-    /// an error: they could change the decision, and the next event would lose them.
+    /// an error: such members could change the decision, and the next event would lose their
+    /// values.
     fn state(&self) -> sqlx::Result<LinkState> {
         decode(
             &self.last_type,

@@ -1,7 +1,7 @@
 //! Reads the log by position. No other module reads by position.
 //!
 //! The readers never miss an event: positions come from a counter row that is locked until the
-//! commit, so whoever sees a position sees all lower positions of the shard.
+//! commit, so a reader of a position sees all lower positions of the shard.
 
 mod links;
 mod newest;
@@ -86,7 +86,7 @@ pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     Ok(end)
 }
 
-/// End of a shard according to its counter and according to its events.
+/// End of a shard according to counter and events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShardExtent {
     /// Head of the shard, according to the counter.

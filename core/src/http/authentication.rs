@@ -147,7 +147,7 @@ impl Authenticator {
         }
     }
 
-    /// Returns the recorded uses of keys; a background task writes them to the database.
+    /// Returns the recorded uses of keys, which a background task writes to the database.
     pub fn usage(&self) -> Arc<KeyUsage> {
         Arc::clone(&self.usage)
     }
@@ -293,7 +293,7 @@ impl UnknownKeyLimit {
 }
 
 /// Returns the same problem for a malformed, a mistyped and an unknown key. Refusing the first two
-/// without a look-up reveals nothing: the checksum can be computed by anybody.
+/// without a look-up reveals no secret: the checksum is public.
 fn invalid() -> Problem {
     rejected(
         Code::ApiKeyInvalid,

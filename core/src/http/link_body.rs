@@ -27,7 +27,7 @@ pub struct LinkBody {
     created_at: String,
 }
 
-/// Fields of a link from which its body is made.
+/// Fields of a link for its body.
 #[derive(Debug)]
 pub struct LinkParts<'a> {
     /// Id of the link.

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 
-/// True if this build's Kafka client has OpenSSL, and with it TLS and SCRAM.
+/// True if this build's Kafka client has OpenSSL, hence TLS and SCRAM.
 const HAS_TLS: bool = cfg!(feature = "tls");
 
 /// Security protocol of the connection to the brokers.
@@ -49,11 +49,11 @@ impl SecurityProtocol {
 /// Mechanism that authenticates the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SaslMechanism {
-    /// Proves the password without sending it.
+    /// Proves the password without sending the password.
     #[default]
     #[value(name = "scram-sha-512")]
     ScramSha512,
-    /// Proves the password without sending it, with a shorter hash.
+    /// Proves the password without sending the password, with a shorter hash.
     #[value(name = "scram-sha-256")]
     ScramSha256,
     /// Sends the password; allowed over TLS only.

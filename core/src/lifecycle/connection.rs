@@ -1,4 +1,4 @@
-//! One HTTP/1 connection, from its first byte to its end.
+//! One HTTP/1 connection, from the first byte to the end.
 
 mod watched;
 
@@ -39,7 +39,7 @@ use watched::{WatchedAnswer, WatchedBody, WatchedStream};
 /// problem.
 const HEAD_LENGTH_MAX: usize = 64 * 1024;
 
-/// Progress of a connection, shared by its stream, its bodies and its timer.
+/// Progress of a connection, shared by stream, bodies and timer.
 #[derive(Debug, Clone)]
 struct SharedProgress(Arc<Mutex<Progress>>);
 

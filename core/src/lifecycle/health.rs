@@ -97,8 +97,8 @@ mod tests {
 
     #[tokio::test]
     async fn health_check_names_a_closed_port() {
-        let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
-        let address = listen(nobody).await.unwrap().local_addr().unwrap();
+        let free_port = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let address = listen(free_port).await.unwrap().local_addr().unwrap();
         let error = check(address).await.unwrap_err();
         assert_eq!(
             error.to_string(),

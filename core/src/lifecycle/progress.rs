@@ -10,7 +10,7 @@ use super::ConnectionLimits;
 /// with unread input could destroy the answer before the client reads it.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// State of a connection: the input or output it waits for.
+/// State of a connection: the awaited input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first byte of a request.

@@ -1,4 +1,5 @@
-//! Listeners: accept connections, limit their number and duration, and close them at shutdown.
+//! Listeners: accept connections, limit number and duration of connections, and close connections
+//! at shutdown.
 
 use std::{io, pin::pin, time::Duration};
 

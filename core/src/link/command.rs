@@ -1,4 +1,4 @@
-//! Commands that change a link, and their decisions.
+//! Commands on a link, and their decisions.
 
 use super::{
     Destination, ExistingLink, Link, LinkCreated, LinkDeleted, LinkDestinationChanged,

@@ -16,7 +16,7 @@ const GENERATED_LENGTH: usize = 8;
 const GENERATED_ALPHABET: &[u8; 31] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
 /// Folded names that are reserved for services on the same host, now or later. A link that already
-/// has a newly reserved name keeps it.
+/// has a newly reserved name keeps the name.
 const RESERVED: &[&str] = &[
     ".well-known",
     "admin",

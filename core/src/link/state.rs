@@ -19,7 +19,7 @@ pub enum Link {
 /// A link that was created, and possibly deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingLink {
-    /// First event of the link: its immutable fields, and its first destination.
+    /// First event of the link: immutable fields, and the first destination.
     pub created: LinkCreated,
     /// Number of events in the link's stream; shown as `ETag`.
     pub version: i64,

@@ -1,4 +1,4 @@
-//! All headers of answers. Responses name them, and the document refers to them.
+//! All headers of answers. Responses refer to these definitions by name.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn all() -> BTreeMap<String, RefOr<Header>> {
         .collect()
 }
 
-/// Headers that are in every answer that names them.
+/// Headers that are present whenever the document lists them.
 fn always_there() -> [(String, RefOr<Header>); 4] {
     [
         required(
@@ -44,7 +44,7 @@ fn always_there() -> [(String, RefOr<Header>); 4] {
     ]
 }
 
-/// Headers that are missing in some of the answers that name them.
+/// Headers that may be absent although the document lists them.
 fn sometimes_there() -> [(String, RefOr<Header>); 6] {
     [
         optional(

@@ -26,7 +26,7 @@ pub(super) fn asked_for(matches: &ArgMatches) -> Option<&PathBuf> {
     matches.subcommand_matches(MANUAL)?.get_one(FOLDER)
 }
 
-/// Writes manual pages and completions of a program. They contain nothing of the environment.
+/// Writes manual pages and completions of a program, without values of the environment.
 pub(super) fn write(mut program: Command, folder: &PathBuf) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     clap_mangen::generate_to(program.clone(), folder)?;

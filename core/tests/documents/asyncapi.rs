@@ -87,7 +87,7 @@ fn message(event_type: &str, version: i16, schema: &Value) -> Value {
         "bindings": { "kafka": {
             "key": {
                 "type": "string",
-                "description": "The account that the event concerns.",
+                "description": "Account that the event concerns.",
                 "pattern": AccountId::PATTERN,
             },
             "bindingVersion": BINDING_VERSION,
@@ -120,10 +120,10 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
             format!("linkledger.{event_type}.v{version}"),
         ),
         "ce_dataschema": fixed(
-            "The `$id` of the payload's schema, a file of docs/schemas.",
+            "`$id` of the payload's schema, a file of docs/schemas.",
             format!("urn:linkledger:schema:{event_type}:v{version}"),
         ),
-        "ce_id": text("The event's own id.", EventId::PATTERN),
+        "ce_id": text("Id of the event.", EventId::PATTERN),
         "ce_source": text(
             "Shard of the log; its number equals the partition.",
             "^/linkledger/shards/([0-9]|1[0-5])$",

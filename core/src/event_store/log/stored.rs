@@ -1,4 +1,4 @@
-//! Reads the log byte for byte as stored, to check, seal or copy all of it.
+//! Reads the log byte for byte as stored, to check, seal or copy the whole log.
 //!
 //! The reader uses `COPY`, which costs a fraction of a query, in Postgres's binary format. The rows
 //! in this format are the bytes that segments hash.
@@ -14,7 +14,8 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// The columns in the order of the hash. The order is a contract (`docs/sealed-segments.md`): never change it.
+/// The columns in the order of the hash. The order is a contract (`docs/sealed-segments.md`): never
+/// change it.
 const COLUMNS: &str = "shard, position, stream_id, version, account_id, event_id, type, \
                        schema_version, payload, metadata, recorded_at, idempotency_key, \
                        fingerprint";

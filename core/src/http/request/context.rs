@@ -1,4 +1,4 @@
-//! Identity of a request: its id and its trace, without an allocation.
+//! Identity of a request: id and trace, without an allocation.
 
 use std::ops::Range;
 
