@@ -36,15 +36,16 @@ pub enum Command {
     Status(status::ShowStatus),
     /// Explain what the read tables show of a link or an account, from its events.
     Why(why::ShowWhy),
-    /// Make a read model from the log again, beside the one that is served; compare both, and serve
-    /// the new one. Can be broken off at any moment: the same command goes on.
+    /// Recreate a read model from the log beside the served one, verify the new one, and serve it;
+    /// or with `--account`, write the rows of one account again. May be interrupted at any moment:
+    /// the same command continues.
     Rebuild(rebuild::Rebuild),
-    /// Serve the generation again that was served before, once it is up to date and compared.
+    /// Serve the previous generation again, once it is up to date and verified.
     Rollback(rebuild::Rollback),
     /// Drop a generation that is not served, a minute after it was at the earliest.
     Drop(drop::DropGeneration),
-    /// Compare the read tables with the log, in SQL that shares nothing with the projections: every
-    /// row, and whether credits add up. Exit code 1 if something is wrong.
+    /// Compare every row of the read tables with the log, in SQL that shares nothing with the
+    /// projections, and add up the credits. Exit code 1 if a row is wrong.
     Verify(verify::Verify),
     /// Accounts whose events wait because one of them can't be applied.
     #[command(subcommand)]

@@ -76,7 +76,7 @@ fn stderr(output: &Output) -> String {
 
 #[tokio::test]
 async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
-    for (round, stop_at) in ["rebuild.loaded:1", "rebuild.compared:1"]
+    for (round, stop_at) in ["rebuild.loaded:1", "rebuild.verified:1"]
         .into_iter()
         .enumerate()
     {

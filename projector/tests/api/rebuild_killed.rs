@@ -10,9 +10,9 @@ use linkledger_core::testing::record;
 use linkledger_projector::{
     operations::{
         rebuild::generation::{self, Phase},
-        verify,
+        verify::{self, GenerationTarget},
     },
-    read_models::{Projection, tables::Target},
+    read_models::Projection,
 };
 use sqlx::PgPool;
 use tokio::process::Command;
@@ -60,11 +60,13 @@ async fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
 /// Every row of what is served is what the log says, up to its checkpoints.
 async fn assert_served_is_whole(pool: &PgPool, when: &str) {
     for projection in Projection::ALL {
-        let target = Target {
+        let target = GenerationTarget {
             projection,
             generation: generation::active(pool, projection).await.unwrap(),
         };
-        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        let verified = verify::verify_generation(pool, target, &|_| ())
+            .await
+            .unwrap();
         assert!(verified.findings.is_empty(), "{when}: {verified:?}");
         let not_live: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM read_model.checkpoints
@@ -103,7 +105,7 @@ async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() 
         "rebuild.chunk:1",
         "rebuild.chunk:2",
         "rebuild.loaded:1",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {
@@ -143,7 +145,7 @@ async fn a_rollback_and_a_drop_that_are_killed_are_finished_by_the_same_command(
     for fail_at in [
         // More than one for each account: they are as short as the rate wants them.
         "rebuild.chunk:4",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {

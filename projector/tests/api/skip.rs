@@ -155,7 +155,6 @@ async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() 
     restore(pool, creation_of(second)).await;
     for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
         assert!(rebuilt.served);
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
     }
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read_generation(pool, 2).await, expected);
@@ -200,7 +199,6 @@ async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
     assert_nothing_is_wrong(&stage).await;
     for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
         assert!(rebuilt.served);
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
     }
     assert_eq!(Tables::read_generation(pool, 2).await, expected);
 }

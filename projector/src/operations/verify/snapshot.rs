@@ -1,4 +1,4 @@
-//! One moment of the database: a shard's checkpoint together with the rows that it speaks of.
+//! Snapshot of the database: the checkpoint of a shard together with the rows up to that checkpoint.
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
@@ -8,46 +8,65 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::{PgPool, Postgres, Transaction};
 
-use super::tables::Target;
+use crate::read_models::{Projection, redirects::RedirectChanges};
 
-/// A stretch of a shard's log whose rows are compared at once.
+/// Generation of a read model.
+#[derive(Debug, Clone, Copy)]
+pub struct GenerationTarget {
+    /// Read model.
+    pub projection: Projection,
+    /// Number of the generation, served or not: each has its own checkpoints.
+    pub generation: i32,
+}
+
+/// Stretch of a shard's log whose rows are compared together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Bucket {
+pub struct LogBucket {
     /// The place of its first event.
     pub first: Position,
-    /// The place of its last event.
+    /// Position of the last event.
     pub last: Position,
 }
 
-/// All that is read in it is of one moment. Dropped or ended soon: rows that die meanwhile can't be
-/// pruned.
+/// Begins a transaction whose statements read one snapshot. The transaction must end soon: Postgres
+/// cannot prune rows that are updated meanwhile.
 const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// A transaction that sees one moment.
+/// Begins a transaction that reads one snapshot.
 pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
     let snapshot = pool.begin_with(BEGIN).await;
-    snapshot.context("can't begin a snapshot")
+    snapshot.context("cannot begin a snapshot")
 }
 
-/// One shard of a generation at one moment.
-pub(crate) struct Snapshot {
+/// Snapshot of one shard of a generation.
+pub(crate) struct ShardSnapshot {
     pub(crate) tx: Transaction<'static, Postgres>,
-    pub(crate) target: Target,
+    pub(crate) target: GenerationTarget,
     pub(crate) shard: Shard,
-    /// Everything up to it is in the rows, but for what waits.
+    /// Position of the checkpoint: the rows hold all events up to here but the waiting ones.
     pub(crate) checkpoint: Position,
-    /// Whether the rows are served.
+    /// True if the generation is served.
     pub(crate) is_live: bool,
 }
 
-impl Snapshot {
-    pub(crate) async fn begin(pool: &PgPool, target: Target, shard: Shard) -> anyhow::Result<Self> {
+impl ShardSnapshot {
+    /// Begins a snapshot for reading.
+    pub(crate) async fn begin(
+        pool: &PgPool,
+        target: GenerationTarget,
+        shard: Shard,
+    ) -> anyhow::Result<Self> {
         Self::of(begin(pool).await?, target, shard).await
     }
 
-    /// One to write in: under the lock of the checkpoint nothing changes that it speaks of.
-    pub(crate) async fn lock(pool: &PgPool, target: Target, shard: Shard) -> anyhow::Result<Self> {
-        let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    /// Begins a transaction for writing, which locks the checkpoint: nobody else changes the rows of the
+    /// shard before its end.
+    pub(crate) async fn lock(
+        pool: &PgPool,
+        target: GenerationTarget,
+        shard: Shard,
+    ) -> anyhow::Result<Self> {
+        let mut tx = pool.begin().await.context("cannot begin a transaction")?;
         sqlx::query!(
             "
             SELECT position FROM read_model.checkpoints
@@ -60,13 +79,13 @@ impl Snapshot {
         )
         .fetch_optional(&mut *tx)
         .await
-        .context("can't lock the checkpoint")?;
+        .context("cannot lock the checkpoint")?;
         Self::of(tx, target, shard).await
     }
 
     async fn of(
         mut tx: Transaction<'static, Postgres>,
-        target: Target,
+        target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {
         let row = sqlx::query!(
@@ -83,20 +102,20 @@ impl Snapshot {
         )
         .fetch_optional(&mut *tx)
         .await
-        .context("can't read the checkpoint")?;
+        .context("cannot read the checkpoint")?;
         let row = row.with_context(|| {
             let (projection, generation) = (target.projection, target.generation);
             format!("there is no generation {generation} of `{projection}`")
         })?;
         ensure!(
             row.epoch == row.log_epoch,
-            "its checkpoint is of epoch {}, the log of epoch {}: rebuild the projection",
+            "the checkpoint is of epoch {}, the log of epoch {}: rebuild the projection",
             row.epoch,
             row.log_epoch
         );
         ensure!(
             row.position <= row.head,
-            "its checkpoint is at position {}, beyond the log's end at {}: the log has lost events, \
+            "the checkpoint is at position {}, beyond the log's end at {}: the log has lost events, \
              or was restored",
             row.position,
             row.head
@@ -110,11 +129,19 @@ impl Snapshot {
         })
     }
 
-    /// How many events there are in a bucket.
+    /// Appends the redirect changes if the generation is served, and commits.
+    pub(crate) async fn commit(mut self, changes: &RedirectChanges) -> sqlx::Result<()> {
+        if self.is_live {
+            changes.append_in_tx(&mut self.tx).await?;
+        }
+        self.tx.commit().await
+    }
+
+    /// Returns the number of events in a bucket.
     ///
     /// # Errors
-    /// When the log lacks one: nothing can be said of rows then.
-    pub(crate) async fn count_events(&mut self, bucket: Bucket) -> anyhow::Result<u64> {
+    /// Returns an error if the log lacks an event: its rows cannot be verified then.
+    pub(crate) async fn count_events(&mut self, bucket: LogBucket) -> anyhow::Result<u64> {
         let events = sqlx::query_scalar!(
             r#"
             SELECT count(*) AS "events!" FROM event_store.events
@@ -126,7 +153,7 @@ impl Snapshot {
         )
         .fetch_one(&mut *self.tx)
         .await
-        .context("can't read the log")?;
+        .context("cannot read the log")?;
         ensure!(
             events == bucket.last - bucket.first + 1,
             "the log has {events} events at positions {} to {}; see `command-api log verify`",
@@ -137,10 +164,10 @@ impl Snapshot {
     }
 }
 
-/// The checkpoints of a generation; 0 where there is none.
+/// Returns the positions of the checkpoints of a generation; 0 where there is no checkpoint.
 pub(crate) async fn checkpoints(
     pool: &PgPool,
-    target: Target,
+    target: GenerationTarget,
 ) -> anyhow::Result<PerShard<Position>> {
     let rows = sqlx::query!(
         "
@@ -152,7 +179,7 @@ pub(crate) async fn checkpoints(
     )
     .fetch_all(pool)
     .await
-    .context("can't read checkpoints")?;
+    .context("cannot read checkpoints")?;
     let mut positions = PerShard::default();
     for row in rows {
         if let Some(shard) = Shard::new(row.shard.into()) {
