@@ -1,33 +1,43 @@
-//! Table `read_model.operations`: what operators have done, and the lease that keeps two of them
-//! from doing it at the same time.
+//! Table `read_model.operations`: one row for each command of an operator on a projection.
 //!
-//! A command that is one transaction is recorded in it, finished. One that takes long is recorded
-//! when it begins and holds its projections until it ends; if its process dies, until the lease
-//! is over. The lease is a courtesy to operators: what must never happen twice is held by the
-//! checkpoints.
+//! A command that is one transaction is recorded in that transaction, finished. A long command is
+//! recorded when it begins, and a second command on the same projection is refused until the first
+//! one ends (unique index `operations_running_idx`).
+//!
+//! A long command proves that it is alive by an advisory lock of a session of its own, keyed by the
+//! row. When the process dies, Postgres ends the session and releases the lock; the next command on
+//! the projection marks the row as interrupted. Advisory locks of sessions need a session for the
+//! whole run: a pooler in transaction mode would break them, and the doctor refuses such a pooler.
+//!
+//! The exclusion is a courtesy to operators: checkpoints prevent whatever must never happen twice.
 
-mod fence;
-pub mod listing;
 pub mod report;
 mod table;
 
 use std::{fmt, future::Future, time::Duration};
 
 use anyhow::{Context as _, bail};
-use linkledger_core::failure;
+use linkledger_core::{
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    failure, timestamp,
+};
 use sqlx::{PgConnection, PgPool};
-use tokio::time::{self, Instant, MissedTickBehavior};
+use tokio::time::{self, Instant};
 
-pub use self::fence::ensure_held_in_tx;
-use self::table::Claim;
+pub use self::table::{RecordedCommand, recorded};
 use crate::read_models::Projection;
 
-/// How long a command that has died keeps others out.
-pub const LEASE: Duration = Duration::from_secs(5);
-/// How often a running command renews its lease.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often somebody who waits for the end of a lease looks.
+/// Interval at which a running command checks its session and its rows.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time that Postgres may take to notice the death of a process on a machine that is up.
+const DEATH_NOTICE_MAX: Duration = Duration::from_secs(2);
+/// Interval at which a new command looks for the end of the one before.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+tokio::task_local! {
+    /// Rows of the long command that the task works for.
+    static OPERATION_IDS: Vec<i64>;
+}
 
 /// A command as it is recorded.
 #[derive(Debug, Clone, Copy)]
@@ -95,10 +105,13 @@ impl fmt::Display for Collision {
     }
 }
 
-/// Somebody has taken the command for dead.
+/// Another command has marked this one as interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this command stood still for so long that somebody else could begin; run it again")]
-pub struct LeaseLost;
+#[error(
+    "this command lost its session with the database, and another command has taken its place; \
+     run it again"
+)]
+pub struct CommandSuperseded;
 
 /// Records a command that is over, in the transaction of its effect: a row for each projection, or
 /// one.
@@ -114,27 +127,28 @@ pub async fn record_in_tx(
     table::insert_finished_in_tx(tx, command, outcome, detail).await
 }
 
-/// Does what takes long, while nobody else does such a thing to the same projections, and records
-/// how it ended; `describe` says so of each projection, in words. A SIGINT or SIGTERM ends it.
+/// Runs `work` while no other long command works on the same projections, and records its outcome;
+/// `describe` returns the outcome of each projection, with a text. SIGINT and SIGTERM end the
+/// command.
 ///
-/// `work` takes a transaction at a time: it may be dropped at any moment. The pool needs a session
-/// for the lease.
+/// `work` may be dropped between any two of its transactions.
 ///
 /// # Errors
-/// [`Collision`] if somebody else is at it; what `work` has failed with; or when the lease could
-/// not be renewed.
+/// Returns [`Collision`] if another command works on one of the projections, [`CommandSuperseded`]
+/// if another command has taken this one for dead, or the error of `work` or of the database.
 pub async fn hold<T>(
     pool: &PgPool,
     command: &Command<'_>,
     work: impl Future<Output = anyhow::Result<T>>,
     describe: impl Fn(&T, Projection) -> (Outcome, String),
 ) -> anyhow::Result<T> {
-    let ids = begin(pool, command).await?;
+    let mut session = session(pool).await.context("can't record the command")?;
+    let ids = begin(&mut session, command).await?;
     let result = tokio::select! {
-        // Who has stood still hears first that the lease is over.
+        // A process that was frozen checks its rows first.
         biased;
-        error = keep(pool, &ids) => Err(error),
-        result = Box::pin(fence::run_under(&ids, work)) => result,
+        error = keep(pool, &mut session, &ids) => Err(error),
+        result = Box::pin(OPERATION_IDS.scope(ids.clone(), work)) => result,
         signal = interrupted() => {
             signal?;
             let detail = "ended by a signal".to_owned();
@@ -161,49 +175,84 @@ pub async fn hold<T>(
     }
 }
 
-/// Claims the projections. A claim whose holder may be dead is waited for: it is renewed within a
-/// second, or over after [`LEASE`].
-async fn begin(pool: &PgPool, command: &Command<'_>) -> anyhow::Result<Vec<i64>> {
-    let give_up_at = Instant::now() + 2 * LEASE;
-    let mut seen = None;
-    while Instant::now() < give_up_at {
-        let claim = table::claim(pool, command, LEASE)
-            .await
-            .context("can't record the command")?;
-        match claim {
-            Claim::Held(ids) => return Ok(ids),
-            Claim::Taken(None) => {}
-            Claim::Taken(Some(holder)) => {
-                if seen.is_some_and(|at| at != holder.lease_expires_at) {
-                    return Err(holder.collision.into());
-                }
-                seen = Some(holder.lease_expires_at);
-            }
+/// Ensures, until the end of the transaction, that no other command takes the place of the command
+/// that the task works for. Work outside of a long command always passes.
+///
+/// # Errors
+/// Returns [`CommandSuperseded`], or the error of the database.
+pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
+    let Ok(ids) = OPERATION_IDS.try_with(Clone::clone) else {
+        return Ok(());
+    };
+    let is_held = table::are_unfinished_in_tx(tx, &ids)
+        .await
+        .context("can't read the record of the command")?;
+    if !is_held {
+        bail!(CommandSuperseded);
+    }
+    Ok(())
+}
+
+/// Opens a session outside of the pool: dropping the session releases its advisory locks.
+async fn session(pool: &PgPool) -> sqlx::Result<PgConnection> {
+    Ok(pool.acquire().await?.detach())
+}
+
+/// Records that the command runs, unless another command runs. A process that died a moment ago may
+/// be alive for Postgres still, and is waited for.
+async fn begin(session: &mut PgConnection, command: &Command<'_>) -> anyhow::Result<Vec<i64>> {
+    let give_up_at = Instant::now() + DEATH_NOTICE_MAX;
+    loop {
+        let begun = table::begin(session, command).await;
+        if let Some(ids) = begun.context("can't record the command")? {
+            return Ok(ids);
+        }
+        if Instant::now() >= give_up_at {
+            break;
         }
         time::sleep(POLL_INTERVAL).await;
     }
-    bail!("others change the same projections again and again; try again")
+    let running = table::unfinished(session, command.projections).await;
+    let Some(other) = running.context("can't read which commands run")?.pop() else {
+        bail!("another command on the same projections has ended just now; try again");
+    };
+    bail!(Collision {
+        projection: other.projection.unwrap_or_default(),
+        command: other.command,
+        operator: other.operator,
+        since: timestamp::format(other.started_at),
+    })
 }
 
-/// Renews the lease for as long as that is possible, and says why no longer.
-async fn keep(pool: &PgPool, ids: &[i64]) -> anyhow::Error {
-    let mut due = time::interval(RENEWAL_INTERVAL);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut expires_at = Instant::now() + LEASE;
+/// Holds the advisory lock while the rows are those of a running command, and returns the reason
+/// for the end. A lost session is replaced, unless another command has begun in between.
+async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Error {
     loop {
-        due.tick().await;
-        let asked_at = Instant::now();
-        match table::renew(pool, ids, LEASE).await {
-            Ok(true) => expires_at = asked_at + LEASE,
-            Ok(false) => {
-                return LeaseLost.into();
+        time::sleep(CHECK_INTERVAL).await;
+        let checked = within(ANSWER_TIME_MAX, table::are_unfinished_in_tx(lock, ids)).await;
+        let is_held = match checked {
+            Ok(is_held) => Ok(is_held),
+            Err(error) => {
+                tracing::debug!(%error, "the session of the command is lost; reconnecting");
+                within(ANSWER_TIME_MAX, relock(pool, lock, ids)).await
             }
-            Err(error) if Instant::now() >= expires_at => {
-                return anyhow::Error::from(error).context("can't keep the lease of the command");
+        };
+        match is_held {
+            Ok(true) => {}
+            Ok(false) => return CommandSuperseded.into(),
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                return error.context("can't keep the session of the command");
             }
-            Err(error) => tracing::debug!(%error, "the lease was not renewed"),
         }
     }
+}
+
+/// Locks in a new session. Returns false if another command has marked the rows as interrupted.
+async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
+    *lock = session(pool).await?;
+    table::lock(lock, ids).await?;
+    table::are_unfinished_in_tx(lock, ids).await
 }
 
 async fn finish(

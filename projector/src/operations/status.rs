@@ -31,7 +31,10 @@ use self::{
     relay::RelayStatus,
     snapshot::HeldSnapshots,
 };
-use crate::read_models::Projection;
+use crate::{
+    operations::audit::{recorded, report::COMMANDS_MAX},
+    read_models::Projection,
+};
 
 /// How everything is, within some milliseconds.
 #[derive(Debug, Clone, Serialize)]
@@ -67,7 +70,11 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
         .await
         .context("can't read where the log ends")?;
     let ages_s = ages_s(pool, &checkpoints).await?;
-    let generations = generations::read(pool, &end)
+    let recorded = recorded(pool, COMMANDS_MAX)
+        .await
+        .context("can't read which commands ran")?;
+    let operations = operations::running(&recorded);
+    let generations = generations::read(pool, &end, &operations)
         .await
         .context("can't read which generations there are")?;
     let mut projections = Vec::new();
@@ -86,12 +93,8 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
         at: timestamp::format(SystemClock.now()),
         log_epoch: end.epoch,
         projections,
-        operations: operations::read(pool)
-            .await
-            .context("can't read which commands run")?,
-        failed_operations: operations::read_failed(pool)
-            .await
-            .context("can't read which commands have failed")?,
+        operations,
+        failed_operations: operations::failed(&recorded),
         relay: relay::read(pool, &end).await?,
         snapshots: snapshot::read(pool)
             .await

@@ -5,7 +5,7 @@ use std::future;
 use linkledger_core::testing::{TestDatabase, eventually};
 use linkledger_projector::{
     operations::audit::{
-        self, Collision, Command, Outcome,
+        self, Collision, Command, CommandSuperseded, Outcome,
         report::{last_commands, remaining_events},
     },
     read_models::Projection,
@@ -39,6 +39,11 @@ async fn recorded(pool: &PgPool) -> Vec<[Option<String>; 6]> {
     .unwrap();
     let columns = |row: &sqlx::postgres::PgRow| std::array::from_fn(|column| row.get(column));
     rows.iter().map(columns).collect()
+}
+
+async fn outcomes(pool: &PgPool) -> Vec<Option<String>> {
+    let recorded = recorded(pool).await.into_iter();
+    recorded.map(|[.., outcome, _]| outcome).collect()
 }
 
 async fn is_recorded(pool: &PgPool, rows: usize) {
@@ -150,7 +155,7 @@ async fn a_second_operator_is_refused_while_the_first_is_at_it() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
+async fn next_command_ends_the_record_of_a_dead_process() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
@@ -162,13 +167,12 @@ async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
     audit::hold(pool, &REBUILD, work, |(), _| nothing())
         .await
         .unwrap();
-    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
     let expected = ["interrupted", "interrupted", "done", "done"];
-    assert_eq!(outcomes.collect::<Vec<_>>(), texts(expected));
+    assert_eq!(outcomes(pool).await, texts(expected));
 }
 
 #[tokio::test]
-async fn a_command_that_has_lost_its_lease_ends() {
+async fn superseded_command_ends_with_an_error() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
@@ -181,17 +185,72 @@ async fn a_command_that_has_lost_its_lease_ends() {
         taken.execute(pool).await.unwrap();
     };
     let (ended, ()) = tokio::join!(first, second);
-    let ended = ended.unwrap_err().to_string();
-    assert!(ended.contains("somebody else could begin"), "{ended}");
-    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
-    assert_eq!(outcomes.collect::<Vec<_>>(), texts(["interrupted"]));
+    assert!(ended.unwrap_err().is::<CommandSuperseded>());
+    assert_eq!(outcomes(pool).await, texts(["interrupted"]));
+}
+
+/// Processes of Postgres whose sessions prove a command alive.
+async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
+    let sessions = sqlx::query_scalar(
+        "SELECT pid FROM pg_locks
+         WHERE locktype = 'advisory' AND objsubid = 2
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
+    sessions.fetch_all(pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn running_command_replaces_a_lost_session() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let end = Notify::new();
+    let work = async {
+        end.notified().await;
+        anyhow::Ok(())
+    };
+    let running = audit::hold(pool, &DROP, work, |(), _| nothing());
+    let disturbance = async {
+        is_recorded(pool, 1).await;
+        let [before] = sessions_of_commands(pool).await[..] else {
+            panic!("a command has one session");
+        };
+        let terminated = sqlx::query("SELECT pg_terminate_backend($1)").bind(before);
+        terminated.execute(pool).await.unwrap();
+        eventually("the command has a new session", async || {
+            let now = sessions_of_commands(pool).await;
+            (now.len() == 1 && now[0] != before).then_some(())
+        })
+        .await;
+        end.notify_one();
+    };
+    let (ended, ()) = tokio::join!(running, disturbance);
+    ended.unwrap();
+    assert_eq!(outcomes(pool).await, texts(["done"]));
+}
+
+#[tokio::test]
+async fn command_of_an_earlier_release_excludes_others() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let renewed = sqlx::query(
+        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
+         VALUES ('rebuild', 'links', 'ada', now() + interval '1 hour')",
+    );
+    renewed.execute(pool).await.unwrap();
+    let work = async { anyhow::Ok(()) };
+    let refused = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.downcast_ref::<Collision>().unwrap().operator, "ada");
 }
 
 /// Command, projection, and whether it has failed.
 async fn last_of_each(pool: &PgPool) -> Vec<(String, String, bool)> {
     let last = last_commands(pool).await.unwrap().into_iter();
-    last.map(|it| (it.command, it.projection, it.has_failed))
-        .collect()
+    last.map(|it| {
+        let has_failed = it.has_failed();
+        (it.command, it.projection.unwrap(), has_failed)
+    })
+    .collect()
 }
 
 #[tokio::test]

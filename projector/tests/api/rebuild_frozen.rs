@@ -9,7 +9,7 @@ use std::{
 use linkledger_core::testing::eventually;
 use linkledger_projector::{
     operations::{
-        audit::{self, LeaseLost},
+        audit::{self, CommandSuperseded},
         rebuild::{
             self,
             generation::{self, Phase},
@@ -62,12 +62,15 @@ async fn stopped(child: &Child) -> Pid {
     Pid::from_raw(pid.cast_signed())
 }
 
-/// Its lease is over, as after some seconds.
-async fn end_leases(pool: &PgPool) {
-    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
-        .execute(pool)
-        .await
-        .unwrap();
+/// Ends the session that proves the command alive, as a broken connection would.
+async fn end_session(pool: &PgPool) {
+    let ended = sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks
+         WHERE locktype = 'advisory' AND objsubid = 2
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
+    let ended = ended.execute(pool).await.unwrap();
+    assert_eq!(ended.rows_affected(), 1);
 }
 
 fn stderr(output: &Output) -> String {
@@ -84,7 +87,7 @@ async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
         let pool = stage.database.pool();
         let frozen = rebuild_of(&stage, "links", Some(stop_at));
         let pid = stopped(&frozen).await;
-        end_leases(pool).await;
+        end_session(pool).await;
         let second = rebuild_of(&stage, "links", None)
             .wait_with_output()
             .await
@@ -135,7 +138,6 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         reason: None,
     };
     let work = Box::pin(async {
-        end_leases(&pool).await;
         sqlx::query(
             "UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted',
                                               detail = 'its process has died'",
@@ -149,7 +151,7 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         (audit::Outcome::Done, "swapped".to_owned())
     })
     .await;
-    assert!(held.unwrap_err().is::<LeaseLost>());
+    assert!(held.unwrap_err().is::<CommandSuperseded>());
     let active = generation::active(&pool, Projection::Links).await;
     assert_eq!(active.unwrap(), 1);
 }

@@ -26,11 +26,6 @@ const MAX_RATE: &str = "2000";
 
 /// The command, as an operator runs it; it dies at `fail_at`, as `swap.written:1`.
 async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> Output {
-    // Who comes next need not wait until the lease of the dead is over.
-    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
-        .execute(stage.database.pool())
-        .await
-        .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .args(arguments)

@@ -4,6 +4,8 @@ use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 use sqlx::PgPool;
 
+use super::operations::RunningOperation;
+
 /// One generation of a read model.
 #[derive(Debug, Clone, Serialize)]
 pub struct GenerationStatus {
@@ -38,7 +40,11 @@ impl GenerationStatus {
 }
 
 /// All of them, by projection and generation.
-pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<GenerationStatus>> {
+pub(super) async fn read(
+    pool: &PgPool,
+    end: &LogEnd,
+    running: &[RunningOperation],
+) -> sqlx::Result<Vec<GenerationStatus>> {
     let rows = sqlx::query!(
         r#"
         SELECT g.projection, g.generation, g.phase, g.created_at, g.compared_at, g.last_active_at,
@@ -56,12 +62,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
                          > (coalesce(g.last_active_at, '-infinity'), g.generation)
                ), false) AS "is_next_for_rollback!",
                g.phase <> 'active'
-                   AND coalesce(g.last_active_at < now() - interval '60 seconds', true)
-                   AND NOT EXISTS (
-                       SELECT FROM read_model.operations AS o
-                       WHERE o.projection = g.projection AND o.finished_at IS NULL
-                         AND o.lease_expires_at > clock_timestamp()
-                   ) AS "may_be_dropped!"
+                   AND coalesce(g.last_active_at < now() - interval '60 seconds', true) AS "is_unread!"
         FROM read_model.generations AS g
         ORDER BY g.projection, g.generation
         "#,
@@ -69,7 +70,13 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
     )
     .fetch_all(pool)
     .await?;
+    let is_worked_on = |name: &str| {
+        running
+            .iter()
+            .any(|it| it.is_alive && it.projection == name)
+    };
     let generations = rows.into_iter().map(|row| GenerationStatus {
+        may_be_dropped: row.is_unread && !is_worked_on(&row.projection),
         projection: row.projection,
         generation: row.generation,
         phase: row.phase,
@@ -78,7 +85,6 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
         created_at: timestamp::format(row.created_at),
         compared_at: row.compared_at.map(timestamp::format),
         last_active_at: row.last_active_at.map(timestamp::format),
-        may_be_dropped: row.may_be_dropped,
         is_next_for_rollback: row.is_next_for_rollback,
     });
     Ok(generations.collect())

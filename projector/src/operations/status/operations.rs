@@ -2,9 +2,8 @@
 
 use linkledger_core::timestamp;
 use serde::Serialize;
-use sqlx::PgPool;
 
-use crate::operations::audit::report::last_commands;
+use crate::operations::audit::{RecordedCommand, report::last_of};
 
 /// A command that takes long and has not ended.
 #[derive(Debug, Clone, Serialize)]
@@ -36,40 +35,39 @@ pub struct FailedOperation {
     pub detail: Option<String>,
 }
 
-/// All of them; those whose process has died are not among them, they still count as running.
-pub(super) async fn read_failed(pool: &PgPool) -> sqlx::Result<Vec<FailedOperation>> {
-    let last = last_commands(pool).await?.into_iter();
-    let failed = last.filter(|it| it.has_failed).filter_map(|it| {
+impl RunningOperation {
+    fn of(it: &RecordedCommand) -> Self {
+        Self {
+            command: it.command.clone(),
+            projection: it.projection.clone().unwrap_or_default(),
+            operator: it.operator.clone(),
+            reason: it.reason.clone(),
+            started_at: timestamp::format(it.started_at),
+            is_alive: it.is_running,
+        }
+    }
+}
+
+/// Returns the commands without a recorded end, by projection: at most one for each.
+pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RunningOperation> {
+    let running = recorded.iter().filter(|it| it.finished_at.is_none());
+    let mut running: Vec<_> = running.map(RunningOperation::of).collect();
+    running.sort_by(|a, b| a.projection.cmp(&b.projection));
+    running
+}
+
+/// Returns the last commands that failed. A command whose process died still counts as running.
+pub(super) fn failed(recorded: &[RecordedCommand]) -> Vec<FailedOperation> {
+    let last = last_of(recorded)
+        .into_iter()
+        .filter(RecordedCommand::has_failed);
+    let failed = last.filter_map(|it| {
         Some(FailedOperation {
             failed_at: timestamp::format(it.finished_at?),
             command: it.command,
-            projection: it.projection,
+            projection: it.projection?,
             detail: it.detail,
         })
     });
-    Ok(failed.collect())
-}
-
-/// All of them: at most one for each projection.
-pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<RunningOperation>> {
-    let rows = sqlx::query!(
-        r#"
-        SELECT command, projection AS "projection!", operator, reason, started_at,
-               lease_expires_at > clock_timestamp() AS "is_alive!"
-        FROM read_model.operations
-        WHERE finished_at IS NULL
-        ORDER BY projection
-        "#
-    )
-    .fetch_all(pool)
-    .await?;
-    let operations = rows.into_iter().map(|row| RunningOperation {
-        command: row.command,
-        projection: row.projection,
-        operator: row.operator,
-        reason: row.reason,
-        started_at: timestamp::format(row.started_at),
-        is_alive: row.is_alive,
-    });
-    Ok(operations.collect())
+    failed.collect()
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     operations::{
-        audit::listing as record,
+        audit::recorded,
         status::{self, Status},
     },
     pipeline::parking::listing,
@@ -33,7 +33,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
     Parameters::of(&uri, &[])?;
     let status = status::collect(&console.pool).await?;
     let parkings = listing::list(&console.pool, None, PARKED_MAX).await?;
-    let operations = record::latest(&console.pool, OPERATIONS_MAX).await?;
+    let operations = recorded(&console.pool, OPERATIONS_MAX).await?;
     let content = html! {
         div.title {
             h1 { "Overview" }
