@@ -35,6 +35,16 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
+/// Formats a rate: a whole number, or one decimal below 10.
+pub(crate) fn rate(per_second: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "a rate of events")]
+    match per_second {
+        0.0 => "0".to_owned(),
+        ..10.0 => format!("{per_second:.1}"),
+        _ => grouped(per_second.round() as i64),
+    }
+}
+
 /// How many of them in a second.
 #[expect(
     clippy::cast_precision_loss,
@@ -60,6 +70,12 @@ mod tests {
     fn one_is_not_many() {
         let texts = [0, 1, 2_500].map(|count| counted(count, "row"));
         assert_eq!(texts, ["0 rows", "1 row", "2,500 rows"]);
+    }
+
+    #[test]
+    fn low_rate_has_a_decimal() {
+        let texts = [0.0, 0.26, 9.94, 1_234.5].map(rate);
+        assert_eq!(texts, ["0", "0.3", "9.9", "1,235"]);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Parked accounts: another attempt to apply their waiting events, and events that are left out.
 
+mod report;
 mod retry;
 mod skip;
 
 pub use self::{
+    report::{ParkedReport, list},
     retry::{Retried, retry},
     skip::{Skip, Skipped, preview, skip},
 };

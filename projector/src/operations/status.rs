@@ -32,13 +32,13 @@ use self::{
     snapshot::HeldSnapshots,
 };
 use crate::{
-    operations::audit::{recorded, report::COMMANDS_MAX},
+    operations::audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
     read_models::Projection,
 };
 
 /// How everything is, within some milliseconds.
 #[derive(Debug, Clone, Serialize)]
-pub struct Status {
+pub struct StatusReport {
     /// When it was read.
     pub at: String,
     /// The epoch of the log.
@@ -49,6 +49,8 @@ pub struct Status {
     pub operations: Vec<RunningOperation>,
     /// Those that have failed and were not run again with success; forgotten after a day.
     pub failed_operations: Vec<FailedOperation>,
+    /// The latest commands of operators and all that run, newest first.
+    pub recent_operations: Vec<RecordedCommand>,
     /// How far publishing is.
     pub relay: RelayStatus,
     /// What keeps dead rows from being removed.
@@ -61,7 +63,7 @@ pub struct Status {
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
+pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
     let checkpoints = checkpoints::read(pool)
         .await
         .context("can't read the checkpoints")?;
@@ -74,6 +76,7 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
         .await
         .context("can't read which commands ran")?;
     let operations = operations::running(&recorded);
+    let failed_operations = operations::failed(&recorded);
     let generations = generations::read(pool, &end, &operations)
         .await
         .context("can't read which generations there are")?;
@@ -89,12 +92,13 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
             .context("can't read what was verified")?;
         projections.push(it);
     }
-    let mut status = Status {
+    let mut status = StatusReport {
         at: timestamp::format(SystemClock.now()),
         log_epoch: end.epoch,
         projections,
         operations,
-        failed_operations: operations::failed(&recorded),
+        failed_operations,
+        recent_operations: operations::recent(recorded),
         relay: relay::read(pool, &end).await?,
         snapshots: snapshot::read(pool)
             .await
@@ -126,7 +130,7 @@ async fn ages_after_s(pool: &PgPool, places: &[ReadFrom]) -> anyhow::Result<Vec<
     Ok(recorded.into_iter().map(|at| at.map_or(0.0, age)).collect())
 }
 
-impl Status {
+impl StatusReport {
     /// What of it concerns one projection, and everything that concerns all.
     #[must_use]
     pub fn narrowed_to(mut self, projection: Projection) -> Self {
@@ -134,6 +138,8 @@ impl Status {
         self.projections.retain(|it| it.projection == name);
         self.operations.retain(|it| it.projection == name);
         self.failed_operations.retain(|it| it.projection == name);
+        self.recent_operations
+            .retain(|it| it.projection.as_deref().is_none_or(|it| it == name));
         self.findings = findings::of(&self);
         self
     }

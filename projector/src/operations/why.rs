@@ -37,7 +37,7 @@ use crate::read_models::skipped::Skipped;
 
 /// The answer.
 #[derive(Debug, Serialize)]
-pub struct Why {
+pub struct WhyReport {
     /// The link or the account.
     pub subject: String,
     /// Whose link it is, or the account itself.
@@ -167,7 +167,7 @@ pub enum Shows {
 ///
 /// # Errors
 /// When the log has no such link or account, or the database does not answer.
-pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Why> {
+pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<WhyReport> {
     let account_id = account_of(pool, subject).await?;
     let shard = Shard::of(account_id);
     let part = StreamPart::newest(shard, subject, limit.into());
@@ -204,7 +204,7 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
     let skipped = Skipped::within(pool, &stretches)
         .await
         .context("can't read what is left out")?;
-    Ok(Why {
+    Ok(WhyReport {
         subject: subject.to_string(),
         account_id,
         shard: shard.number(),

@@ -10,6 +10,7 @@ mod events;
 mod figures;
 mod find;
 mod guard;
+mod history;
 mod lag_samples;
 mod layout;
 mod link;

@@ -11,7 +11,7 @@ use linkledger_core::{
 };
 use linkledger_projector::operations::{
     status::{
-        Status, collect,
+        StatusReport, collect,
         projection::{ProjectionStatus, State},
     },
     why::why,
@@ -39,7 +39,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn of<'a>(status: &'a Status, projection: &str) -> &'a ProjectionStatus {
+fn of<'a>(status: &'a StatusReport, projection: &str) -> &'a ProjectionStatus {
     let mut projections = status.projections.iter();
     projections.find(|it| it.projection == projection).unwrap()
 }
@@ -61,7 +61,7 @@ pub(crate) async fn attend(pool: &PgPool) {
 }
 
 /// Findings of the test's own making; other tests hold snapshots on the same server.
-fn findings(status: &Status) -> Vec<&str> {
+fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()
 }

@@ -7,7 +7,7 @@ use linkledger_projector::{
     operations::{
         audit::{self, Outcome},
         rebuild::rollback,
-        status::{Status, collect},
+        status::{StatusReport, collect},
     },
     read_models::Projection,
 };
@@ -29,7 +29,7 @@ async fn execute(pool: &PgPool, statement: &'static str) {
 }
 
 /// Findings of the test's own making; other tests hold snapshots on the same server.
-fn findings(status: &Status) -> Vec<&str> {
+fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use linkledger_core::{
     event::Subject, event_store::log, id::AccountId, link::LinkCreated, shard::Shard,
 };
-use linkledger_projector::operations::why::{Fate, ProjectionWhy, Why, why};
+use linkledger_projector::operations::why::{Fate, ProjectionWhy, WhyReport, why};
 use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 
@@ -25,24 +25,24 @@ async fn run(stage: &Stage, arguments: &[&str]) -> Output {
     output.await.unwrap().unwrap()
 }
 
-async fn of_link(stage: &Stage, link: &LinkCreated) -> Why {
+async fn of_link(stage: &Stage, link: &LinkCreated) -> WhyReport {
     why(stage.database.pool(), Subject::Link(link.link_id), 20)
         .await
         .unwrap()
 }
 
-async fn of_account(stage: &Stage, account_id: AccountId) -> Why {
+async fn of_account(stage: &Stage, account_id: AccountId) -> WhyReport {
     why(stage.database.pool(), Subject::Account(account_id), 20)
         .await
         .unwrap()
 }
 
-fn of<'a>(why: &'a Why, projection: &str) -> &'a ProjectionWhy {
+fn of<'a>(why: &'a WhyReport, projection: &str) -> &'a ProjectionWhy {
     let mut projections = why.projections.iter();
     projections.find(|it| it.projection == projection).unwrap()
 }
 
-fn sentence<'a>(why: &'a Why, projection: &str) -> &'a str {
+fn sentence<'a>(why: &'a WhyReport, projection: &str) -> &'a str {
     &of(why, projection).why
 }
 

@@ -1,5 +1,7 @@
 //! Every SQL statement on `read_model.operations`.
 
+use linkledger_core::timestamp;
+use serde::{Serialize, Serializer};
 use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
@@ -10,8 +12,9 @@ use crate::read_models::Projection;
 const LOCK_CLASS: i32 = 0x6c6b_6f70;
 
 /// A row of the table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RecordedCommand {
+    #[serde(skip)]
     pub(super) operation_id: i64,
     /// Name of the command, as it is typed.
     pub command: String,
@@ -24,8 +27,10 @@ pub struct RecordedCommand {
     /// Reason that the operator gave.
     pub reason: Option<String>,
     /// Start of the command.
+    #[serde(serialize_with = "instant")]
     pub started_at: OffsetDateTime,
     /// End of the command.
+    #[serde(serialize_with = "optional_instant")]
     pub finished_at: Option<OffsetDateTime>,
     /// `done`, `failed` or `interrupted`; `None` before the end.
     pub outcome: Option<String>,
@@ -33,6 +38,17 @@ pub struct RecordedCommand {
     pub detail: Option<String>,
     /// True while the command runs.
     pub is_running: bool,
+}
+
+fn instant<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp::format(*at))
+}
+
+fn optional_instant<S: Serializer>(
+    at: &Option<OffsetDateTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    at.map(timestamp::format).serialize(serializer)
 }
 
 impl RecordedCommand {

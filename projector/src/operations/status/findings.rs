@@ -1,7 +1,7 @@
 //! What of a status waits for an operator, in sentences that say what to do. Pure.
 
 use super::{
-    Status,
+    StatusReport,
     operations::FailedOperation,
     projection::{ProjectionStatus, ShardStatus, State},
     relay::RelayStatus,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operations::figures::{duration, grouped};
 
-pub(super) fn of(status: &Status) -> Vec<String> {
+pub(super) fn of(status: &StatusReport) -> Vec<String> {
     let mut findings = Vec::new();
     for projection in &status.projections {
         add_projection(&mut findings, projection, status.log_epoch);

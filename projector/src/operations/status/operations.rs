@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::operations::audit::{RecordedCommand, report::last_of};
 
+/// Number of the newest commands in a report.
+const RECENT_MAX: usize = 10;
+
 /// A command that takes long and has not ended.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunningOperation {
@@ -54,6 +57,13 @@ pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RunningOperation> {
     let mut running: Vec<_> = running.map(RunningOperation::of).collect();
     running.sort_by(|a, b| a.projection.cmp(&b.projection));
     running
+}
+
+/// Returns the newest commands and all that run.
+pub(super) fn recent(mut recorded: Vec<RecordedCommand>) -> Vec<RecordedCommand> {
+    let mut newer = 0..RECENT_MAX;
+    recorded.retain(|it| newer.next().is_some() || it.finished_at.is_none());
+    recorded
 }
 
 /// Returns the last commands that failed. A command whose process died still counts as running.

@@ -4,19 +4,14 @@ mod retry;
 mod show;
 mod skip;
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use linkledger_core::{id::AccountId, shard::Position, timestamp};
 use serde::Serialize;
 
 use super::{
     Options,
     columns::{Layout, Screen, table},
 };
-use crate::pipeline::parking::{
-    Parking,
-    listing::{self, ListedParking},
-};
+use crate::operations::parked::{self, ParkedReport};
 
 /// What an operator may ask for.
 #[derive(Debug, Subcommand)]
@@ -41,23 +36,9 @@ pub struct List {
     pub options: Options,
 }
 
-/// A parked account as an operator sees it.
-#[derive(Debug, Serialize)]
-struct ShownParking {
-    account_id: AccountId,
-    projection: &'static str,
-    parked_at: String,
-    shard: i16,
-    position: Position,
-    event_type: String,
-    reason: &'static str,
-    detail: String,
-    waiting: i64,
-}
-
 #[derive(Serialize)]
-struct ShownParkings {
-    parked: Vec<ShownParking>,
+struct ParkedAccounts {
+    parked: Vec<ParkedReport>,
 }
 
 pub(super) async fn run(command: Command) -> anyhow::Result<()> {
@@ -71,32 +52,12 @@ pub(super) async fn run(command: Command) -> anyhow::Result<()> {
 
 async fn list(command: List) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
-    let parked = listing::list(&pool, None, command.limit.into())
-        .await
-        .context("can't read who is parked")?;
-    let parked: Vec<_> = parked.into_iter().map(ShownParking::from).collect();
+    let parked = parked::list(&pool, None, command.limit.into()).await?;
     let text = text_of(&parked);
-    command.options.print(&ShownParkings { parked }, &text)
+    command.options.print(&ParkedAccounts { parked }, &text)
 }
 
-impl From<ListedParking> for ShownParking {
-    fn from(listed: ListedParking) -> Self {
-        let Parking { account, cause } = listed.parking;
-        Self {
-            account_id: account.account_id,
-            projection: account.projection.name(),
-            parked_at: timestamp::format(listed.parked_at),
-            shard: account.shard.number(),
-            position: cause.position,
-            event_type: cause.event_type,
-            reason: cause.poison.reason.name(),
-            detail: cause.poison.detail,
-            waiting: listed.waiting,
-        }
-    }
-}
-
-fn text_of(parked: &[ShownParking]) -> String {
+fn text_of(parked: &[ParkedReport]) -> String {
     if parked.is_empty() {
         return "No account is parked.".to_owned();
     }
@@ -109,7 +70,7 @@ fn text_of(parked: &[ShownParking]) -> String {
         ("POSITION", Layout::Number),
         ("WHY", Layout::Text),
     ];
-    let row = |it: &ShownParking| {
+    let row = |it: &ParkedReport| {
         vec![
             it.account_id.to_string(),
             it.projection.to_owned(),

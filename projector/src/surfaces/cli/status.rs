@@ -9,7 +9,7 @@ use sqlx::PgPool;
 
 use super::{Options, columns::Screen};
 use crate::{
-    operations::status::{self, Status},
+    operations::status::{self, StatusReport},
     read_models::Projection,
 };
 
@@ -48,7 +48,7 @@ pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
 }
 
 impl ShowStatus {
-    async fn collect(&self, pool: &PgPool) -> anyhow::Result<Status> {
+    async fn collect(&self, pool: &PgPool) -> anyhow::Result<StatusReport> {
         let status = status::collect(pool).await?;
         Ok(match self.projection {
             Some(projection) => status.narrowed_to(projection),
@@ -56,7 +56,7 @@ impl ShowStatus {
         })
     }
 
-    fn text(&self, status: &Status, screen: Screen) -> Vec<String> {
+    fn text(&self, status: &StatusReport, screen: Screen) -> Vec<String> {
         text::lines(status, screen, self.shards)
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operations::{
     figures::grouped,
-    why::{ShownEvent, Why, why},
+    why::{ShownEvent, WhyReport, why},
 };
 
 const COLUMNS: &[(&str, Layout)] = &[
@@ -49,7 +49,7 @@ fn parse_subject(id: &str) -> anyhow::Result<Subject> {
         .context("give the id of a link (lnk_…) or of an account (acc_…)")
 }
 
-fn lines(why: &Why, screen: Screen) -> Vec<String> {
+fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
     let subject = &why.subject;
     let owner = why.account_id.to_string();
     let whose = if *subject == owner {

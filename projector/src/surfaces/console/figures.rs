@@ -15,16 +15,6 @@ pub(super) fn change(number: i64) -> String {
     format!("{sign}{}", grouped(number).replace('-', "−"))
 }
 
-/// Events per second, as a whole number where that says enough.
-pub(super) fn per_second(rate: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "a rate of events")]
-    match rate {
-        0.0 => "0".to_owned(),
-        ..10.0 => format!("{rate:.1}"),
-        _ => grouped(rate.round() as i64),
-    }
-}
-
 /// An instant, to the millisecond, in UTC.
 pub(super) fn instant(at: OffsetDateTime) -> Markup {
     stamp(&timestamp::format(at))
@@ -87,12 +77,6 @@ mod tests {
     fn a_change_has_its_sign() {
         let texts = [1_000, -1_000, 0].map(change);
         assert_eq!(texts, ["+1,000", "−1,000", "0"]);
-    }
-
-    #[test]
-    fn a_low_rate_has_a_decimal() {
-        let texts = [0.0, 0.26, 9.94, 1_234.5].map(per_second);
-        assert_eq!(texts, ["0", "0.3", "9.9", "1,235"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    operations::status::{self, Status},
+    operations::status::{self, StatusReport},
     pipeline::periodic::Periodic,
 };
 
@@ -103,7 +103,7 @@ impl LagSamples {
 }
 
 impl Sample {
-    fn of(status: &Status, at: Instant) -> Self {
+    fn of(status: &StatusReport, at: Instant) -> Self {
         let projections = status.projections.iter().map(|it| Figures {
             projection: it.projection,
             lag: it.lag_events,

@@ -16,24 +16,18 @@ use super::{
     parameters::Parameters,
     refusal::Refusal,
 };
-use crate::{
-    operations::{
-        audit::recorded,
-        status::{self, Status},
-    },
-    pipeline::parking::listing,
+use crate::operations::{
+    parked::list,
+    status::{self, StatusReport},
 };
 
 /// Parked accounts that are shown.
 const PARKED_MAX: i64 = 20;
-/// Operators' commands that are shown.
-const OPERATIONS_MAX: i64 = 10;
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
     Parameters::of(&uri, &[])?;
     let status = status::collect(&console.pool).await?;
-    let parkings = listing::list(&console.pool, None, PARKED_MAX).await?;
-    let operations = recorded(&console.pool, OPERATIONS_MAX).await?;
+    let parkings = list(&console.pool, None, PARKED_MAX).await?;
     let content = html! {
         div.title {
             h1 { "Overview" }
@@ -58,7 +52,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 (facts::relay(&status.relay))
                 (facts::snapshot(&status.snapshots))
             }
-            (operations::section(&operations))
+            (operations::section(&status.recent_operations))
             p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
         }
     };
@@ -66,7 +60,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
 }
 
 /// Whether somebody has to do something, and what.
-fn verdict(status: &Status) -> Markup {
+fn verdict(status: &StatusReport) -> Markup {
     html! {
         @if status.findings.is_empty() {
             p.verdict { span.good { "✓ All is well" } }

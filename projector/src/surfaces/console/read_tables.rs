@@ -1,24 +1,22 @@
 //! What the read tables show of an account or a link, and why: as `projector why` says it.
 
-use linkledger_core::event::Subject;
 use maud::{Markup, html};
-use sqlx::PgPool;
 
 use super::figures::sentence;
 use crate::operations::{
     figures::grouped,
-    why::{ProjectionWhy, why},
+    why::{ProjectionWhy, WhyReport},
 };
 
 /// Events that are looked at; the page itself shows them all.
-const EVENTS: u16 = 20;
+pub(super) const EVENTS: u16 = 20;
 
 /// The page has more to say than this: where it can't be found out, it says so and goes on.
-pub(super) async fn section(pool: &PgPool, subject: Subject) -> Markup {
+pub(super) fn section(why: &anyhow::Result<WhyReport>) -> Markup {
     html! {
         section {
             h2 { "In the read tables" }
-            @match why(pool, subject, EVENTS).await {
+            @match why {
                 Ok(why) => (table(&why.projections)),
                 Err(error) => p { span.bad { "⚠ can’t be told: " } (format!("{error:#}")) },
             }

@@ -7,9 +7,9 @@ use console::Style;
 
 use crate::{
     operations::{
-        figures::{duration, grouped},
+        figures::{duration, grouped, rate},
         status::{
-            Status,
+            StatusReport,
             projection::{ProjectionStatus, ShardStatus, State},
         },
     },
@@ -44,7 +44,7 @@ const SHARD_COLUMNS: &[(&str, Layout)] = &[
     ("VERSION", Layout::OptionalText),
 ];
 
-pub(super) fn lines(status: &Status, screen: Screen, all_shards: bool) -> Vec<String> {
+pub(super) fn lines(status: &StatusReport, screen: Screen, all_shards: bool) -> Vec<String> {
     let mut lines = vec![
         screen.cut(&format!(
             "{}  log epoch {}, {} events",
@@ -73,7 +73,7 @@ pub(super) fn lines(status: &Status, screen: Screen, all_shards: bool) -> Vec<St
 }
 
 /// Above what may not fit on a low screen.
-fn add_findings(lines: &mut Vec<String>, status: &Status, screen: Screen) {
+fn add_findings(lines: &mut Vec<String>, status: &StatusReport, screen: Screen) {
     if !status.findings.is_empty() {
         lines.push(String::new());
     }
@@ -114,16 +114,7 @@ fn shard_row(projection: &str, it: &ShardStatus, screen: Screen) -> Vec<String> 
     ]
 }
 
-/// Events in a second.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "it is rounded to a whole number"
-)]
-fn rate(events_per_second: f64) -> String {
-    grouped(events_per_second.round() as i64)
-}
-
-fn add_shards(lines: &mut Vec<String>, status: &Status, screen: Screen, all_shards: bool) {
+fn add_shards(lines: &mut Vec<String>, status: &StatusReport, screen: Screen, all_shards: bool) {
     let mut rows: Vec<Vec<String>> = status
         .projections
         .iter()

@@ -4,14 +4,10 @@ use maud::{Markup, html};
 
 use crate::{
     operations::{
-        figures::{duration, grouped},
+        figures::{duration, grouped, rate},
         status::projection::{ProjectionStatus, ShardStatus, State},
     },
-    surfaces::console::{
-        figures::{per_second, stamp},
-        lag_samples::LagSamples,
-        sparkline::sparkline,
-    },
+    surfaces::console::{figures::stamp, lag_samples::LagSamples, sparkline::sparkline},
 };
 
 pub(super) fn section(projections: &[ProjectionStatus], samples: &LagSamples) -> Markup {
@@ -50,7 +46,7 @@ fn row(it: &ProjectionStatus, samples: &LagSamples) -> Markup {
             td.number data-label="Position" { (grouped(it.position)) }
             td.number data-label="Lag" { (grouped(it.lag_events)) }
             td.number data-label="Age" { (duration(it.lag_seconds)) }
-            td.number data-label="Events/s" { (per_second(it.events_per_second)) }
+            td.number data-label="Events/s" { (rate(it.events_per_second)) }
             td.number data-label="Parked" { (it.parked_accounts) }
             td data-label="Lag, last 10 min" {
                 (sparkline(&label, &samples.lags(it.projection)))

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::operations::{
-    figures::{duration, grouped},
+    figures::{counted, duration, grouped},
     status::{
-        Status,
+        StatusReport,
         generations::GenerationStatus,
         operations::RunningOperation,
         projection::{LastError, ProjectionStatus, ShardStatus, State},
@@ -19,7 +19,7 @@ const ERRORS_SHOWN_FOR_S: f64 = 3_600.0;
 /// Most failures that are shown.
 const ERRORS_SHOWN_MAX: usize = 3;
 
-pub(super) fn lines(status: &Status) -> Vec<String> {
+pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     let mut lines = vec![projectors(&status.projections)];
     // One that has died is among what waits for an operator.
     let at_work = status.operations.iter().filter(|it| it.is_alive);
@@ -124,18 +124,10 @@ fn relay(relay: &RelayStatus) -> String {
         .collect();
     format!(
         "relay: {} to publish, the oldest for {}; by shard: {}",
-        events(relay.backlog_events),
+        counted(relay.backlog_events.unsigned_abs(), "event"),
         duration(relay.backlog_seconds),
         shards.join(", ")
     )
-}
-
-fn events(count: i64) -> String {
-    if count == 1 {
-        "1 event".to_owned()
-    } else {
-        format!("{} events", grouped(count))
-    }
 }
 
 fn snapshot(snapshots: &HeldSnapshots) -> String {
