@@ -214,7 +214,7 @@ class Cluster:
         self.check(len(denied) == 1, "network policies: nothing denies by default")
         for policy in policies:
             pods = self.pods(policy["spec"]["podSelector"])
-            self.check(pods, f"{name_of(policy)}: selects nobody")
+            self.check(pods, f"{name_of(policy)}: selects no pod")
             named = {port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}
             for pod in pods if named else []:
                 ports = {it["name"] for it in pod["spec"]["template"]["spec"]["containers"][0]["ports"]}

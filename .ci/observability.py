@@ -114,9 +114,9 @@ def check_alerts(rules, known, values):
 def check_reasons():
     """Checks that every reason for which the relay refuses to publish is in a runbook."""
     names = re.search(r"fn reason\(.*?\n    }", pathlib.Path("command-api/src/relay/refusal.rs").read_text(), re.S)[0]
-    told = section(RUNBOOKS, "relay-refuses") + (FOLDER / "alerts.yml").read_text()
+    described = section(RUNBOOKS, "relay-refuses") + (FOLDER / "alerts.yml").read_text()
     for reason in re.findall(r'"(\w+)"', names):
-        check(reason in told, f"{RUNBOOKS}#relay-refuses lacks the reason {reason}")
+        check(reason in described, f"{RUNBOOKS}#relay-refuses lacks the reason {reason}")
 
 
 def check_tests(rules, groups):

@@ -2,8 +2,8 @@
 
     performance.py WORK FIGURES [--accept]
 
-WORK holds what the program `linkledger-cost` has printed (`counters`, run as it is) and what
-callgrind has counted of it (`callgrind.1`, …, one dump for each line that it prints).
+WORK has the output of a native run of `linkledger-cost` (`counters`), and the counts of callgrind
+(`callgrind.1`, …, one dump for each line of the output).
 FIGURES is the folder of `figures.json` and `functions.json`.
 """
 

@@ -4,8 +4,8 @@ use std::{io::Write as _, process::ExitCode, sync::Arc};
 
 use clap::{Parser, Subcommand};
 use linkledger_command_api::{
-    Listeners, admin,
-    config::{InternalListen, Settings},
+    CommandApiListeners, admin,
+    config::{CommandApiInternalListen, CommandApiSettings},
     doctor, serve,
 };
 use linkledger_core::{
@@ -34,17 +34,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the service: the write side of the API, and the relay to Kafka.
-    Serve(Box<Settings>),
+    Serve(Box<CommandApiSettings>),
     /// Ask the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
+    Health(CommandApiInternalListen),
     /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<DoctorArgs<Settings>>),
+    CheckConfig(Box<DoctorArgs<CommandApiSettings>>),
     /// Check the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
-    Doctor(Box<DoctorArgs<Settings>>),
+    Doctor(Box<DoctorArgs<CommandApiSettings>>),
     #[command(flatten)]
-    Admin(admin::Command),
+    Admin(admin::AdminCommand),
 }
 
 #[tokio::main]
@@ -66,9 +66,9 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Settings) -> anyhow::Result<()> {
+async fn run(arguments: CommandApiSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, "info")?;
-    let listeners = Listeners {
+    let listeners = CommandApiListeners {
         api: listen(arguments.listen.api_listen).await?,
         internal: listen(arguments.listen.internal.address).await?,
     };

@@ -68,8 +68,8 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
                 Ok(true)
             })
         })
-        // A session with an outstanding answer leaves the pool: the pool would wait for the answer
-        // without a limit.
+        // Receives outstanding answers with a time limit, or closes the session. The pool itself
+        // would wait without a limit, with one session less.
         .after_release(|session, _| {
             Box::pin(async move {
                 time_limit::settle(session).await?;
@@ -107,7 +107,8 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
-        // The costs that the settings above invent would trigger a compilation of each statement.
+        // The settings above raise the estimated costs, which would trigger a JIT compilation of
+        // each statement.
         ("jit", "off"),
         ("statement_timeout", STATEMENT_TIMEOUT),
         ("default_transaction_isolation", "read committed"),

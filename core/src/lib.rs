@@ -42,7 +42,7 @@
 //! ## Publishing and reading
 //! - **relay**: publishes the log to Kafka, in order.
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
-//! - **projection**: code that applies events to a read model.
+//! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
 //! - **checkpoint**: the last position that a projection has applied in a shard.
 //! - **lag**: head minus checkpoint, in events. A *stale* read model lags.
@@ -52,7 +52,7 @@
 //!   generation live.
 //! - **poison event**: an event that a projection cannot apply. The account of a poison event is
 //!   *parked*: its later events wait, in order, until an operator releases the account.
-//! - **operation**: a changing command of an operator, with an audit row and a lease.
+//! - **operation**: a changing command of an operator, recorded in an audit row.
 //! - **consistency token**: names a position. A read that carries the token reflects every event up
 //!   to the position, or is refused ([`consistency::ConsistencyToken`]).
 //!
@@ -88,6 +88,7 @@ pub mod json;
 pub mod link;
 mod listed;
 pub mod problem;
+pub mod projection;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;

@@ -1,7 +1,7 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
-//! Writes nothing but when API keys were last used. From the event store it reads the epoch, API keys, and, when a read table lacks
-//! something, whether that exists at all: a miss is not yet a 404.
+//! The only write of query-api is the time at which each API key was last used. query-api reads the epoch and the API keys
+//! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404.
 
 mod checkpoint_watcher;
 pub mod config;
@@ -45,51 +45,51 @@ use crate::{
     checkpoint_watcher::CheckpointWatcher,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
-    redirect_changes::Follower,
-    routes::Api,
+    redirect_changes::ChangeFollower,
+    routes::ApiState,
     shared_reads::SharedReads,
 };
-pub use config::{Config, InternalListen, ListenConfig};
+pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
 
-/// Sessions of what follows changes for the redirect cache.
+/// Most sessions of the follower that invalidates the redirect cache.
 const FOLLOWER_CONNECTIONS: u32 = 1;
 
-/// The running service, but for the sockets.
+/// The running service without its sockets.
 pub struct QueryApi {
-    /// What the API's address serves.
+    /// Routes of the API.
     pub api: Router,
-    /// What the short host serves.
+    /// Service of the short host.
     pub short_host: ShortHost,
-    /// Whether requests may be sent to the two.
+    /// Readiness of the API and of the short host.
     pub readiness: Readiness,
 }
 
-/// The sockets of a process of its own.
-pub struct Listeners {
-    /// Of the API.
+/// Sockets of query-api as a separate process.
+pub struct QueryApiListeners {
+    /// Socket of the API.
     pub api: TcpListener,
-    /// Of the short host.
+    /// Socket of the short host.
     pub short_host: TcpListener,
-    /// Of probes and metrics; never reachable from outside.
+    /// Socket of probes and metrics; never reachable from outside.
     pub internal: TcpListener,
 }
 
 /// Connects, checks that the migrations were run, and starts the background tasks.
 ///
 /// # Errors
-/// When the database does not answer or is not at the state that this release needs, or a setting
-/// can't be used.
+/// Returns an error if the database does not answer or lacks migrations, or if a setting is
+/// invalid.
 pub async fn start(
-    config: Config,
+    config: QueryApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<QueryApi> {
     let cursor_keys =
-        CursorKeys::parse(config.cursor_keys.reveal()).context("can't use the cursor keys")?;
+        CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
     let database_url = config.database_url.reveal();
     let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
-        .context("can't use the database's address")?;
+        .context("invalid --database-url")?;
     server::admit(
         database_url,
         SessionKind::Reader,
@@ -98,7 +98,7 @@ pub async fn start(
     .await?;
     migrations::check(&pool)
         .await
-        .context("can't use the database")?;
+        .context("cannot start on this database")?;
     server::admit(
         database_url,
         SessionKind::Reader,
@@ -118,7 +118,7 @@ pub async fn start(
         usage.run(drained).await;
         Ok(())
     });
-    let guards = routes::Guards {
+    let guards = routes::ReadGuards {
         authenticator,
         rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
     };
@@ -129,7 +129,7 @@ pub async fn start(
     };
     let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
     let answers = settings(ServiceName::QueryApi);
-    let api = Api {
+    let api = ApiState {
         links: SharedReads::start(&pool, tasks),
         link_pages: SharedReads::start(&pool, tasks),
         pool,
@@ -150,25 +150,29 @@ pub async fn start(
     })
 }
 
-/// Without a follower, as long as the cache has no size, it is bypassed.
-fn start_redirect_cache(config: &Config, tasks: &mut Tasks) -> anyhow::Result<Arc<RedirectCache>> {
+/// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a
+/// follower, every lookup bypasses the cache.
+fn start_redirect_cache(
+    config: &QueryApiConfig,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Arc<RedirectCache>> {
     let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
     if config.redirect_cache_mib > 0 {
         let database_url = config.database_url.reveal();
         let pool = event_store::pool(database_url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
-        let follower = Follower::new(Arc::clone(&cache), pool);
+        let follower = ChangeFollower::new(Arc::clone(&cache), pool);
         tasks.spawn("redirect changes", follower.run(tasks.shutdown()));
     }
     Ok(cache)
 }
 
-/// Runs the service as a process of its own, until the shutdown or a signal.
+/// Runs query-api as a separate process, until the shutdown or a signal.
 ///
 /// # Errors
-/// When it can't start, or when a task of it has failed.
+/// Returns an error if the service cannot start, or if one of its tasks fails.
 pub async fn serve(
-    config: Config,
-    listeners: Listeners,
+    config: QueryApiConfig,
+    listeners: QueryApiListeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     lifecycle::raise_open_files_limit();

@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser;
 use linkledger_core::{doctor::DoctorArgs, failure, lifecycle::health, settings, telemetry};
-use linkledger_query_api::{InternalListen, config::Settings, doctor, serve};
+use linkledger_query_api::{QueryApiInternalListen, config::QueryApiSettings, doctor, serve};
 use tokio_util::sync::CancellationToken;
 
 /// Gives memory back that many threads have held (ADR 11).
@@ -16,15 +16,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[command(name = "query-api", version)]
 enum Command {
     /// Serves the API's reads and the short host until SIGTERM.
-    Serve(Box<Settings>),
+    Serve(Box<QueryApiSettings>),
     /// Asks the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
+    Health(QueryApiInternalListen),
     /// Checks the settings of `serve`: reads all files, connects to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<DoctorArgs<Settings>>),
+    CheckConfig(Box<DoctorArgs<QueryApiSettings>>),
     /// Checks the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights. Exits with 1 if something must be mended.
-    Doctor(Box<DoctorArgs<Settings>>),
+    Doctor(Box<DoctorArgs<QueryApiSettings>>),
 }
 
 #[tokio::main]
@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
+async fn run(QueryApiSettings { config, listen }: QueryApiSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("query-api", &listen.telemetry, "info")?;
     serve(config, listen.listen().await?, CancellationToken::new()).await
 }

@@ -1,4 +1,4 @@
-//! The slugs that a batch asks for.
+//! Slugs that the creates of a batch reserve.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use linkledger_core::{
     shard::Shard,
 };
 
-/// One for each create that may have an effect, chosen slug or ours.
+/// Returns a reservation for each create that may have an effect, of the chosen or the generated slug.
 pub(super) fn wanted(
     commands: &[&LinkCommand],
     ids: &[DecisionIds],
@@ -34,8 +34,8 @@ pub(super) fn wanted(
     commands.iter().zip(ids).filter_map(reservation).collect()
 }
 
-/// The reservations whose slug was accepted for a later command than the one that is noted with
-/// it, because the earlier one was refused.
+/// Returns the reservations of slugs that went to a later command of the batch, because the first
+/// command with the slug was refused.
 pub(super) fn taken_over(
     wanted: &[SlugReservation],
     accepted: &[AcceptedCommand],
@@ -45,11 +45,11 @@ pub(super) fn taken_over(
         SettledCommand::Change(_) => None,
     };
     let is_accepted: HashSet<LinkId> = accepted.iter().filter_map(created).collect();
-    let mut noted: HashSet<String> = HashSet::new();
+    let mut reserved: HashSet<String> = HashSet::new();
     wanted
         .iter()
         .filter(|reservation| {
-            let is_first = noted.insert(reservation.slug.folded());
+            let is_first = reserved.insert(reservation.slug.folded());
             !is_first && is_accepted.contains(&reservation.link_id)
         })
         .cloned()

@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{api_key::Scope, problem::Problem};
 
-/// Requirements of a route. Used as a layer: `middleware::from_fn_with_state(gate,
-/// RouteGate::pass)`.
+/// Requirements of a route. Used as a layer, by `from_fn_with_state` with [`RouteGate::pass`].
 #[derive(Clone)]
 pub struct RouteGate {
     /// Authenticates the caller.

@@ -52,8 +52,7 @@ pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap:
     variables.dedup();
     if !variables.is_empty() {
         let tip = format!(
-            "set a flag, or a variable, or NAME_FILE with the path of a file that contains the \
-             value: {}",
+            "set the flag, or its variable, or NAME_FILE to the path of a file with the value: {}",
             variables.join(", ")
         );
         let tip = ContextValue::StyledStrs(vec![tip.into()]);

@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use linkledger_command_api::admin::{
     account,
-    credits::{self, GrantRequest, Subject},
+    credits::{self, CreditsSubject, GrantRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -49,7 +49,7 @@ async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount>
     let account_id = account::create(pool, &SystemClock, &name).await?.account_id;
     let grant = GrantRequest {
         amount: CREDITS,
-        subject: Subject {
+        subject: CreditsSubject {
             account: account_id,
             reason: "bench".to_owned(),
             idempotency_key: None,

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::load::Response;
+use crate::load::HttpResponse;
 
 /// Headers that hyper adds itself.
 const ADDED_BY_HYPER: [HeaderName; 2] = [header::CONTENT_LENGTH, header::DATE];
@@ -46,7 +46,7 @@ impl BareRedirect {
     ///
     /// # Errors
     /// Returns an error if the response is not text.
-    pub fn answering(response: Response<'_>, threads: usize) -> anyhow::Result<Self> {
+    pub fn answering(response: HttpResponse<'_>, threads: usize) -> anyhow::Result<Self> {
         let head = std::str::from_utf8(response.head)?;
         let headers = head.lines().skip(1).filter(|line| {
             let name = line.split(':').next().unwrap_or_default();
@@ -176,8 +176,8 @@ impl BareServer {
 }
 
 /// Returns true if two responses are the same, except for `Date`.
-pub fn are_alike(one: &Response<'_>, other: &Response<'_>) -> bool {
-    let head = |response: &Response<'_>| -> Vec<String> {
+pub fn are_alike(one: &HttpResponse<'_>, other: &HttpResponse<'_>) -> bool {
+    let head = |response: &HttpResponse<'_>| -> Vec<String> {
         let text = String::from_utf8_lossy(response.head).into_owned();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.retain(|line| !line.starts_with("date: "));
@@ -192,9 +192,9 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::{BareRedirect, accept, are_alike};
-    use crate::load::{Connection, Response};
+    use crate::load::{HttpConnection, HttpResponse};
 
-    const ANSWER: Response<'static> = Response {
+    const ANSWER: HttpResponse<'static> = HttpResponse {
         status: 302,
         head: b"HTTP/1.1 302 Found\r\nlocation: https://example.com/?a=b: c\r\n\
                 cache-control: private, no-store\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -210,7 +210,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let served = accept(listener, bare.router().unwrap());
         let asked = async {
-            let mut connection = Connection::open(address).await.unwrap();
+            let mut connection = HttpConnection::open(address).await.unwrap();
             for _ in 0..2 {
                 let request = b"GET /abc HTTP/1.1\r\nHost: bench\r\n\r\n";
                 let answer = connection.exchange(request).await.unwrap();
@@ -236,14 +236,14 @@ mod tests {
             ("-length: 13", "-length: 14"),
         ] {
             let head = other(from, to);
-            let answer = Response {
+            let answer = HttpResponse {
                 head: &head,
                 ..ANSWER
             };
             assert!(!are_alike(&answer, &ANSWER), "{to}");
         }
         assert!(!are_alike(
-            &Response {
+            &HttpResponse {
                 body: b"",
                 ..ANSWER
             },
@@ -251,7 +251,7 @@ mod tests {
         ));
         let head = other("1970", "1971");
         assert!(are_alike(
-            &Response {
+            &HttpResponse {
                 head: &head,
                 ..ANSWER
             },

@@ -100,7 +100,7 @@ async fn prepared(options: &BenchOptions, hold: bool) -> anyhow::Result<BenchSer
 /// Asks the questions. Returns true if all questions were answered and written; a question that
 /// fails does not stop the other questions.
 async fn ask(options: BenchOptions, questions: &[Question]) -> anyhow::Result<bool> {
-    let bench = Bench::start(options).await?;
+    let bench = BenchContext::start(options).await?;
     let mut answers: Vec<QuestionAnswer> = Vec::new();
     let mut is_complete = true;
     for question in questions {

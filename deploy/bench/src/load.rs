@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use tokio::{task::JoinSet, time::timeout};
 
 pub use closed_loop::closed_loop;
-pub use connection::{Connection, Response};
+pub use connection::{HttpConnection, HttpResponse};
 pub use each_once::each_once;
 pub use open_loop::open_loop;
 pub use outcome::LoadOutcome;
@@ -47,10 +47,10 @@ pub struct LoadTarget {
 
 impl LoadTarget {
     /// Opens all connections before the load begins.
-    async fn connect(&self) -> anyhow::Result<Vec<Connection>> {
+    async fn connect(&self) -> anyhow::Result<Vec<HttpConnection>> {
         let mut connections = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            let opened = Connection::open(self.address).await;
+            let opened = HttpConnection::open(self.address).await;
             connections.push(opened.with_context(|| format!("can't connect to {}", self.address))?);
         }
         Ok(connections)

@@ -111,7 +111,7 @@ fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Joins the first lines of the errors; all sessions print the same errors.
-fn first_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().take(ERROR_LINES_MAX).collect();
+fn first_lines(errors: &str) -> String {
+    let lines: Vec<&str> = errors.lines().take(ERROR_LINES_MAX).collect();
     lines.join("; ")
 }

@@ -69,8 +69,8 @@ impl ProjectorProcess {
 
     /// Returns the last lines of the log, for an error message.
     pub fn last_words(&self) -> String {
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = said.lines().collect();
+        let log_text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log_text.lines().collect();
         lines[lines.len().saturating_sub(LINES_SHOWN_MAX)..].join("\n")
     }
 
@@ -104,8 +104,8 @@ struct Progress {
 /// Rebuilds all read models without a rate limit. Returns the number of events that were loaded per
 /// second, without comparing and swapping.
 ///
+/// # Errors
 /// Returns an error if the rebuild fails.
-/// When it fails.
 pub async fn rebuild_all(bench: &BenchContext, database_url: &str) -> anyhow::Result<f64> {
     let output = program(bench, database_url)
         .args(["rebuild", "--all", "--max-rate", "0", "--json"])
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn rebuild_rate_is_of_the_last_loading_line() {
-        let told = r#"
+        let progress = r#"
             {"phase":"loading","done":100,"total":1000,"seconds":1.0}
             {"phase":"loading","done":1000,"total":1000,"seconds":4.0}
             {"phase":"comparing","done":9,"total":9,"seconds":1.0}
             a word of the log"#;
-        assert_eq!(loaded_per_second(told), Some(250.0));
+        assert_eq!(loaded_per_second(progress), Some(250.0));
         assert_eq!(loaded_per_second("nothing"), None);
     }
 }

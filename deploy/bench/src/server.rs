@@ -154,8 +154,8 @@ impl BenchServer {
 
     /// Drops the databases that questions have worked on, but no data set.
     ///
+    /// # Errors
     /// Returns an error if Postgres refuses a statement.
-    /// When Postgres refuses.
     pub async fn drop_copies(&self) -> anyhow::Result<()> {
         for name in self.databases(COPIES).await? {
             if name != EMPTY {

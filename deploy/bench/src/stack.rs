@@ -21,7 +21,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::BenchContext, load::Connection};
+use crate::{bench::BenchContext, load::HttpConnection};
 
 /// Timeout of the start; the first start with Apache Kafka downloads Apache Kafka.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
@@ -82,8 +82,8 @@ impl StackProcess {
             .context("can't start linkledger")?;
         let ready = timeout(READY_TIMEOUT, until_ready(&mut child)).await;
         if !matches!(ready, Ok(Ok(()))) {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            bail!("linkledger does not become ready within 5 min: {said}");
+            let log_text = fs::read_to_string(&log).unwrap_or_default();
+            bail!("linkledger does not become ready within 5 min: {log_text}");
         }
         let environment = read_environment(&folder)?;
         Ok(Self {
@@ -118,7 +118,7 @@ impl StackProcess {
     /// Returns an error if the service does not answer.
     pub async fn metrics(&self, variable: &str) -> anyhow::Result<String> {
         let address = address(&self.environment, variable)?;
-        let mut connection = Connection::open(address).await?;
+        let mut connection = HttpConnection::open(address).await?;
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
         let response = connection.exchange(request.as_bytes()).await?;
         Ok(String::from_utf8_lossy(response.body).into_owned())
@@ -223,13 +223,13 @@ fn address(environment: &HashMap<String, String>, name: &str) -> anyhow::Result<
     let url = environment
         .get(name)
         .with_context(|| format!("the file env of the stack has no {name}"))?;
-    socket_address(url).with_context(|| format!("of {name}"))
+    socket_address(url).with_context(|| format!("{name} in the file env of the stack"))
 }
 
-/// The address of `http://ip:port/…`.
+/// Parses the IP address and the port of `http://ip:port/…`.
 ///
 /// # Errors
-/// When it is none of that kind.
+/// Returns an error if the address is not an IP address and a port.
 pub fn socket_address(url: &str) -> anyhow::Result<SocketAddr> {
     let authority = url.trim_start_matches("http://");
     let authority = authority.split('/').next().unwrap_or_default();

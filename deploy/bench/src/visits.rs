@@ -59,7 +59,7 @@ mod tests {
 
     const LINKS: u32 = 1_000;
 
-    /// How often each link is visited, the most visited first.
+    /// Returns the number of visits of each link, the most visited first.
     fn counts() -> Vec<(u32, usize)> {
         let visits = Visits::draw(LINKS).unwrap();
         let mut counts = HashMap::new();

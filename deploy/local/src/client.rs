@@ -40,9 +40,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Header with which a read waits for a write.
 const CONSISTENCY_TOKEN: &str = "consistency-token";
-/// Reason in place of a 412 after a retry: the first attempt may have changed the ETag itself.
-const LOST_AND_CHANGED: &str = "an answer was lost, and the ETag of the link no longer matches --if-match: the command may \
-     have taken effect already; look with `linkledger links get`";
+/// Reason in place of a 412 after a retry: the first attempt may have changed the `ETag` itself.
+const LOST_AND_CHANGED: &str = "an answer was lost, and the ETag of the link no longer matches \
+     --if-match: the command may have taken effect already; look with `linkledger links get`";
 /// Largest response body that is read; much larger than a page of links.
 const BODY_BYTES_MAX: usize = 8 << 20;
 

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
     account,
-    credits::{self, GrantRequest, Subject},
+    credits::{self, CreditsSubject, GrantRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -41,7 +41,7 @@ pub(crate) async fn key(
         if demo_credits > 0 {
             let grant = GrantRequest {
                 amount: demo_credits,
-                subject: Subject {
+                subject: CreditsSubject {
                     account,
                     reason: "demo".to_owned(),
                     idempotency_key: None,

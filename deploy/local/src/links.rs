@@ -105,7 +105,7 @@ fn link_id(text: &str) -> Result<LinkId, String> {
     })
 }
 
-/// Parses an ETag on the command line. Adds the quotes of the ETag, which a shell removes.
+/// Parses an `ETag` on the command line. Adds the quotes of the `ETag`, which a shell removes.
 fn etag(text: &str) -> Result<String, String> {
     if !text.chars().all(|c| c.is_ascii_graphic()) {
         return Err("an ETag has no spaces and no control characters".to_owned());

@@ -112,10 +112,10 @@ impl PagedTable {
             match layout {
                 ColumnLayout::Number => line.extend([&padding, cell.as_str()]),
                 ColumnLayout::Text | ColumnLayout::Optional if is_last => {
-                    line.push_str(&self.cut(cell))
+                    line.push_str(&self.cut(cell));
                 }
                 ColumnLayout::Text | ColumnLayout::Optional => {
-                    line.extend([cell, padding.as_str()])
+                    line.extend([cell, padding.as_str()]);
                 }
             }
             if !is_last {

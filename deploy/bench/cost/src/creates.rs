@@ -6,7 +6,7 @@ use linkledger_command_api::{
     command_handler::CommandHandler,
     command_queue::CommandQueue,
     log_end::LogEpoch,
-    routes::{self, AppState, Guards},
+    routes::{self, WriteGuards, WriteState},
 };
 use linkledger_core::{
     api_key::ApiKey,
@@ -82,7 +82,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
         clock: clock.clone(),
         appended: Arc::new(Notify::new()),
     };
-    let state = AppState {
+    let state = WriteState {
         queue: CommandQueue::start(handler, 1, tasks),
         own_hosts: Arc::new(OwnHosts::default()),
         log_epoch: LogEpoch::new(1),
@@ -91,7 +91,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
-    let guards = Guards {
+    let guards = WriteGuards {
         authenticator: Arc::new(Authenticator::new(readers, clock)),
         rate_limit: RATE_LIMIT,
         base_url: BASE_URL.into(),

@@ -11,7 +11,7 @@ use linkledger_core::{
     clock::SystemClock,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::{Config, ShortHost};
+use linkledger_query_api::{QueryApiConfig, ShortHost};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -149,8 +149,8 @@ impl Beside {
     }
 }
 
-fn config(database_url: String) -> Config {
-    Config {
+fn config(database_url: String) -> QueryApiConfig {
+    QueryApiConfig {
         database_url: database_url.into(),
         allow_unsafe_postgres: true,
         base_url: "https://api.sho.rt".parse().expect("an address"),

@@ -41,8 +41,8 @@ impl Visitors {
         Ok(())
     }
 
-    /// Does the same, and is the function that callgrind counts: all work of the runtime on the
-    /// main thread.
+    /// Waits until all requests have been answered. callgrind counts this function: all work of
+    /// the runtime on the main thread.
     #[inline(never)]
     pub(crate) fn let_serve(&self, runtime: &Runtime) -> anyhow::Result<()> {
         runtime.block_on(self.answered(self.connections.len()))

@@ -7,7 +7,7 @@ use linkledger_core::clock::SystemClock;
 #[command(no_binary_name = true)]
 struct CommandApiCommand {
     #[command(subcommand)]
-    command: linkledger_command_api::admin::Command,
+    command: linkledger_command_api::admin::AdminCommand,
 }
 
 #[derive(Parser)]

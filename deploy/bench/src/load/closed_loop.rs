@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 
-use super::{Connection, LoadOutcome, LoadTarget, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
 /// Sends requests on every connection without a pause, and counts the responses after the warm-up.
 ///
@@ -37,7 +37,7 @@ pub async fn closed_loop(
 }
 
 async fn ask(
-    mut connection: Connection,
+    mut connection: HttpConnection,
     target: LoadTarget,
     numbers: Arc<AtomicU64>,
     (begin, end): (Instant, Instant),

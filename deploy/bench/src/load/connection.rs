@@ -13,7 +13,7 @@ const HEADERS_MAX: usize = 64;
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A keep-alive connection; an error ends the connection.
-pub struct Connection {
+pub struct HttpConnection {
     stream: TcpStream,
     received: Vec<u8>,
     /// Number of bytes of `received` that belong to the previous response.
@@ -22,7 +22,7 @@ pub struct Connection {
 
 /// A response.
 #[derive(Debug, Clone, Copy)]
-pub struct Response<'a> {
+pub struct HttpResponse<'a> {
     /// Status.
     pub status: u16,
     /// Status line and headers.
@@ -38,7 +38,7 @@ struct Extent {
     body_bytes: usize,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Opens a connection.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Connection {
     /// # Errors
     /// Returns an error if the connection ends before the response is complete, or if the response
     /// is not HTTP.
-    pub async fn exchange(&mut self, request: &[u8]) -> io::Result<Response<'_>> {
+    pub async fn exchange(&mut self, request: &[u8]) -> io::Result<HttpResponse<'_>> {
         self.received.drain(..self.consumed);
         self.consumed = 0;
         self.stream.write_all(request).await?;
@@ -67,7 +67,7 @@ impl Connection {
                 let end = extent.head_bytes + extent.body_bytes;
                 if self.received.len() >= end {
                     self.consumed = end;
-                    return Ok(Response {
+                    return Ok(HttpResponse {
                         status: extent.status,
                         head: &self.received[..extent.head_bytes],
                         body: &self.received[extent.head_bytes..end],

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 
-use super::{Connection, LoadOutcome, LoadTarget, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
 /// Longest duration of the load.
 const DURATION_MAX: Duration = Duration::from_mins(10);
@@ -35,7 +35,7 @@ pub async fn each_once(target: &LoadTarget, count: u64) -> anyhow::Result<LoadOu
 }
 
 async fn ask(
-    mut connection: Connection,
+    mut connection: HttpConnection,
     target: LoadTarget,
     numbers: Arc<AtomicU64>,
     count: u64,

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Connection, LoadOutcome, LoadTarget, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
 /// Seed of the random numbers, so that every run has the same arrivals.
 const SEED: u64 = 1;
@@ -48,7 +48,7 @@ pub async fn open_loop(
 }
 
 async fn ask(
-    mut connection: Connection,
+    mut connection: HttpConnection,
     target: LoadTarget,
     (arrivals, next): (Arc<[Duration]>, Arc<AtomicUsize>),
     begin: Instant,

@@ -39,12 +39,12 @@ impl Stall {
         let verdict = if usual_ms < least_ms {
             "the stall shows"
         } else {
-            "too slow without a stall for one to be told apart"
+            "the load is so slow that a stall cannot be recognised"
         };
         Ok(format!(
-            "Stopped once for {held:?} of {load:?}, on purpose: {percent:.1} % of the requests took \
-             {shown_ms:.0} ms or longer, otherwise {usual_ms:.0} ms; at least {least_ms:.0} ms \
-             must be seen: {verdict}."
+            "Stopped on purpose once, for {held:?} of {load:?}: the slowest {percent:.1} % of the \
+             requests took {shown_ms:.0} ms or longer ({usual_ms:.0} ms without the stall). A stall \
+             must show as {least_ms:.0} ms or more: {verdict}."
         ))
     }
 }

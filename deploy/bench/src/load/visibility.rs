@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Connection, LoadOutcome, RequestWriter, open_loop::arrivals};
+use super::{HttpConnection, LoadOutcome, RequestWriter, open_loop::arrivals};
 
 /// Pause between two requests for a list: short beside the measured time, and long enough that
 /// there are few lists beside the creates.
@@ -98,7 +98,7 @@ async fn follow_next(
     (arrivals, next): (Arc<[Duration]>, Arc<AtomicUsize>),
     begin: Instant,
 ) -> anyhow::Result<Visibility> {
-    let mut connection = Connection::open(followed.address).await?;
+    let mut connection = HttpConnection::open(followed.address).await?;
     let mut visibility = Visibility::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +125,7 @@ struct CreatedLink {
     id: String,
 }
 
-async fn created(connection: &mut Connection, request: &[u8]) -> anyhow::Result<String> {
+async fn created(connection: &mut HttpConnection, request: &[u8]) -> anyhow::Result<String> {
     let response = connection.exchange(request).await?;
     ensure!(
         response.status == 201,
@@ -139,7 +139,7 @@ async fn created(connection: &mut Connection, request: &[u8]) -> anyhow::Result<
 }
 
 async fn until_listed(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     request: &[u8],
     link_id: &str,
     lists: &mut LoadOutcome,

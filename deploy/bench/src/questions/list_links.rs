@@ -18,7 +18,7 @@ use crate::{
     bench::BenchContext,
     data_set::{self, DataSet},
     links::DataSetLinks,
-    load::{self, Connection, LoadTarget},
+    load::{self, HttpConnection, LoadTarget},
     pgbench::{self, PgbenchScript},
     requests,
     stack::{BrokerKind, StackProcess},
@@ -58,8 +58,8 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
     for number in PAGES {
         let page = list.page(number).await?;
         pages.push(MeasuredPage {
-            statement: Baseline::of(&url, &page.statement).await?,
-            select: Baseline::of(&url, &page.select).await?,
+            statement: BaselineScript::of(&url, &page.statement).await?,
+            select: BaselineScript::of(&url, &page.select).await?,
             page,
             measured: Vec::new(),
         });
@@ -208,7 +208,7 @@ impl List<'_> {
     }
 
     async fn ask(&self, request: &[u8]) -> anyhow::Result<Shown> {
-        let mut connection = Connection::open(self.api).await?;
+        let mut connection = HttpConnection::open(self.api).await?;
         let answer = connection.exchange(request).await?;
         ensure!(
             answer.status == 200,

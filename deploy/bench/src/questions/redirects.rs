@@ -12,7 +12,7 @@ use crate::{
     bench::BenchContext,
     data_set::{self, DataSet},
     links::DataSetLinks,
-    load::{self, Connection, LoadOutcome, LoadTarget, RequestWriter},
+    load::{self, HttpConnection, LoadOutcome, LoadTarget, RequestWriter},
     processor_time::processor_seconds,
     requests,
     stack::{BrokerKind, StackProcess},
@@ -156,7 +156,7 @@ fn visits(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
 async fn bare_server(stack: &LoadTarget, visits: &RequestWriter) -> anyhow::Result<BareServer> {
     let mut request = Vec::new();
     visits(0, &mut request);
-    let mut connection = Connection::open(stack.address).await?;
+    let mut connection = HttpConnection::open(stack.address).await?;
     let shown = connection.exchange(&request).await?;
     ensure!(
         shown.status == 302,
@@ -164,7 +164,7 @@ async fn bare_server(stack: &LoadTarget, visits: &RequestWriter) -> anyhow::Resu
         shown.status
     );
     let server = BareServer::start(&BareRedirect::answering(shown, STACK_THREADS)?).await?;
-    let mut connection = Connection::open(server.address).await?;
+    let mut connection = HttpConnection::open(server.address).await?;
     let answer = connection.exchange(&request).await?;
     ensure!(are_alike(&answer, &shown), "the baseline answers otherwise");
     Ok(server)

@@ -8,7 +8,7 @@ use linkledger_core::{
     cursor::CursorKeys,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::Config;
+use linkledger_query_api::QueryApiConfig;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{
     bare_redirect::{self, BareRedirect, are_alike},
     data_set::{self, DataSet},
     links::{ConsecutiveIds, DataSetLinks},
-    load::Connection,
+    load::HttpConnection,
     server::BenchServer,
     statement,
 };
@@ -41,16 +41,16 @@ async fn questions_and_baselines_do_the_intended_work() {
     let mut tasks = Tasks::new(CancellationToken::new());
     let [api, short_host] = serve(&url, &mut tasks).await;
 
-    a_link_is_read_by_its_id_here_and_there(&url, api, (&account, &links)).await;
-    pages_show_the_links_that_belong_there(&url, api, (&account, &links)).await;
-    the_bare_server_answers_as_the_short_host(short_host, &links.slugs[7]).await;
+    assert_reads_by_id(&url, api, (&account, &links)).await;
+    assert_pages(&url, api, (&account, &links)).await;
+    assert_bare_server_equals_short_host(short_host, &links.slugs[7]).await;
 
     tasks.shutdown().cancel();
     tasks.join().await.unwrap();
     server.stop().await.unwrap();
 }
 
-async fn a_link_is_read_by_its_id_here_and_there(
+async fn assert_reads_by_id(
     url: &str,
     api: SocketAddr,
     (account, links): (&LoadAccount, &DataSetLinks),
@@ -58,7 +58,7 @@ async fn a_link_is_read_by_its_id_here_and_there(
     let ids = ConsecutiveIds::of(&links.ids).unwrap();
     let target = get_link::target(api, account, &ids);
     let mut request = Vec::new();
-    let mut connection = Connection::open(api).await.unwrap();
+    let mut connection = HttpConnection::open(api).await.unwrap();
     let mut asked = HashSet::new();
     for number in 0..10 {
         request.clear();
@@ -77,11 +77,7 @@ async fn a_link_is_read_by_its_id_here_and_there(
     assert_eq!(found, [links.ids[7].uuid()]);
 }
 
-async fn pages_show_the_links_that_belong_there(
-    url: &str,
-    api: SocketAddr,
-    (account, links): (&LoadAccount, &DataSetLinks),
-) {
+async fn assert_pages(url: &str, api: SocketAddr, (account, links): (&LoadAccount, &DataSetLinks)) {
     let newest_first: Vec<_> = links.ids.iter().rev().copied().collect();
     let keys = || CursorKeys::parse(CURSOR_KEYS).unwrap();
     let list = |links| List {
@@ -107,16 +103,16 @@ async fn pages_show_the_links_that_belong_there(
     assert!(list(&links.ids).page(2).await.is_err());
 }
 
-async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug: &str) {
+async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str) {
     let request = format!("GET /{slug} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes();
-    let mut connection = Connection::open(short_host).await.unwrap();
+    let mut connection = HttpConnection::open(short_host).await.unwrap();
     let shown = connection.exchange(&request).await.unwrap();
     assert_eq!(shown.status, 302);
     let bare = BareRedirect::answering(shown, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let asked = async {
-        let mut connection = Connection::open(address).await.unwrap();
+        let mut connection = HttpConnection::open(address).await.unwrap();
         let answer = connection.exchange(&request).await.unwrap();
         let text = String::from_utf8_lossy(answer.head);
         assert!(are_alike(&answer, &shown), "{text}");
@@ -129,7 +125,7 @@ async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug:
 
 /// Starts a query-api on the database; returns the addresses of its API and its short host.
 async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
-    let config = Config {
+    let config = QueryApiConfig {
         database_url: url.to_owned().into(),
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),

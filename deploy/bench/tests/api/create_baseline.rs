@@ -10,7 +10,7 @@ use linkledger_bench::{
     requests,
     server::BenchServer,
 };
-use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     clock::SystemClock,
     lifecycle::{self, Tasks},
@@ -64,7 +64,7 @@ async fn fresh(server: &BenchServer, database: &str) -> (String, Vec<LoadAccount
 
 async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
     let broker = TestBroker::embedded();
-    let config = Config {
+    let config = CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },

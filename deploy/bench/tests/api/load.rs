@@ -50,7 +50,7 @@ impl Server {
     async fn answer(State(server): State<Arc<Self>>) -> StatusCode {
         let number = server.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let still_until = {
-            let mut still_until = server.still_until.lock().expect("nobody has panicked");
+            let mut still_until = server.still_until.lock().expect("no task has panicked");
             if number == server.stalled {
                 *still_until = Some(Instant::now() + STALL.held);
             }

@@ -15,7 +15,7 @@ use crate::{
     data_folder::DataFolder, environment::EnvironmentFile, options::DATA_DIR, output::note,
 };
 
-/// EnvironmentFile variable of the API key. There is no option for the API key: every user of a machine
+/// Environment variable of the API key. There is no option for the API key: every user of a machine
 /// can read the arguments of all processes.
 const KEY_VARIABLE: &str = "LINKLEDGER_API_KEY";
 

@@ -16,7 +16,7 @@ pub(crate) struct DeleteLinkOptions {
     /// Id of the link, lnk_…
     #[arg(value_parser = link_id)]
     id: LinkId,
-    /// Delete only if the link still has this ETag, which `links get` shows.
+    /// Delete only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
 }

@@ -17,7 +17,7 @@ pub(crate) struct UpdateLinkOptions {
     /// New destination: an http or https address.
     #[arg(long, value_name = "URL")]
     destination_url: String,
-    /// Change only if the link still has this ETag, which `links get` shows.
+    /// Change only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
 }

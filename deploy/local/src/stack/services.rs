@@ -125,8 +125,8 @@ async fn internal(
 }
 
 impl ServiceSettings {
-    fn command_api(&self) -> anyhow::Result<command_api::config::Config> {
-        Ok(command_api::config::Config {
+    fn command_api(&self) -> anyhow::Result<command_api::config::CommandApiConfig> {
+        Ok(command_api::config::CommandApiConfig {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
             },
@@ -160,8 +160,8 @@ impl ServiceSettings {
         }
     }
 
-    fn query_api(&self) -> anyhow::Result<query_api::Config> {
-        Ok(query_api::Config {
+    fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {
+        Ok(query_api::QueryApiConfig {
             database_url: self.database_url.clone().into(),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,

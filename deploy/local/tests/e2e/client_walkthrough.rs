@@ -66,9 +66,9 @@ async fn commands_find_the_stack_by_data_folder() {
 
     let taken = linkledger(&create);
     assert_eq!(taken.status.code(), Some(1), "{taken:?}");
-    let told = text(&taken.stderr);
-    assert!(told.starts_with("error: slug_taken: "), "{told}");
-    assert!(told.contains("request id: req_"), "{told}");
+    let message = text(&taken.stderr);
+    assert!(message.starts_with("error: slug_taken: "), "{message}");
+    assert!(message.contains("request id: req_"), "{message}");
     let unknown = linkledger(&["links", "get", "lnk_01jd3k5x7zexrbfmv2pcg9h4ta"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
     assert!(

@@ -64,14 +64,14 @@ fn transient_errors_are_retried_with_the_same_key() {
     ];
     let (output, server) = run(script, &["links", "create", "https://example.com/"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("retrying http") && told.contains("/v1/links: idempotency_key_in_use"),
-        "{told}"
+        message.contains("retrying http") && message.contains("/v1/links: idempotency_key_in_use"),
+        "{message}"
     );
     assert!(
-        told.contains("created before under the same idempotency key"),
-        "{told}"
+        message.contains("created before under the same idempotency key"),
+        "{message}"
     );
     let requests = server.requests();
     let keys: Vec<_> = requests
@@ -98,13 +98,19 @@ fn failed_create_prints_the_idempotency_key() {
     let (output, server) = run(vec![Reply::Nothing], &arguments);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(text(&output.stdout), "");
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("error: gave up on http://127.0.0.1:"),
-        "{told}"
+        message.contains("error: gave up on http://127.0.0.1:"),
+        "{message}"
     );
-    assert!(told.contains("no server listens at this address"), "{told}");
-    assert!(told.contains(&format!("--idempotency-key {key}")), "{told}");
+    assert!(
+        message.contains("no server listens at this address"),
+        "{message}"
+    );
+    assert!(
+        message.contains(&format!("--idempotency-key {key}")),
+        "{message}"
+    );
     assert_eq!(server.request().header("idempotency-key"), Some(key));
 }
 
@@ -118,8 +124,11 @@ fn interrupted_create_prints_the_idempotency_key() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let key = request.header("idempotency-key").unwrap();
-    let told = text(&output.stderr);
-    assert!(told.contains("interrupted") && told.contains(key), "{told}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("interrupted") && message.contains(key),
+        "{message}"
+    );
 }
 
 #[test]

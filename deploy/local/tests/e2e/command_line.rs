@@ -10,7 +10,7 @@ use crate::{
 
 #[test]
 fn invalid_arguments_end_before_any_request() {
-    for (arguments, told) in [
+    for (arguments, message) in [
         (&["links", "get", "spring"][..], "links list --slug"),
         (
             &[
@@ -31,7 +31,7 @@ fn invalid_arguments_end_before_any_request() {
     ] {
         let (output, server) = run(Vec::new(), arguments);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(text(&output.stderr).contains(told), "{output:?}");
+        assert!(text(&output.stderr).contains(message), "{output:?}");
         assert!(server.requests().is_empty());
     }
 }

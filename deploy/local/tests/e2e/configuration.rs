@@ -23,9 +23,11 @@ fn programs() -> [Command; 4] {
     use linkledger_query_api as query_api;
     use {linkledger_command_api as command_api, linkledger_projector as projector};
     [
-        service::<command_api::config::Config, command_api::config::ListenConfig>("command-api"),
+        service::<command_api::config::CommandApiConfig, command_api::config::CommandApiListenConfig>(
+            "command-api",
+        ),
         service::<projector::Config, projector::config::ListenConfig>("projector"),
-        service::<query_api::Config, query_api::ListenConfig>("query-api"),
+        service::<query_api::QueryApiConfig, query_api::QueryApiListenConfig>("query-api"),
         CommandLine::command(),
     ]
 }
@@ -157,7 +159,7 @@ fn misspelt_variable_ends_the_start() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     let expected = "error: no setting has the variable CURSOR_KEY: did you mean CURSOR_KEYS?";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
 }

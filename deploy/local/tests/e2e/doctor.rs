@@ -131,10 +131,10 @@ async fn relay_with_another_database_is_refused() {
     let output = command.arg("serve").args(listeners.as_flattened());
     let output = output.output().unwrap();
     assert!(!output.status.success());
-    let told = last_line(&output);
+    let message = last_line(&output);
     assert!(
-        told.contains("relay's database: another database than the service's"),
-        "{told}"
+        message.contains("relay's database: another database than the service's"),
+        "{message}"
     );
 }
 

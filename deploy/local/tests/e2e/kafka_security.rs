@@ -171,10 +171,10 @@ async fn wrong_kafka_password_is_logged_once() {
         kafka
     });
     let output = stage.topic_command("check", &relay);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("--kafka-password-file") && told.lines().count() == 1,
-        "{told}"
+        message.contains("--kafka-password-file") && message.lines().count() == 1,
+        "{message}"
     );
     assert_eq!(output.status.code(), Some(1));
     let expected = "Kafka refuses the user name or the password; correct --kafka-username";

@@ -66,7 +66,7 @@ impl SecurePostgres {
             folder,
         };
         this.reload().await;
-        eventually("nobody gets in without TLS", async || {
+        eventually("connections without TLS are refused", async || {
             let url = this.url("localhost", "disable");
             event_store::check_connection(&url).await.err()
         })

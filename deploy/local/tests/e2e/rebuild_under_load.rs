@@ -40,7 +40,7 @@ async fn create(http: &Http, number: u32) -> Answer {
 }
 
 /// Creates and changes links, and asserts that every read returns the new state.
-async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
+async fn write_and_check(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut number = LINKS_BEFORE;
     while !is_over.load(Relaxed) {
         number += 1;
@@ -66,7 +66,7 @@ async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
         let token = ("consistency-token", changed.header("consistency-token"));
         let read = http.request("GET", &path, &[token], None).await;
         assert_eq!(read.json()["destination_url"], "https://example.com/new");
-        eventually("the short host has heard of it", async || {
+        eventually("the short host follows the change", async || {
             let followed = http.follow(short_url).await;
             (followed.header("location") == "https://example.com/new").then_some(())
         })
@@ -76,7 +76,7 @@ async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
 }
 
 /// Lists the links, and asserts that every listed link stays listed exactly once.
-async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
+async fn list_and_check(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut scans = 0;
     let mut seen = BTreeSet::new();
     while !is_over.load(Relaxed) {
@@ -95,7 +95,7 @@ async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
 }
 
 /// Lists the credit entries, and asserts that entries are only added, one by one.
-async fn entries(http: &Http, is_over: &AtomicBool) {
+async fn read_entries_and_check(http: &Http, is_over: &AtomicBool) {
     let mut balance = i64::MAX;
     while !is_over.load(Relaxed) {
         let page = http.get("/v1/credits/entries?limit=100").await.json();
@@ -110,7 +110,7 @@ async fn entries(http: &Http, is_over: &AtomicBool) {
     }
 }
 
-async fn rebuild_and_go_back(pool: &PgPool) {
+async fn swap_and_roll_back(pool: &PgPool) {
     let settings = Settings {
         max_rate: None,
         swap: true,
@@ -147,14 +147,14 @@ async fn reads_are_correct_during_swaps() {
     let pool = event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap();
     let is_over = AtomicBool::new(false);
     let swaps = async {
-        rebuild_and_go_back(&pool).await;
+        swap_and_roll_back(&pool).await;
         is_over.store(true, Relaxed);
     };
     let ((), number, scans, ()) = tokio::join!(
         swaps,
-        writes(&http, &is_over),
-        pages(&http, &is_over),
-        entries(&http, &is_over)
+        write_and_check(&http, &is_over),
+        list_and_check(&http, &is_over),
+        read_entries_and_check(&http, &is_over)
     );
     assert!(scans > 0 && number > LINKS_BEFORE);
     assert_eq!(

@@ -248,8 +248,8 @@ async fn services_run_as_separate_processes() {
     assert_eq!(unknown.status, 404);
     let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
     assert_eq!(unknown.status, 404, "{unknown:?}");
-    each_tells_of_its_own_work(&settings, &reader).await;
-    the_console_is_on_the_projectors_listener(&settings, &reader).await;
+    each_exports_its_own_metrics(&settings, &reader).await;
+    console_is_only_on_the_projector(&settings, &reader).await;
     let programs = [&command_api, &projector, &query_api];
     let healthy = || [0, 1, 2].map(|nth| is_healthy(programs[nth], &settings.internal[nth]));
     assert_eq!(healthy(), [true; 3]);
@@ -289,28 +289,28 @@ async fn process_with_a_failed_task_ends() {
     assert_eq!(service.exit_code().await, Some(1));
 }
 
-async fn each_tells_of_its_own_work(settings: &Settings, http: &Http) {
+async fn each_exports_its_own_metrics(settings: &Settings, http: &Http) {
     let own = [
         "linkledger_append_commit_seconds_count",
         "linkledger_projection_position",
         "linkledger_http_request_duration_seconds_count",
     ];
-    let is_told = [
+    let is_exported = [
         [true, false, true],
         [false, true, false],
         [false, false, true],
     ];
-    for (address, expected) in settings.internal.iter().zip(is_told) {
-        eventually("the process tells of its work", async || {
+    for (address, expected) in settings.internal.iter().zip(is_exported) {
+        eventually("the process exports metrics of its work", async || {
             let scrape = Scrape::of(http, &format!("http://{address}/metrics")).await;
-            let told = own.map(|name| scrape.sum(name, &[]) > 0.0);
-            (told == expected).then_some(())
+            let shown = own.map(|name| scrape.sum(name, &[]) > 0.0);
+            (shown == expected).then_some(())
         })
         .await;
     }
 }
 
-async fn the_console_is_on_the_projectors_listener(settings: &Settings, http: &Http) {
+async fn console_is_only_on_the_projector(settings: &Settings, http: &Http) {
     let mut statuses = Vec::new();
     for address in &settings.internal {
         statuses.push(http.follow(&format!("http://{address}/")).await.status);

@@ -18,7 +18,7 @@ use super::{FollowedCreates, POLL_INTERVAL, follow};
 /// A link is in the list that is asked for at this time, and not before.
 const SHOWN_IN_LIST: u32 = 6;
 
-/// How often each link was looked for.
+/// Number of lists that were requested for each link.
 type Looks = Arc<Mutex<HashMap<String, u32>>>;
 
 /// Answers requests of one line each: `create <name>` and `list <name>`.

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::BenchContext, load::Connection};
+use crate::{bench::BenchContext, load::HttpConnection};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the readiness requests: the precision of the measured start time.
@@ -71,8 +71,8 @@ impl Services {
             let log = bench.server.data_dir().join(format!("{name}.log"));
             let started = Service::start(command, File::create(&log)?).await;
             started.with_context(|| {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                format!("{name} can't be started: {said}")
+                let log_text = fs::read_to_string(&log).unwrap_or_default();
+                format!("{name} can't be started: {log_text}")
             })
         };
         let listen = |address: SocketAddr| address.to_string();
@@ -158,7 +158,7 @@ impl Service {
 async fn is_ready(internal: SocketAddr) -> bool {
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {internal}\r\n\r\n");
     let answer = async {
-        let mut connection = Connection::open(internal).await?;
+        let mut connection = HttpConnection::open(internal).await?;
         Ok::<u16, std::io::Error>(connection.exchange(request.as_bytes()).await?.status)
     };
     let answer = timeout(READY_TIMEOUT, answer).await;

@@ -59,7 +59,7 @@ async fn ingress_replaces_headers_and_keeps_the_path() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
-    let said = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
+    let client_headers = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
         Forwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Proto: spoofed\r\n\
         X-Forwarded-Host: spoofed\r\nX-Forwarded-Port: 6666\r\nX-Forwarded-Prefix: /spoofed\r\n\
         X-Request-Id: spoofed\r\ntracestate: spoofed=1\r\n\
@@ -74,7 +74,7 @@ async fn ingress_replaces_headers_and_keeps_the_path() {
         "/v1/%6Cinks/",
     ] {
         for (name, nth) in [("GET", 1), ("PATCH", 0)] {
-            let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n");
+            let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{client_headers}\r\n");
             let answer = stage.exchange(&sent).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
             let request = stage.reached()[nth].remove(0);

@@ -80,7 +80,7 @@ impl<'a> Load<'a> {
     pub(crate) async fn goes_on(&self) {
         let rounds = || self.rounds.load(Ordering::Relaxed);
         let until = rounds() + 5 * CLIENTS;
-        eventually("the load goes on", async || {
+        eventually("every client finishes more rounds", async || {
             (rounds() >= until).then_some(())
         })
         .await;

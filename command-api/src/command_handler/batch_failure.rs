@@ -1,26 +1,26 @@
-//! What an error of the database means for a batch, told by SQLSTATE only.
+//! Classes of database errors by their meaning for a batch, by SQLSTATE only.
 
 use linkledger_core::event_store::{is_lock_timeout, sqlstate};
 use sqlx::Error;
 
-/// Why a batch had no effect, or perhaps none.
+/// Failure of a batch that had no effect, or perhaps none.
 #[derive(Debug)]
-pub(super) enum BatchFailure {
-    /// One of its commands can't be stored.
+pub(crate) enum BatchFailure {
+    /// A command of the batch cannot be stored.
     Poison(Error),
-    /// It ran into another transaction; the next attempt may succeed.
-    Repeat(Error),
-    /// The database does not answer; nothing was done.
+    /// The batch collided with another transaction; a retry may succeed.
+    Retry(Error),
+    /// The database does not answer; nothing was written.
     Unavailable(Error),
-    /// COMMIT was sent, and whether it was carried out could not be found out.
+    /// COMMIT was sent, but its outcome could not be determined.
     OutcomeUnknown(Error),
 }
 
 impl BatchFailure {
-    /// The meaning of an error that came before COMMIT was sent.
+    /// Returns the failure for an error before COMMIT was sent.
     pub(super) fn before_commit(error: Error) -> Self {
         if matches!(error, Error::Decode(_) | Error::ColumnDecode { .. }) {
-            // What a key's effect is stored as can't be read by this release.
+            // This release cannot read the stored effect of a used key.
             return Self::Poison(error);
         }
         let Some(state) = sqlstate(&error) else {
@@ -30,8 +30,8 @@ impl BatchFailure {
             // Data exceptions and constraint violations.
             "22" | "23" => Self::Poison(error),
             // Transaction rollback: deadlocks, serialisation.
-            "40" => Self::Repeat(error),
-            _ if is_lock_timeout(&error) => Self::Repeat(error),
+            "40" => Self::Retry(error),
+            _ if is_lock_timeout(&error) => Self::Retry(error),
             _ => Self::Unavailable(error),
         }
     }

@@ -1,4 +1,4 @@
-//! The problem that each refusal of a command is answered with.
+//! The problem of the API for each refusal of a command.
 
 use linkledger_core::{
     batch::CommandRejection,
@@ -6,27 +6,27 @@ use linkledger_core::{
     problem::{Code, Problem},
 };
 
-use crate::command_queue::Refusal;
+use crate::command_reply::CommandRefusal;
 
-pub(super) fn problem(refusal: &Refusal) -> Problem {
+pub(super) fn problem(refusal: &CommandRefusal) -> Problem {
     match refusal {
-        Refusal::Rejected(rejection) => problem_of_rejection(rejection),
-        Refusal::Overloaded => {
+        CommandRefusal::Rejected(rejection) => problem_of_rejection(rejection),
+        CommandRefusal::Overloaded => {
             Problem::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
         }
-        Refusal::StorageUnavailable => Problem::storage_unavailable(),
-        Refusal::OutcomeUnknown => Problem::new(
+        CommandRefusal::StorageUnavailable => Problem::storage_unavailable(),
+        CommandRefusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
             "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),
-        Refusal::KeyInUse => Problem::new(
+        CommandRefusal::KeyInUse => Problem::new(
             Code::IdempotencyKeyInUse,
-            "The first request with this key is still running; send it again shortly.",
+            "The first request with this key is still running; retry in a second.",
         )
         .retry_after(1),
-        Refusal::Failed => Problem::internal(),
+        CommandRefusal::Failed => Problem::internal(),
     }
 }
 
@@ -40,12 +40,12 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
         CommandRejection::LinkNotFound => Problem::link_not_found(),
         CommandRejection::VersionConflict { actual } => Problem::new(
             Code::EtagMismatch,
-            "If-Match does not name its current version; read the link again and send its ETag, quotes included.",
+            "If-Match does not name the current version of the link; read the link again and send its ETag, quotes included.",
         )
         .with_header("etag", entity_tag::of_version(*actual)),
         CommandRejection::SlugTaken => Problem::new(
             Code::SlugTaken,
-            "Choose another slug, or leave it out to get one.",
+            "Choose another slug, or leave out the slug to get a generated slug.",
         ),
         CommandRejection::InsufficientCredits { balance, required } => Problem::new(
             Code::InsufficientCredits,
