@@ -39,34 +39,34 @@ tokio::task_local! {
     static OPERATION_IDS: Vec<i64>;
 }
 
-/// A command as it is recorded.
+/// Command of an operator, for the record.
 #[derive(Debug, Clone, Copy)]
-pub struct Command<'a> {
-    /// Its name, as it is typed.
+pub struct OperatorCommand<'a> {
+    /// Name of the command, as typed.
     pub name: &'static str,
-    /// What it changes; empty if that is not a projection as a whole.
+    /// Projections changed as a whole; may be empty.
     pub projections: &'a [Projection],
-    /// What else it is about: an account, a generation.
+    /// Changed account or generation.
     pub subject: Option<&'a str>,
-    /// Who asks for it.
+    /// Name of the operator.
     pub operator: &'a str,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: Option<&'a str>,
 }
 
-/// How a command has ended.
+/// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did what it was asked.
+pub enum CommandOutcome {
+    /// The command succeeded.
     Done,
-    /// It did not; the detail says why.
+    /// The command failed; the detail gives the reason.
     Failed,
-    /// It was ended from outside before it was through.
+    /// A signal or the death of the process ended the command.
     Interrupted,
 }
 
-impl Outcome {
-    /// The name in SQL.
+impl CommandOutcome {
+    /// Returns the name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -76,16 +76,16 @@ impl Outcome {
     }
 }
 
-/// Somebody else changes the same projection.
+/// Refusal of a long command: another one works on the same projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Collision {
-    /// Which projection.
+    /// Name of the projection.
     pub projection: String,
-    /// What is being done to it.
+    /// Name of the running command.
     pub command: String,
-    /// By whom.
+    /// Operator of the running command.
     pub operator: String,
-    /// Since when, RFC 3339.
+    /// Start of the running command, RFC 3339.
     pub since: String,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Collision {
     }
 }
 
-/// Another command has marked this one as interrupted.
+/// Error of a long command that another command has marked as interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this command lost its session with the database, and another command has taken its place; \
@@ -113,15 +113,15 @@ impl fmt::Display for Collision {
 )]
 pub struct CommandSuperseded;
 
-/// Records a command that is over, in the transaction of its effect: a row for each projection, or
-/// one.
+/// Records a finished command in the transaction of its effect: one row for each projection, or one
+/// row without a projection.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn record_in_tx(
     tx: &mut PgConnection,
-    command: &Command<'_>,
-    outcome: Outcome,
+    command: &OperatorCommand<'_>,
+    outcome: CommandOutcome,
     detail: &str,
 ) -> sqlx::Result<()> {
     table::insert_finished_in_tx(tx, command, outcome, detail).await
@@ -138,11 +138,11 @@ pub async fn record_in_tx(
 /// if another command has taken this one for dead, or the error of `work` or of the database.
 pub async fn hold<T>(
     pool: &PgPool,
-    command: &Command<'_>,
+    command: &OperatorCommand<'_>,
     work: impl Future<Output = anyhow::Result<T>>,
-    describe: impl Fn(&T, Projection) -> (Outcome, String),
+    describe: impl Fn(&T, Projection) -> (CommandOutcome, String),
 ) -> anyhow::Result<T> {
-    let mut session = session(pool).await.context("can't record the command")?;
+    let mut session = session(pool).await.context("cannot record the command")?;
     let ids = begin(&mut session, command).await?;
     let result = tokio::select! {
         // A process that was frozen checks its rows first.
@@ -152,8 +152,8 @@ pub async fn hold<T>(
         signal = interrupted() => {
             signal?;
             let detail = "ended by a signal".to_owned();
-            finish(pool, &ids, command, |_| (Outcome::Interrupted, detail.clone())).await?;
-            bail!("ended by a signal; what is done is kept, run the command again to go on");
+            finish(pool, &ids, command, |_| (CommandOutcome::Interrupted, detail.clone())).await?;
+            bail!("ended by a signal; finished work is kept: run the command again to continue");
         }
     };
     match result {
@@ -163,11 +163,11 @@ pub async fn hold<T>(
         }
         Err(error) => {
             let detail = failure::text(&error);
-            let failed = |_| (Outcome::Failed, detail.clone());
+            let failed = |_| (CommandOutcome::Failed, detail.clone());
             if let Err(unrecorded) = finish(pool, &ids, command, failed).await {
                 tracing::warn!(
                     error = format!("{unrecorded:#}"),
-                    "the failure is not recorded"
+                    "cannot record the failure of the command"
                 );
             }
             Err(error)
@@ -186,7 +186,7 @@ pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
     };
     let is_held = table::are_unfinished_in_tx(tx, &ids)
         .await
-        .context("can't read the record of the command")?;
+        .context("cannot read the record of the command")?;
     if !is_held {
         bail!(CommandSuperseded);
     }
@@ -198,13 +198,16 @@ async fn session(pool: &PgPool) -> sqlx::Result<PgConnection> {
     Ok(pool.acquire().await?.detach())
 }
 
-/// Records that the command runs, unless another command runs. A process that died a moment ago may
-/// be alive for Postgres still, and is waited for.
-async fn begin(session: &mut PgConnection, command: &Command<'_>) -> anyhow::Result<Vec<i64>> {
+/// Records that the command runs, unless another command runs. Waits for a moment: Postgres may not
+/// have noticed yet that the process of the other command died.
+async fn begin(
+    session: &mut PgConnection,
+    command: &OperatorCommand<'_>,
+) -> anyhow::Result<Vec<i64>> {
     let give_up_at = Instant::now() + DEATH_NOTICE_MAX;
     loop {
         let begun = table::begin(session, command).await;
-        if let Some(ids) = begun.context("can't record the command")? {
+        if let Some(ids) = begun.context("cannot record the command")? {
             return Ok(ids);
         }
         if Instant::now() >= give_up_at {
@@ -213,7 +216,7 @@ async fn begin(session: &mut PgConnection, command: &Command<'_>) -> anyhow::Res
         time::sleep(POLL_INTERVAL).await;
     }
     let running = table::unfinished(session, command.projections).await;
-    let Some(other) = running.context("can't read which commands run")?.pop() else {
+    let Some(other) = running.context("cannot read which commands run")?.pop() else {
         bail!("another command on the same projections has ended just now; try again");
     };
     bail!(Collision {
@@ -242,7 +245,7 @@ async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Er
             Ok(false) => return CommandSuperseded.into(),
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                return error.context("can't keep the session of the command");
+                return error.context("the session that proves the command alive is lost");
             }
         }
     }
@@ -258,8 +261,8 @@ async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Re
 async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    command: &Command<'_>,
-    describe: impl Fn(Projection) -> (Outcome, String),
+    command: &OperatorCommand<'_>,
+    describe: impl Fn(Projection) -> (CommandOutcome, String),
 ) -> anyhow::Result<()> {
     let ends: Vec<_> = command
         .projections
@@ -271,16 +274,16 @@ async fn finish(
         .collect();
     table::finish(pool, ids, &ends)
         .await
-        .context("can't record how the command ended")
+        .context("cannot record the outcome of the command")
 }
 
 #[cfg(unix)]
 async fn interrupted() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
 
-    let mut terminate = signal(SignalKind::terminate()).context("can't listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     tokio::select! {
-        ended = tokio::signal::ctrl_c() => ended.context("can't listen for signals"),
+        ended = tokio::signal::ctrl_c() => ended.context("cannot listen for signals"),
         _ = terminate.recv() => Ok(()),
     }
 }
@@ -289,5 +292,5 @@ async fn interrupted() -> anyhow::Result<()> {
 async fn interrupted() -> anyhow::Result<()> {
     tokio::signal::ctrl_c()
         .await
-        .context("can't listen for signals")
+        .context("cannot listen for signals")
 }

@@ -5,7 +5,7 @@ use std::future;
 use linkledger_core::testing::{TestDatabase, eventually};
 use linkledger_projector::{
     operations::audit::{
-        self, Collision, Command, CommandSuperseded, Outcome,
+        self, Collision, CommandOutcome, CommandSuperseded, OperatorCommand,
         report::{last_commands, remaining_events},
     },
     read_models::Projection,
@@ -13,14 +13,14 @@ use linkledger_projector::{
 use sqlx::{PgPool, Row as _};
 use tokio::sync::Notify;
 
-const REBUILD: Command<'static> = Command {
+const REBUILD: OperatorCommand<'static> = OperatorCommand {
     name: "rebuild",
     projections: &[Projection::Links, Projection::Credits],
     subject: None,
     operator: "ada",
     reason: Some("a defect is mended"),
 };
-const DROP: Command<'static> = Command {
+const DROP: OperatorCommand<'static> = OperatorCommand {
     name: "drop",
     projections: &[Projection::Links],
     subject: Some("generation 3"),
@@ -57,17 +57,17 @@ fn texts<const N: usize>(texts: [&str; N]) -> [Option<String>; N] {
     texts.map(|text| (!text.is_empty()).then(|| text.to_owned()))
 }
 
-fn nothing() -> (Outcome, String) {
-    (Outcome::Done, String::new())
+fn nothing() -> (CommandOutcome, String) {
+    (CommandOutcome::Done, String::new())
 }
 
 #[tokio::test]
-async fn a_long_command_is_recorded_with_what_has_come_of_it() {
+async fn long_command_is_recorded_with_its_outcome() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = async { anyhow::Ok(7) };
     let done = audit::hold(pool, &REBUILD, work, |it, projection| {
-        (Outcome::Done, format!("{it} events of {projection}"))
+        (CommandOutcome::Done, format!("{it} events of {projection}"))
     })
     .await;
     assert_eq!(done.unwrap(), 7);
@@ -99,10 +99,10 @@ async fn a_long_command_is_recorded_with_what_has_come_of_it() {
 }
 
 #[tokio::test]
-async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
+async fn short_command_is_recorded_in_its_transaction() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
-    let skip = Command {
+    let skip = OperatorCommand {
         name: "skip",
         projections: &[],
         subject: Some("acc_1"),
@@ -110,7 +110,7 @@ async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
     };
     for is_committed in [false, true] {
         let mut tx = pool.begin().await.unwrap();
-        audit::record_in_tx(&mut tx, &skip, Outcome::Done, "1 event")
+        audit::record_in_tx(&mut tx, &skip, CommandOutcome::Done, "1 event")
             .await
             .unwrap();
         if is_committed {
@@ -124,7 +124,7 @@ async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
 }
 
 #[tokio::test]
-async fn a_second_operator_is_refused_while_the_first_is_at_it() {
+async fn second_command_is_refused_while_first_runs() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let end = Notify::new();
@@ -254,7 +254,7 @@ async fn last_of_each(pool: &PgPool) -> Vec<(String, String, bool)> {
 }
 
 #[tokio::test]
-async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
+async fn failure_counts_until_success_or_a_day() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     assert_eq!(last_of_each(pool).await, []);
@@ -290,7 +290,7 @@ async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
 }
 
 #[tokio::test]
-async fn a_command_whose_process_has_died_counts_as_failed() {
+async fn command_of_a_dead_process_counts_as_failed() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     sqlx::query(
@@ -310,7 +310,7 @@ async fn a_command_whose_process_has_died_counts_as_failed() {
 }
 
 #[tokio::test]
-async fn what_a_generation_under_construction_lacks_is_told() {
+async fn remaining_events_of_a_new_generation_are_counted() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     for statement in [

@@ -78,7 +78,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
+async fn frozen_rebuild_keeps_generation_finished_by_another() {
     for (round, stop_at) in ["rebuild.loaded:1", "rebuild.compared:1"]
         .into_iter()
         .enumerate()
@@ -110,7 +110,7 @@ async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
 }
 
 #[tokio::test]
-async fn only_what_is_built_has_phases_of_a_build() {
+async fn finished_generation_enters_no_build_phase() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     let progress = Arc::new(ProgressReport::silent());
@@ -127,10 +127,10 @@ async fn only_what_is_built_has_phases_of_a_build() {
 }
 
 #[tokio::test]
-async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
+async fn superseded_command_swaps_nothing() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
-    let command = audit::Command {
+    let command = audit::OperatorCommand {
         name: "rebuild",
         projections: &[Projection::Links],
         subject: None,
@@ -148,7 +148,7 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress).await
     });
     let held = audit::hold(&pool, &command, work, |_, _| {
-        (audit::Outcome::Done, "swapped".to_owned())
+        (audit::CommandOutcome::Done, "swapped".to_owned())
     })
     .await;
     assert!(held.unwrap_err().is::<CommandSuperseded>());
@@ -157,7 +157,7 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
 }
 
 #[tokio::test]
-async fn who_is_ended_by_a_signal_says_what_is_served_already() {
+async fn interrupted_rebuild_names_the_generations_served() {
     let stage = served_stage().await;
     let rebuild = rebuild_of(&stage, "--all", Some("swap.committed:1"));
     let pid = stopped(&rebuild).await;

@@ -86,7 +86,7 @@ async fn served(pool: &PgPool) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() {
+async fn killed_rebuild_is_finished_by_the_same_command() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;
@@ -124,7 +124,7 @@ async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() 
 }
 
 #[tokio::test]
-async fn a_rollback_and_a_drop_that_are_killed_are_finished_by_the_same_command() {
+async fn killed_rollback_and_drop_are_finished_by_repetition() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;

@@ -1,5 +1,6 @@
-//! What of operators' commands the metrics tell: those that have failed, for an alert, and how much
-//! a generation that is built still lacks. The commands themselves are gone by then.
+//! Metrics of operators' commands: failed commands, for an alert, and the remaining
+//! events of a new generation. The projector reports the metrics: the process of a failed command
+//! has ended.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,15 +19,15 @@ use tokio_util::sync::CancellationToken;
 use super::{RecordedCommand, recorded};
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
 
-/// How often the gauges are set.
+/// Interval between two updates of the gauges.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Number of the latest commands that are looked at.
+/// Number of the latest commands to read.
 pub(crate) const COMMANDS_MAX: i64 = 1_000;
-/// Age after which a failure is forgotten.
+/// Age of the oldest failure to report.
 const FAILURE_AGE_MAX: Duration = Duration::from_hours(24);
 
-/// Returns the last command of each name on each projection, without those that ended more than a
-/// day ago.
+/// Returns the last command of each name on each projection, except commands with an
+/// end more than a day ago.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
@@ -34,7 +35,7 @@ pub async fn last_commands(pool: &PgPool) -> sqlx::Result<Vec<RecordedCommand>> 
     Ok(last_of(&recorded(pool, COMMANDS_MAX).await?))
 }
 
-/// Returns the last command of each name on each projection; `newest_first` are all.
+/// Returns the last command of each name on each projection; `newest_first` has all commands.
 pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> {
     let since = SystemClock.now() - FAILURE_AGE_MAX;
     let mut last = BTreeMap::new();
@@ -47,10 +48,11 @@ pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> 
     last.into_values().cloned().collect()
 }
 
-/// How many events the generation that is built lacks; those of projections without one are 0.
+/// Returns the number of remaining events of the generation under construction; 0 for a projection
+/// without one.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i64)>> {
     let rows = sqlx::query!(
         r#"
@@ -69,22 +71,22 @@ pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i6
     Ok(Projection::ALL.map(remaining_of).to_vec())
 }
 
-/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+/// Sets the gauges until the shutdown. Logs a failure and retries at the next interval.
 ///
 /// # Errors
-/// Never.
+/// Never returns an error.
 pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut told = HashSet::new();
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
         if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut told)).await {
-            tracing::debug!(error = %error, "can't read what operators' commands have come to");
+            tracing::debug!(error = %error, "cannot read the outcomes of operators' commands; retrying");
         }
     }
     Ok(())
 }
 
-/// `told`: the commands that the metrics show, by name and projection.
+/// Sets the gauges. `told` has the commands with a gauge, by name and projection.
 async fn report(pool: &PgPool, told: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
     let mut forgotten = std::mem::take(told);
     for last in last_commands(pool).await? {

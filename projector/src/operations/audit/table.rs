@@ -1,30 +1,30 @@
-//! Every SQL statement on `read_model.operations`.
+//! SQL statements on `read_model.operations`.
 
 use linkledger_core::timestamp;
 use serde::{Serialize, Serializer};
 use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::{Command, Outcome};
+use super::{CommandOutcome, OperatorCommand};
 use crate::read_models::Projection;
 
-/// First key of the advisory lock of a running command; the second one is the id of its row.
+/// First key of the advisory lock of a running command; the second key is the id of the row.
 const LOCK_CLASS: i32 = 0x6c6b_6f70;
 
-/// A row of the table.
+/// Row of `read_model.operations`.
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordedCommand {
     #[serde(skip)]
     pub(super) operation_id: i64,
-    /// Name of the command, as it is typed.
+    /// Name of the command, as typed.
     pub command: String,
-    /// Projection that the command changes.
+    /// Changed projection.
     pub projection: Option<String>,
-    /// Account or generation that the command changes.
+    /// Changed account or generation.
     pub subject: Option<String>,
     /// Name of the operator.
     pub operator: String,
-    /// Reason that the operator gave.
+    /// Reason given by the operator.
     pub reason: Option<String>,
     /// Start of the command.
     #[serde(serialize_with = "instant")]
@@ -117,8 +117,8 @@ pub(super) async fn unfinished(
 
 pub(super) async fn insert_finished_in_tx(
     tx: &mut PgConnection,
-    command: &Command<'_>,
-    outcome: Outcome,
+    command: &OperatorCommand<'_>,
+    outcome: CommandOutcome,
     detail: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
@@ -141,14 +141,14 @@ pub(super) async fn insert_finished_in_tx(
     Ok(())
 }
 
-/// Records that a long command runs, and locks its rows in the session: for all of its projections
-/// or, with `None`, for none of them, because another command runs.
+/// Records that a long command runs, and locks the rows in the session. Returns `None` and changes
+/// nothing if another command works on one of the projections.
 pub(super) async fn begin(
     session: &mut PgConnection,
-    command: &Command<'_>,
+    command: &OperatorCommand<'_>,
 ) -> sqlx::Result<Option<Vec<i64>>> {
     let mut projections: Vec<&str> = command.projections.iter().map(|it| it.name()).collect();
-    // In one order, so that two commands on the same projections cannot deadlock.
+    // Always in the same order, so that two commands on the same projections cannot deadlock.
     projections.sort_unstable();
     let mut tx = session.begin().await?;
     let mut dead = unfinished(&mut *tx, command.projections).await?;
@@ -186,13 +186,14 @@ pub(super) async fn begin(
         tx.rollback().await?;
         return Ok(None);
     }
-    // The lock outlives the transaction: whoever sees the rows sees the lock.
+    // The lock outlives the transaction, so a committed row of a running command is always locked.
     lock(&mut tx, &ids).await?;
     tx.commit().await?;
     Ok(Some(ids))
 }
 
-/// Locks the rows for as long as the session lives. Nobody else locks them: there is no wait.
+/// Locks the rows until the end of the session. Never waits: only the command itself locks its
+/// rows.
 pub(super) async fn lock(session: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
         "SELECT pg_advisory_lock($1, id::integer) FROM unnest($2::bigint[]) AS id",
@@ -204,8 +205,8 @@ pub(super) async fn lock(session: &mut PgConnection, ids: &[i64]) -> sqlx::Resul
     Ok(())
 }
 
-/// Returns true if the rows are those of a running command. Nobody can mark them as interrupted
-/// before the end of the transaction.
+/// Returns true if the rows are those of a running command. No other command can mark the rows as
+/// interrupted before the end of the transaction.
 pub(super) async fn are_unfinished_in_tx(tx: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
     let unfinished = sqlx::query_scalar!(
         "
@@ -224,7 +225,7 @@ pub(super) async fn are_unfinished_in_tx(tx: &mut PgConnection, ids: &[i64]) -> 
 pub(super) async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    ends: &[(Projection, Outcome, String)],
+    ends: &[(Projection, CommandOutcome, String)],
 ) -> sqlx::Result<()> {
     let projections: Vec<_> = ends.iter().map(|it| it.0.name()).collect();
     let outcomes: Vec<_> = ends.iter().map(|it| it.1.name()).collect();
@@ -246,7 +247,7 @@ pub(super) async fn finish(
     Ok(())
 }
 
-/// One row at least: a command that is not of projections has none in its row.
+/// Returns the names, or one NULL: a command without projections is recorded in one row.
 fn names_or_null(projections: &[Projection]) -> Vec<Option<&'static str>> {
     if projections.is_empty() {
         return vec![None];

@@ -10,7 +10,7 @@ use crate::pipeline::parking::{
     listing::{self, ListedParking},
 };
 
-/// An account that is parked in a projection.
+/// Parked account in one projection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ParkedReport {
     /// Id of the account.
@@ -21,15 +21,15 @@ pub struct ParkedReport {
     pub parked_at: String,
     /// Shard of the account.
     pub shard: i16,
-    /// Position of the event that cannot be applied.
+    /// Position of the poisoned event.
     pub position: Position,
-    /// Type of that event.
+    /// Type of the poisoned event.
     pub event_type: String,
     /// Machine code of the reason.
     pub reason: &'static str,
     /// Reason in words.
     pub detail: String,
-    /// Number of events that wait.
+    /// Number of waiting events.
     pub waiting: i64,
 }
 

@@ -1,4 +1,4 @@
-//! The generations of the read models: what each is for, how far it is, and whether it may go.
+//! Generations of the read models: phase, progress, and possible commands.
 
 use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
@@ -6,40 +6,41 @@ use sqlx::PgPool;
 
 use super::operations::RunningOperation;
 
-/// One generation of a read model.
+/// Generation of a read model.
 #[derive(Debug, Clone, Serialize)]
 pub struct GenerationStatus {
-    /// Whose.
+    /// Name of the projection.
     pub projection: String,
-    /// Its number.
+    /// Number of the generation.
     pub generation: i32,
-    /// What is being done with it: `loading`, `catching_up`, `comparing`, `ready`, `active`,
-    /// `standby` or `dropping`.
+    /// Phase of the generation: `loading`, `catching_up`, `comparing`, `ready`, `active`, `standby`
+    /// or `dropping`.
     pub phase: String,
-    /// Events applied in all shards.
+    /// Number of applied events in all shards.
     pub position: Position,
-    /// Events of the log.
+    /// Number of events in the log.
     pub head: Position,
-    /// When it was begun.
+    /// Start of the rebuild.
     pub created_at: String,
-    /// When it was found to say what it should.
+    /// Time of the successful comparison.
     pub compared_at: Option<String>,
-    /// When it ceased to be read.
+    /// End of the time as live generation.
     pub last_active_at: Option<String>,
-    /// Whether `projector drop` would do so: nobody reads it, and no command is at work on it.
+    /// True if `projector drop` would drop the generation: no query reads the
+    /// generation, and no command works on the projection.
     pub may_be_dropped: bool,
-    /// Whether `projector rollback` would go back to it.
+    /// True if `projector rollback` would serve the generation.
     pub is_next_for_rollback: bool,
 }
 
 impl GenerationStatus {
-    /// Whether it is the one that answers come from.
+    /// Returns true if queries read this generation.
     pub fn is_read(&self) -> bool {
         self.phase == "active"
     }
 }
 
-/// All of them, by projection and generation.
+/// Reads every generation, by projection and number.
 pub(super) async fn read(
     pool: &PgPool,
     end: &LogEnd,

@@ -1,4 +1,4 @@
-//! Operators' commands that are at work, and those that have failed.
+//! Commands of operators, as a status report shows them.
 
 use linkledger_core::timestamp;
 use serde::Serialize;
@@ -8,33 +8,33 @@ use crate::operations::audit::{RecordedCommand, report::last_of};
 /// Number of the newest commands in a report.
 const RECENT_MAX: usize = 10;
 
-/// A command that takes long and has not ended.
+/// Long command without a recorded end.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunningOperation {
-    /// Its name, as it is typed.
+    /// Name of the command, as typed.
     pub command: String,
-    /// What it changes.
+    /// Changed projection.
     pub projection: String,
-    /// Who runs it.
+    /// Name of the operator.
     pub operator: String,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: Option<String>,
-    /// Since when.
+    /// Start of the command.
     pub started_at: String,
-    /// Whether its process is heard of; if not, it has died, and the command is to be run again.
+    /// False if the process died; the command must be run again.
     pub is_alive: bool,
 }
 
-/// The last command of a name on a projection, within a day, that has not done what it was asked.
+/// Last command of a name on a projection, if it failed within a day.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailedOperation {
-    /// Its name, as it is typed.
+    /// Name of the command, as typed.
     pub command: String,
-    /// What it was to change.
+    /// Projection of the command.
     pub projection: String,
-    /// When it ended.
+    /// End of the command.
     pub failed_at: String,
-    /// Why.
+    /// Reason of the failure.
     pub detail: Option<String>,
 }
 

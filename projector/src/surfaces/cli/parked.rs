@@ -1,4 +1,4 @@
-//! `parked`: who is parked and why, another attempt to apply what waits, and what is left out of it.
+//! `parked`: lists parked accounts, retries their events, and skips an event.
 
 mod retry;
 mod show;
@@ -13,23 +13,23 @@ use super::{
 };
 use crate::operations::parked::{self, ParkedReport};
 
-/// What an operator may ask for.
+/// Subcommand of `parked`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// List parked accounts: since when, for which event and why, and how many events wait.
+pub enum ParkedSubcommand {
+    /// List parked accounts with the event, the reason, and the number of waiting events.
     List(List),
-    /// Show which events of an account wait, and which are left out.
+    /// Show the waiting and the skipped events of an account.
     Show(show::Show),
-    /// Apply what waits, in order, up to an event that can't be applied still.
+    /// Apply the waiting events in order, up to an event that still cannot be applied.
     Retry(retry::Retry),
-    /// Leave out the event that an account is parked for, for good, and apply what waits behind it.
+    /// Skip the event that an account is parked for, for good, and apply the events behind it.
     Skip(skip::SkipEvent),
 }
 
-/// How much of the list to show.
+/// Arguments of `parked list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// How many rows to show: one for each account and projection.
+    /// Number of rows to show: one for each account and projection.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub limit: u16,
     #[command(flatten)]
@@ -41,12 +41,12 @@ struct ParkedAccounts {
     parked: Vec<ParkedReport>,
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
+pub(super) async fn run(command: ParkedSubcommand) -> anyhow::Result<()> {
     match command {
-        Command::List(command) => list(command).await,
-        Command::Show(command) => show::run(command).await,
-        Command::Retry(command) => retry::run(command).await,
-        Command::Skip(command) => skip::run(command).await,
+        ParkedSubcommand::List(command) => list(command).await,
+        ParkedSubcommand::Show(command) => show::run(command).await,
+        ParkedSubcommand::Retry(command) => retry::run(command).await,
+        ParkedSubcommand::Skip(command) => skip::run(command).await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/accounts/{id}`: what an account has, whether it is in service or parked, and its ledger.
+//! `/accounts/{id}`: state, balance and ledger of an account.
 
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
@@ -15,13 +15,13 @@ use maud::{Markup, html};
 
 use super::{
     Console,
+    error_page::ErrorPage,
     figures::instant,
     history::{self, PAGE_EVENTS},
     layout::{self, Nav},
     overview,
     parameters::Parameters,
     read_tables,
-    refusal::Refusal,
 };
 use crate::operations::{
     figures::grouped,
@@ -29,17 +29,17 @@ use crate::operations::{
     why::why,
 };
 
-/// More than there are projections.
+/// Upper bound of the projections.
 const PARKINGS_MAX: i64 = 10;
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let account_id: AccountId = history::id_of(&uri, "an account", AccountId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["before"])?;
     let before = history::take_before(&mut parameters, "an account")?;
     let pool = &console.pool;
     let account = accounts::find(pool, account_id).await?;
-    let account =
-        account.ok_or_else(|| Refusal::not_found(&format!("There is no account {account_id}.")))?;
+    let account = account
+        .ok_or_else(|| ErrorPage::not_found(&format!("There is no account {account_id}.")))?;
     let parkings = parked::list(pool, Some(account_id), PARKINGS_MAX).await?;
     let why = why(pool, Subject::Account(account_id), read_tables::EVENTS).await;
     let part = StreamPart {

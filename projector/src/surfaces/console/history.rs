@@ -6,21 +6,24 @@ use axum::http::Uri;
 use linkledger_core::envelope::RecordedEvent;
 use maud::{Markup, html};
 
-use super::{parameters::Parameters, refusal::Refusal, wording};
+use super::{error_page::ErrorPage, parameters::Parameters, wording};
 
 /// Events of a history on a page.
 pub(super) const PAGE_EVENTS: i64 = 50;
 
 /// Parses the id at the end of the address as it was sent: an id has one spelling, without a percent
 /// sign. `kind` and `prefix` describe the id in a refusal.
-pub(super) fn id_of<Id: FromStr>(uri: &Uri, kind: &str, prefix: &str) -> Result<Id, Refusal> {
+pub(super) fn id_of<Id: FromStr>(uri: &Uri, kind: &str, prefix: &str) -> Result<Id, ErrorPage> {
     let id = uri.path().rsplit('/').next().unwrap_or_default();
     let parsed = id.parse();
-    parsed.map_err(|_| Refusal::bad_id(id, kind, prefix))
+    parsed.map_err(|_| ErrorPage::bad_id(id, kind, prefix))
 }
 
 /// Takes the parameter `before`: the version that the page ends before.
-pub(super) fn take_before(parameters: &mut Parameters, kind: &str) -> Result<Option<i64>, Refusal> {
+pub(super) fn take_before(
+    parameters: &mut Parameters,
+    kind: &str,
+) -> Result<Option<i64>, ErrorPage> {
     parameters.take_parsed(
         "before",
         |text| text.parse().ok().filter(|version| *version > 0),

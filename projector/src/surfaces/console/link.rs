@@ -1,4 +1,4 @@
-//! `/links/{id}`: a link's history, and where it pointed to on a given day.
+//! `/links/{id}`: history of a link, and its destination on a given day.
 
 mod pointing;
 
@@ -22,18 +22,18 @@ use time::{Date, format_description::FormatItem, macros::format_description};
 use self::pointing::{CHANGES_MAX, Day, Pointing, Stretch};
 use super::{
     Console,
+    error_page::ErrorPage,
     figures::{account, address, instant},
     history::{self, PAGE_EVENTS},
     layout::{self, Nav},
     parameters::Parameters,
     read_tables,
-    refusal::Refusal,
 };
 use crate::operations::why::why;
 
 const DATE: &[FormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let link_id: LinkId = history::id_of(&uri, "a link", LinkId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["on", "before"])?;
     let on = parameters.take_parsed(
@@ -44,7 +44,8 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
     let before = history::take_before(&mut parameters, "a link")?;
     let pool = &console.pool;
     let owner = links::find_owner(pool, link_id).await?;
-    let owner = owner.ok_or_else(|| Refusal::not_found(&format!("There is no link {link_id}.")))?;
+    let owner =
+        owner.ok_or_else(|| ErrorPage::not_found(&format!("There is no link {link_id}.")))?;
     let stream = Stream { link_id, owner };
     let created = stream.read(pool, Some(2), 1).await?;
     let newest = stream.read(pool, None, 1).await?;
@@ -71,7 +72,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
     ))
 }
 
-/// The stream of a link that there is.
+/// Stream of an existing link.
 struct Stream {
     link_id: LinkId,
     owner: AccountId,
@@ -95,7 +96,7 @@ impl Stream {
         log::read_stream_backwards(pool, &part).await
     }
 
-    /// What the link was on that day, from its beginning on.
+    /// Returns the states of the link on a day.
     async fn on_day(&self, pool: &PgPool, date: Date) -> sqlx::Result<Vec<Stretch>> {
         let day = Day::of(date);
         let part = StreamPart {
@@ -106,7 +107,7 @@ impl Stream {
         Ok(pointing::stretches(&events, day, SystemClock.now()))
     }
 
-    /// What the link is, as its first and its last event tell.
+    /// Shows the link as of its first and its last event.
     fn facts(&self, first: Option<&RecordedEvent>, last: Option<&RecordedEvent>) -> Markup {
         let created = first.and_then(creation);
         html! {
@@ -114,7 +115,7 @@ impl Stream {
                 "Link "
                 @match &created {
                     Some(created) => span.slug { (created.slug) },
-                    None => "whose creation this release can’t read",
+                    None => "whose creation this release cannot read",
                 }
             }
             dl.facts {

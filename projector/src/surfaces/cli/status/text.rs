@@ -1,5 +1,4 @@
-//! The status for people: the projections, the shards that are not live, and what else there is
-//! to know. Pure.
+//! Status report as text: projections, findings, shards that are not live, and further lines. Pure.
 
 mod facts;
 
@@ -10,13 +9,13 @@ use crate::{
         figures::{duration, grouped, rate},
         status::{
             StatusReport,
-            projection::{ProjectionStatus, ShardStatus, State},
+            projection::{ProjectionState, ProjectionStatus, ShardStatus},
         },
     },
     surfaces::cli::columns::{Layout, Screen, printable, table},
 };
 
-/// Most shards that are shown without being asked for.
+/// Most shards that are shown without `--shards`.
 const SHARDS_SHOWN_MAX: usize = 16;
 
 const PROJECTION_COLUMNS: &[(&str, Layout)] = &[
@@ -72,7 +71,7 @@ pub(super) fn lines(status: &StatusReport, screen: Screen, all_shards: bool) -> 
     lines
 }
 
-/// Above what may not fit on a low screen.
+/// Adds the findings, above the lines that a low screen may cut.
 fn add_findings(lines: &mut Vec<String>, status: &StatusReport, screen: Screen) {
     if !status.findings.is_empty() {
         lines.push(String::new());
@@ -120,13 +119,14 @@ fn add_shards(lines: &mut Vec<String>, status: &StatusReport, screen: Screen, al
         .iter()
         .flat_map(|projection| {
             let shards = projection.shards.iter();
-            // Where all are alike, the line of the projection says it.
+            // If all shards are in the same state, the line of the projection shows the state.
             let is_uniform = projection
                 .shards
                 .iter()
                 .all(|it| it.state == projection.state);
-            let is_shown =
-                move |it: &&ShardStatus| all_shards || !is_uniform && it.state != State::Live;
+            let is_shown = move |it: &&ShardStatus| {
+                all_shards || !is_uniform && it.state != ProjectionState::Live
+            };
             let shown = shards.filter(is_shown);
             shown.map(|it| shard_row(projection.projection, it, screen))
         })
@@ -147,11 +147,13 @@ fn add_shards(lines: &mut Vec<String>, status: &StatusReport, screen: Screen, al
     }
 }
 
-fn state(state: State, screen: Screen) -> String {
+fn state(state: ProjectionState, screen: Screen) -> String {
     let style = match state {
-        State::Live => Style::new().green(),
-        State::CatchingUp | State::Paused => Style::new().yellow(),
-        State::Parked | State::Unattended | State::Refused => Style::new().red(),
+        ProjectionState::Live => Style::new().green(),
+        ProjectionState::CatchingUp | ProjectionState::Paused => Style::new().yellow(),
+        ProjectionState::Parked | ProjectionState::Unattended | ProjectionState::Refused => {
+            Style::new().red()
+        }
     };
     screen.paint(&style, state.name())
 }

@@ -1,4 +1,4 @@
-//! The generations that are not read: one that is built, with its bar, or one to go back to.
+//! Generations that are not read: under construction, with a progress bar, or on standby.
 
 use maud::{Markup, html};
 
@@ -55,7 +55,7 @@ fn bar(projection: &str, it: &GenerationStatus, events_per_second: Option<f64>) 
     }
 }
 
-/// What has become of it, and what may.
+/// Shows the times of a generation, and whether the generation may be dropped.
 fn life(it: &GenerationStatus) -> Markup {
     html! {
         p.figures {
@@ -69,7 +69,7 @@ fn life(it: &GenerationStatus) -> Markup {
     }
 }
 
-/// Never 100 before it is all.
+/// Returns the progress; never 100 % before the last event.
 fn percent(it: &GenerationStatus) -> String {
     let done = it.position.saturating_mul(1_000) / it.head.max(1);
     format!("{}.{} %", done / 10, done % 10)

@@ -1,4 +1,4 @@
-//! What operators are doing, and have done last.
+//! Latest commands of operators.
 
 use maud::{Markup, html};
 
@@ -62,7 +62,7 @@ fn outcome(it: &RecordedCommand) -> Markup {
                 span.quiet { "at " (instant(at)) }
             },
             _ if it.is_running => span.warn { "… running" },
-            _ => { span.bad { "✗ its process has died" } ": run the command again" },
+            _ => { span.bad { "✗ its process died" } ": run the command again" },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Accounts whose events wait.
+//! Table of parked accounts.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use crate::{
     surfaces::console::figures::{account, sentence, stamp},
 };
 
-/// Who is parked, where, since when and why.
+/// Shows the parked accounts with the reason and the number of waiting events.
 pub(in crate::surfaces::console) fn table(parkings: &[ParkedReport]) -> Markup {
     html! {
         table {
