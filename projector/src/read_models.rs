@@ -3,14 +3,11 @@
 //!
 //! A projection only collects rows, event by event; they are written set by set, once per batch.
 
-pub mod comparison;
 pub mod credits;
+pub mod description;
 pub mod links;
-pub(crate) mod pages;
 pub mod redirects;
 pub mod skipped;
-pub mod snapshot;
-pub mod tables;
 
 pub use linkledger_core::projection::{PerProjection, Projection};
 use linkledger_core::{envelope::RecordedEvent, event::Event};
@@ -18,9 +15,19 @@ use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
+    description::ReadTable,
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
+
+/// Returns the read tables of a projection.
+pub fn tables_of(projection: Projection) -> &'static [ReadTable] {
+    match projection {
+        Projection::Credits => &credits::TABLES,
+        Projection::Links => &links::TABLES,
+        Projection::Redirects => &redirects::TABLES,
+    }
+}
 
 /// An event of the log whose payload has been read, once for all projections.
 #[derive(Debug, Clone)]
@@ -83,5 +90,10 @@ impl<'a> Rows<'a> {
     /// What redirect caches must hear of.
     pub fn redirect_changes(&self) -> &RedirectChanges {
         self.redirects.changes()
+    }
+
+    /// Returns the redirect changes.
+    pub fn into_redirect_changes(self) -> RedirectChanges {
+        self.redirects.into_changes()
     }
 }

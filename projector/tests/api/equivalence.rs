@@ -25,7 +25,7 @@ use crate::{
 
 /// Random request; the index selects one of the existing links.
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub(crate) enum LinkRequest {
     Create,
     ChangeDestination(Index, u8),
     Disable(Index),
@@ -36,16 +36,16 @@ pub(crate) enum Wish {
     Adjust(i64),
 }
 
-pub(crate) fn wish() -> impl Strategy<Value = Wish> {
+pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
     prop_oneof![
-        1 => Just(Wish::Create),
-        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| Wish::ChangeDestination(link, to)),
-        3 => any::<Index>().prop_map(Wish::Disable),
-        3 => any::<Index>().prop_map(Wish::Enable),
-        1 => any::<Index>().prop_map(Wish::Delete),
-        1 => any::<bool>().prop_map(Wish::Suspend),
-        1 => Just(Wish::Resume),
-        1 => (-9..9_i64).prop_map(Wish::Adjust),
+        1 => Just(LinkRequest::Create),
+        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| LinkRequest::ChangeDestination(link, to)),
+        3 => any::<Index>().prop_map(LinkRequest::Disable),
+        3 => any::<Index>().prop_map(LinkRequest::Enable),
+        1 => any::<Index>().prop_map(LinkRequest::Delete),
+        1 => any::<bool>().prop_map(LinkRequest::Suspend),
+        1 => Just(LinkRequest::Resume),
+        1 => (-9..9_i64).prop_map(LinkRequest::Adjust),
     ]
 }
 
@@ -81,8 +81,8 @@ impl Owner {
     }
 
     /// Appends the events of a request to the log.
-    pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
-        if let Wish::Create = wish {
+    pub(crate) async fn fulfil(&mut self, stage: &Stage, request: LinkRequest) {
+        if let LinkRequest::Create = request {
             let name = format!("{}-{}", self.account_id, self.links.len());
             let created = stage.append_links(self.account_id, &name, 1).await;
             self.links
@@ -91,18 +91,18 @@ impl Owner {
                 balance: self.credits.balance - 1,
                 version: self.credits.version + 1,
             };
-        } else if let Some(event) = self.decide(&wish) {
+        } else if let Some(event) = self.decide(&request) {
             self.apply(&event);
             stage.append(self.account_id, &[event]).await;
         }
     }
 
-    fn decide(&self, wish: &Wish) -> Option<Event> {
+    fn decide(&self, request: &LinkRequest) -> Option<Event> {
         let account_id = self.account_id;
         let link = |index: &Index| (!self.links.is_empty()).then(|| index.get(&self.links));
-        match wish {
-            Wish::Create => None,
-            Wish::ChangeDestination(index, to) => {
+        match request {
+            LinkRequest::Create => None,
+            LinkRequest::ChangeDestination(index, to) => {
                 let url = format!("https://example.com/{to}");
                 let change = ChangeDestination {
                     destination: Some(Destination::parse(&url, &OwnHosts::default()).unwrap()),
@@ -111,29 +111,29 @@ impl Owner {
                 let changed = link(index)?.decide_change_destination(&change).ok()??;
                 Some(Event::Link(LinkEvent::DestinationChanged(changed)))
             }
-            Wish::Disable(index) => {
+            LinkRequest::Disable(index) => {
                 let disabled = link(index)?.decide_disable("test").ok()??;
                 Some(Event::Link(LinkEvent::Disabled(disabled)))
             }
-            Wish::Enable(index) => {
+            LinkRequest::Enable(index) => {
                 let enabled = link(index)?.decide_enable("test").ok()??;
                 Some(Event::Link(LinkEvent::Enabled(enabled)))
             }
-            Wish::Delete(index) => {
+            LinkRequest::Delete(index) => {
                 let deleted = link(index)?.decide_delete(&ExpectedVersion::Any).ok()??;
                 Some(Event::Link(LinkEvent::Deleted(deleted)))
             }
-            Wish::Suspend(stop_redirects) => {
+            LinkRequest::Suspend(stop_redirects) => {
                 let suspended = self
                     .status
                     .decide_suspend(account_id, "test", *stop_redirects)?;
                 Some(Event::Account(AccountEvent::Suspended(suspended)))
             }
-            Wish::Resume => {
+            LinkRequest::Resume => {
                 let resumed = self.status.decide_resume(account_id, "test")?;
                 Some(Event::Account(AccountEvent::Resumed(resumed)))
             }
-            Wish::Adjust(amount) => {
+            LinkRequest::Adjust(amount) => {
                 let adjust = AdjustCredits {
                     account_id,
                     amount: *amount,
@@ -237,7 +237,7 @@ proptest! {
 
     #[test]
     fn released_accounts_equal_never_parked_accounts(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+        requests in prop::collection::vec((any::<bool>(), request()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 1..6),
     ) {
@@ -248,8 +248,8 @@ proptest! {
             let first = Owner::set_up(&stage).await;
             let second = Owner::next_to(&stage, &first).await;
             let mut owners = [first, second];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let unknown = unknown.iter().map(|it| it.index(log.len())).collect();
@@ -264,7 +264,7 @@ proptest! {
 
     #[test]
     fn batches_replays_and_single_events_are_equivalent(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+        requests in prop::collection::vec((any::<bool>(), request()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         other_lengths in prop::collection::vec(1..40_usize, 1..6),
         had in any::<Index>(),
@@ -274,8 +274,8 @@ proptest! {
             let stage = Stage::set().await;
             let pool = stage.database.pool();
             let mut owners = [Owner::set_up(&stage).await, Owner::set_up(&stage).await];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let one_by_one = apply_in_batches(&stage, &log, &[1]).await;

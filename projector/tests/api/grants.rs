@@ -8,8 +8,8 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     operations::{
-        parked::{Skip, retry, skip},
-        pause::{Wish, change},
+        parked::{SkipRequest, retry, skip},
+        pause::{PauseChange, change},
     },
     pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
     read_models::Projection,
@@ -26,7 +26,7 @@ use crate::{
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 #[tokio::test]
-async fn projector_grants_suffice_for_pipeline() {
+async fn projector_grants_suffice_to_apply_park_and_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -100,7 +100,7 @@ async fn projector_grants_suffice_for_pipeline() {
 }
 
 #[tokio::test]
-async fn operator_grants_suffice_to_pause_skip_and_release() {
+async fn operator_grants_suffice_to_pause_skip_and_retry() {
     let stage = Stage::set().await;
     let database = stage.database.pool();
     raw_sql(ROLES).execute(database).await.unwrap();
@@ -120,11 +120,11 @@ async fn operator_grants_suffice_to_pause_skip_and_release() {
     let log = stage.log().await;
     paint(database, &log[2]).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
-    for wish in [Wish::Pause, Wish::Resume] {
+    for wish in [PauseChange::Pause, PauseChange::Resume] {
         let changed = change(&pool, &Projection::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));
     }
-    let request = Skip {
+    let request = SkipRequest {
         account_id,
         position: None,
         operator: "ada",
@@ -136,7 +136,7 @@ async fn operator_grants_suffice_to_pause_skip_and_release() {
 }
 
 #[tokio::test]
-async fn missing_grant_error_names_sufficient_role() {
+async fn missing_right_names_the_needed_role_once() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -149,7 +149,7 @@ async fn missing_grant_error_names_sufficient_role() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(refused.stderr).unwrap(),
-        "error: can't pause the projection: permission denied for table checkpoints: the role of \
+        "error: cannot pause the projection: permission denied for table checkpoints: the role of \
          this database address lacks this privilege; operators' commands need `linkledger_operator`, \
          and deploy/postgres/roles.sql names the role of each service\n"
     );

@@ -6,14 +6,14 @@ use linkledger_core::{
     envelope::RecordedEvent,
     id::EventId,
 };
-use linkledger_projector::{operations::parked::retry, read_models::comparison::Kind};
+use linkledger_projector::operations::{parked::retry, verify::FindingKind};
 use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;
 
 use super::{assert_nothing_is_wrong, damage, findings, repair_all};
 use crate::{
-    equivalence::{Owner, apply_in_batches, wish},
+    equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
     poisoned::{paint, restore},
     stage::Stage,
@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn a_skipped_event_counts_as_if_it_had_never_happened(
-        wishes in prop::collection::vec(wish(), 0..40),
+        requests in prop::collection::vec(request(), 0..40),
         left_out in prop::collection::vec(any::<Index>(), 1..8),
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -52,8 +52,8 @@ proptest! {
             let stage = Stage::set().await;
             let pool = stage.database.pool();
             let mut owner = Owner::set_up(&stage).await;
-            for wish in wishes {
-                owner.fulfil(&stage, wish).await;
+            for request in requests {
+                owner.fulfil(&stage, request).await;
             }
             let mut log = stage.log().await;
             let candidates = log.clone();
@@ -154,5 +154,5 @@ async fn what_is_skipped_excuses_no_other_event_at_its_place() {
     charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
     skip(pool, charge).await;
     let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [Kind::Unbalanced, Kind::Missing]);
+    assert_eq!(kinds, [FindingKind::Unbalanced, FindingKind::Missing]);
 }
