@@ -35,15 +35,16 @@ pub enum OperatorSubcommand {
     Status(status::ShowStatus),
     /// Explain the rows of a link or an account in the read tables, from its events.
     Why(why::ShowWhy),
-    /// Rebuild a read model from the log, beside the one that is served; compare both, then serve
-    /// the new one. May be interrupted: the same command continues.
+    /// Recreate a read model from the log beside the served one, verify the new one, and serve it;
+    /// or with `--account`, write the rows of one account again. May be interrupted at any moment:
+    /// the same command continues.
     Rebuild(rebuild::Rebuild),
-    /// Serve the previous generation again, once it has caught up and is compared.
+    /// Serve the previous generation again, once it is up to date and verified.
     Rollback(rebuild::Rollback),
     /// Drop a generation that is not served; at the earliest a minute after it was served.
     Drop(drop::DropGeneration),
-    /// Compare the read tables with the log, in SQL that shares nothing with the projections: every
-    /// row, and the sums of credits. Exit code 1 if a row is wrong.
+    /// Compare every row of the read tables with the log, in SQL that shares nothing with the
+    /// projections, and add up the credits. Exit code 1 if a row is wrong.
     Verify(verify::Verify),
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]

@@ -79,7 +79,7 @@ fn stderr(output: &Output) -> String {
 
 #[tokio::test]
 async fn frozen_rebuild_keeps_generation_finished_by_another() {
-    for (round, stop_at) in ["rebuild.loaded:1", "rebuild.compared:1"]
+    for (round, stop_at) in ["rebuild.loaded:1", "rebuild.verified:1"]
         .into_iter()
         .enumerate()
     {

@@ -10,9 +10,9 @@ use linkledger_core::testing::record;
 use linkledger_projector::{
     operations::{
         rebuild::generation::{self, Phase},
-        verify,
+        verify::{self, GenerationTarget},
     },
-    read_models::{Projection, tables::Target},
+    read_models::Projection,
 };
 use sqlx::PgPool;
 use tokio::process::Command;
@@ -55,11 +55,13 @@ async fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
 /// Every row of what is served is what the log says, up to its checkpoints.
 async fn assert_served_is_whole(pool: &PgPool, when: &str) {
     for projection in Projection::ALL {
-        let target = Target {
+        let target = GenerationTarget {
             projection,
             generation: generation::active(pool, projection).await.unwrap(),
         };
-        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        let verified = verify::verify_generation(pool, target, &|_| ())
+            .await
+            .unwrap();
         assert!(verified.findings.is_empty(), "{when}: {verified:?}");
         let not_live: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM read_model.checkpoints
@@ -98,7 +100,7 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
         "rebuild.chunk:1",
         "rebuild.chunk:2",
         "rebuild.loaded:1",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {
@@ -138,7 +140,7 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     for fail_at in [
         // More than one for each account: they are as short as the rate wants them.
         "rebuild.chunk:4",
-        "rebuild.compared:1",
+        "rebuild.verified:1",
         "swap.locked:1",
         "swap.written:1",
     ] {

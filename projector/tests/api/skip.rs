@@ -155,7 +155,6 @@ async fn link_with_skipped_creation_never_has_rows() {
     restore(pool, creation_of(second)).await;
     for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
         assert!(rebuilt.served);
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
     }
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read_generation(pool, 2).await, expected);
@@ -200,7 +199,6 @@ async fn skipped_refused_creation_delays_no_later_event() {
     assert_nothing_is_wrong(&stage).await;
     for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
         assert!(rebuilt.served);
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
     }
     assert_eq!(Tables::read_generation(pool, 2).await, expected);
 }
