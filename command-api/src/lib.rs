@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod command_handler;
+pub mod command_line;
 pub mod command_queue;
 pub mod config;
 pub mod doctor;
@@ -20,6 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     batch::Terms,
     clock::Clock,
@@ -70,7 +72,16 @@ pub struct Listeners {
 ///
 /// # Errors
 /// When a setting is refused, or the database does not answer or lacks migrations.
-pub async fn start(
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> BoxFuture<'_, anyhow::Result<CommandApi>> {
+    Box::pin(start_among(config, clock, tasks))
+}
+
+async fn start_among(
     config: Config,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
@@ -157,7 +168,17 @@ async fn admit(config: &Config) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When it can't start, or one of its tasks fails.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, clock, listeners, shutdown))
+}
+
+async fn serve_until(
     config: Config,
     clock: Arc<dyn Clock>,
     listeners: Listeners,

@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod apply;
 pub mod checkpoint;
+pub mod command_line;
 pub mod config;
 pub mod console;
 pub mod consumer;
@@ -35,6 +36,7 @@ pub mod why;
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
@@ -71,7 +73,12 @@ pub struct Projector {
 ///
 /// # Errors
 /// When the database does not answer, a migration is pending, or a setting is refused.
-pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<Projector>> {
+    Box::pin(start_among(config, tasks))
+}
+
+async fn start_among(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
     // What can be seen without a database is told first.
     drop(config.kafka.client_settings()?);
     let database_url = config.database_url.reveal();
@@ -130,7 +137,16 @@ fn begin_counters() {
 ///
 /// # Errors
 /// Whatever has ended it before.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: Config,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, listeners, shutdown))
+}
+
+async fn serve_until(
     config: Config,
     listeners: Listeners,
     shutdown: CancellationToken,

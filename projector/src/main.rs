@@ -1,76 +1,12 @@
-//! The command line of the projector.
+//! The program `projector`: its command line is in the library.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use clap::Parser;
-use linkledger_core::{
-    doctor::Check,
-    failure,
-    lifecycle::{self, health},
-    settings, telemetry,
-};
-use linkledger_projector::{
-    Listeners, admin,
-    config::{InternalListen, Settings},
-    doctor, serve,
-};
-use tokio_util::sync::CancellationToken;
-
-/// Gives memory back that many threads have held (ADR 11).
+/// Returns freed memory that many threads have held (ADR 11).
+#[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Keeps the read models of linkledger up to date with its event log.
-///
-/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
-#[derive(Parser)]
-#[command(name = "projector", version)]
-enum Cli {
-    /// Run the service: apply events as they come.
-    Run(Box<Settings>),
-    /// Ask the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
-    /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
-    /// wrong.
-    CheckConfig(Box<Check<Settings>>),
-    /// Check the settings of `run` and what they lead to: the server, its settings and its upkeep,
-    /// migrations, rights, the read models. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
-    #[command(flatten)]
-    Admin(admin::Command),
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    let outcome = match settings::parse() {
-        Cli::Run(settings) => run(*settings).await,
-        Cli::Health(internal) => health::check(internal.address).await,
-        Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
-        Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Cli::Admin(command) => admin::run(command).await,
-    };
-    if let Err(error) = outcome {
-        if is_closed_pipe(&error) {
-            return ExitCode::SUCCESS;
-        }
-        // Nothing is left to do should standard error be closed.
-        writeln!(io::stderr(), "error: {}", failure::text(&error)).ok();
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
-}
-
-/// The reader, `head` for instance, has seen enough.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
-}
-
-async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
-    let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
-    let internal = lifecycle::listen(listen.internal.address).await?;
-    serve(config, Listeners { internal }, CancellationToken::new()).await
+fn main() -> ExitCode {
+    linkledger_projector::command_line::main()
 }

@@ -4,6 +4,7 @@
 //! something, whether that exists at all: a miss is not yet a 404.
 
 mod checkpoint_watcher;
+pub mod command_line;
 pub mod config;
 mod consistency;
 mod docs;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
@@ -79,7 +81,16 @@ pub struct Listeners {
 /// # Errors
 /// When the database does not answer or is not at the state that this release needs, or a setting
 /// can't be used.
-pub async fn start(
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
+    Box::pin(start_among(config, clock, tasks))
+}
+
+async fn start_among(
     config: Config,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
@@ -165,7 +176,16 @@ fn start_redirect_cache(config: &Config, tasks: &mut Tasks) -> anyhow::Result<Ar
 ///
 /// # Errors
 /// When it can't start, or when a task of it has failed.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: Config,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, listeners, shutdown))
+}
+
+async fn serve_until(
     config: Config,
     listeners: Listeners,
     shutdown: CancellationToken,

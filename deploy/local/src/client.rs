@@ -227,6 +227,7 @@ impl Client {
 /// them takes longer than the call.
 fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     // Built into each client, used or not; it is in place already when the stack has set it.
+    #[cfg(feature = "https")]
     drop(rustls::crypto::ring::default_provider().install_default());
     let is_loopback = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -239,11 +240,11 @@ fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     } else {
         builder
     };
+    #[cfg(feature = "https")]
     if url.scheme() == "http" {
-        builder.tls_certs_only([])
-    } else {
-        builder
+        return builder.tls_certs_only([]);
     }
+    builder
 }
 
 /// What is at the bottom of the error: its surface says only that sending has failed.

@@ -35,7 +35,7 @@ const OPTION_BEFORE_COMMAND: &str =
 /// services, an account with credits and a key. Ctrl-C ends it; the data stay.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
-pub struct CommandLine {
+pub(crate) struct CommandLine {
     #[command(flatten)]
     stack: StackOptions,
     #[command(subcommand)]
@@ -61,7 +61,7 @@ enum Command {
 
 impl CommandLine {
     /// Reads the arguments of the process; ends it where they are wrong, or ask for help.
-    pub fn of_process() -> Self {
+    fn of_process() -> Self {
         settings::parse_explaining(|error| {
             if error.get(ContextKind::InvalidSubcommand).is_some()
                 && error.kind() == ErrorKind::ArgumentConflict
@@ -83,8 +83,13 @@ impl Command {
     }
 }
 
-/// Runs the command to its end.
-pub async fn run(CommandLine { stack, command }: CommandLine) -> ExitCode {
+/// Runs the command line of this process to its end.
+///
+/// The futures of all commands are compiled here, so that the program itself is only linked.
+// More threads than cores: the services of one process must not wait for each other's work.
+#[tokio::main(worker_threads = 8)]
+pub async fn main() -> ExitCode {
+    let CommandLine { stack, command } = CommandLine::of_process();
     let command = command.unwrap_or(Command::Up(stack));
     let is_json = command.is_json();
     let config = TelemetryConfig {
