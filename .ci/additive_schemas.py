@@ -1,11 +1,11 @@
-"""Whether each schema of docs/schemas accepts, and promises, what each committed version of it did.
+"""Checks that each schema of docs/schemas is compatible with every committed version of itself.
 
-A record is never written anew: those of years ago and those of today have the same `ce_dataschema`.
-So readers built for any version of a schema must be able to read records of any other: a member may
-be added, if it is not required; nothing else may change but descriptions. What needs more is a new
-version of the event, in a file of its own.
+A record is never rewritten: records of years ago and of today have the same `ce_dataschema`. So a reader built
+for any version of a schema must be able to read records of any other version: an optional member may be added,
+and descriptions may change; no other change is allowed. Any other change needs a new version of the event, in a
+file of its own.
 
-usage: additive_schemas.py    (in the repository; tries itself on cases first)
+usage: additive_schemas.py    (in the repository; first tests itself with example changes)
 """
 
 import copy
@@ -19,14 +19,14 @@ ANNOTATIONS = {"$comment", "default", "deprecated", "description", "examples", "
 
 
 def constraints(schema):
-    """The schema without what only explains it."""
+    """Returns the schema without descriptions and other annotations."""
     if isinstance(schema, list):
         return [constraints(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key not in ANNOTATIONS}
     return {
-        # The keys of these are names of members, which may be called like an annotation.
+        # The keys in these objects are names of members, which may equal the name of an annotation.
         key: {name: constraints(member) for name, member in value.items()}
         if key in ("properties", "$defs")
         else constraints(value)
@@ -35,7 +35,7 @@ def constraints(schema):
 
 
 def breaks(old, new, place="it"):
-    """What a reader of the one can't rely on in records of the other."""
+    """Returns the changes that break a reader of one schema with records of the other schema."""
     members, known = new.get("properties", {}), old.get("properties", {})
     required, promised = set(new.get("required", [])), set(old.get("required", []))
     found = [f"{place}: `{name}` was removed" for name in known.keys() - members.keys()]
@@ -59,14 +59,14 @@ def is_shallow():
 
 
 def committed():
-    """(path, schema) of every version of every schema that was ever committed."""
+    """Returns (path, schema) of every committed version of every schema."""
     if is_shallow():
-        # Not checked: a clone without its origin has nothing to fetch from.
+        # The exit code is ignored: a clone without its origin has no history to fetch.
         subprocess.run(["git", "fetch", "--quiet", "--unshallow"], stdin=subprocess.DEVNULL)
     if is_shallow():
         print(
-            f"warning: this clone lacks the history of {FOLDER}: only the commits that are here are"
-            " compared; `git fetch --unshallow` and run it again",
+            f"warning: this clone lacks the history of {FOLDER}, so only its own commits were compared;"
+            " run `git fetch --unshallow`, and then this script again",
             file=sys.stderr,
         )
     seen = set()
@@ -141,7 +141,7 @@ def main():
     try_on_cases()
     versions = committed()
     if not versions:
-        sys.exit(f"no version of {FOLDER} is committed: there is nothing to compare with")
+        sys.exit(f"no version of {FOLDER} is committed; commit the schemas first")
     found = set()
     for path, old in versions:
         file = pathlib.Path(path)

@@ -1,5 +1,5 @@
-"""Reads the whole topic with clients that know nothing of linkledger, and holds it against the
-documents of docs/ and against the database.
+"""Reads the whole topic with a standard Kafka client, and compares every record with the documents of docs/ and
+with the database.
 
 usage: check_stream.py ASYNCAPI_SCHEMA, with KAFKA_BROKERS, KAFKA_TOPIC and DATABASE_URL in the
 environment; ASYNCAPI_SCHEMA is AsyncAPI's own JSON Schema of its documents
@@ -32,7 +32,7 @@ def check(is_true, complaint):
 
 
 def valid(validator, value, what):
-    # Looking for all that is wrong is much slower than for anything.
+    # Collecting all errors is much slower than a yes or no.
     if not validator.is_valid(value):
         errors = "; ".join(error.message for error in validator.iter_errors(value))
         sys.exit(f"events: {what} is not valid: {errors}")
@@ -42,7 +42,7 @@ def valid(validator, value, what):
 
 
 def check_documents(asyncapi_schema):
-    """The message of each type, and the validators of its headers and of its payload."""
+    """Checks the documents. Returns the validators of headers by event type, and of payloads by schema."""
     document = json.loads(DOCUMENT.read_text())
     valid(Draft7Validator(json.loads(pathlib.Path(asyncapi_schema).read_text())), document, str(DOCUMENT))
     resolve_all(document, document)
@@ -83,7 +83,7 @@ def resolve_all(document, place):
 
 
 def murmur2(data):
-    """Of Kafka's default partitioner, in its own words: a third one beside ours and librdkafka's."""
+    """The hash of Kafka's default partitioner, implemented independently of linkledger and librdkafka."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     value = 0x9747B28C ^ len(data)
     words = len(data) // 4 * 4
@@ -119,9 +119,9 @@ class Reader:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(SHARDS)])
         until = time.monotonic() + DEADLINE_S
         while any(self.last[shard] < head for shard, head in heads.items()):
-            check(time.monotonic() < until, f"after {DEADLINE_S} s only {dict(self.last)} of {heads} has come")
+            check(time.monotonic() < until, f"after {DEADLINE_S} s only {dict(self.last)} of {heads} were read")
             for message in consumer.consume(1000, timeout=1):
-                check(message.error() is None, f"the broker says {message.error()}")
+                check(message.error() is None, f"the broker returns the error {message.error()}")
                 self.add(message)
         consumer.close()
 
@@ -175,8 +175,8 @@ def text_id(prefix, value):
 
 
 def check_links(reader, links, untouched):
-    """Each link of the database was created and paid for, at neighbouring positions, and nothing else
-    was done to those of the accounts that have only created."""
+    """Checks that each link of the database was created and charged at neighbouring positions, and that the links
+    of the accounts in `untouched` have no further event."""
     check(set(reader.created) == links, f"{len(reader.created)} links were created, but {len(links)} are in the database")
     for link, events in reader.of_link.items():
         (first, shard, position), (second, *place) = events[:2]
@@ -203,12 +203,12 @@ def main(asyncapi_schema):
     check_links(reader, links, untouched)
     of_type = ", ".join(f"{count:,} {event_type}" for event_type, count in sorted(reader.types.items()))
     print(
-        f"{reader.records:,} records in {time.monotonic() - began:.1f} s, {reader.duplicates:,} of them again: {of_type}\n"
+        f"{reader.records:,} records in {time.monotonic() - began:.1f} s, {reader.duplicates:,} of them duplicates: {of_type}\n"
         f"valid against {DOCUMENT} and {SCHEMAS}; contiguous in {len(reader.last)} shards;"
         f" {len(links):,} links of two events; {len(balances)} balances are the sums"
     )
     missing = sorted({event_type.split(".")[1] for event_type in headers} - reader.types.keys())
-    check(not missing, f"nothing of these types was read: {missing}")
+    check(not missing, f"no event of these types was read: {missing}")
 
 
 main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""A headless Chromium, and what it has asked for and complained of."""
+"""A headless Chromium, its requests and its error messages."""
 
 import json
 
@@ -16,18 +16,18 @@ def browser(profile):
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    # Named, so that Selenium looks for no other driver.
+    # With an explicit driver, Selenium does not download one.
     return webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
 
 
 def requested(driver):
-    """The addresses that were asked for since it was looked at last."""
+    """Returns the addresses that were requested since the last call."""
     messages = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
     return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 
 
 def elsewhere(urls, own):
-    """Those that are not ours; the browser's own new tab was there before the page."""
+    """Returns the addresses of other hosts. The browser's own new tab, which precedes the page, does not count."""
     return [url for url in urls if not url.startswith((f"{own}/", "data:", "chrome://"))]
 
 

@@ -1,8 +1,8 @@
-"""Looks at the operators' console as a person does, and leaves a screenshot of each page: wide and
+"""Opens every page of the operators' console in a browser, checks the page, and saves a screenshot: wide and
 narrow, light and dark.
 
 usage: console_pages.py FOLDER DATA_FOLDER, from the root of the repository, with the variables of the
-stack's `env`; FOLDER is for the screenshots, DATA_FOLDER is the stack's
+stack's `env`; FOLDER is for the screenshots, DATA_FOLDER is the data folder of the stack
 """
 
 import base64
@@ -22,8 +22,8 @@ WIDTHS = (1280, 400)
 SCHEMES = ("light", "dark")
 DEADLINE_S = 30
 
-# What is wrong with a page, in words. Contrast as WCAG 2 has it, AA; text whose ground can't be told
-# from its computed colours is not on these pages.
+# Returns the faults of a page. Contrast is checked by WCAG 2, AA; these pages have no text on a background that
+# computed colours do not show.
 FAULTS = """
 const faults = [];
 const wide = document.documentElement.scrollWidth - window.innerWidth;
@@ -62,7 +62,7 @@ return faults;
 
 
 def pages(link, account):
-    """By the name of the screenshot: address, what stands there, and the HTTP status."""
+    """Returns by name of the screenshot: address, expected texts, and HTTP status."""
     zeros = ".".join(["0"] * 16)
     return {
         "overview": ("/", ["Waiting for an operator", "kim@ops-1", "loading", "2 of 3,141 buckets differ"], 200),
@@ -115,15 +115,15 @@ def look_at(driver, folder, name, page):
                 check(text in shown, f"{what} lacks {text!r}: {shown[:2000]}")
             save_screenshot(driver, folder / f"{name}-{width}-{scheme}.png")
     errors = [error for error in complaints(driver) if f"the server responded with a status of {status}" not in error]
-    check(not errors, f"{address}: the browser complains: {errors}")
+    check(not errors, f"{address}: errors of the browser: {errors}")
 
 
 def wait(driver, what, condition):
-    WebDriverWait(driver, DEADLINE_S).until(condition, f"console: not within {DEADLINE_S} s: {what}")
+    WebDriverWait(driver, DEADLINE_S).until(condition, f"console: timeout after {DEADLINE_S} s: {what}")
 
 
 def watch(driver):
-    """The overview keeps itself up to date, can be told not to, and needs no script."""
+    """Checks that the overview updates itself, can be paused, and works without a script."""
     def position(driver):
         return driver.find_element(By.CSS_SELECTOR, "td[data-label=Position]").text
 
@@ -133,19 +133,19 @@ def watch(driver):
     before = position(driver)
     console_scene.call("POST", "/v1/links", {"destination_url": "https://example.com/"})
     wait(driver, "a new link is counted", lambda driver: position(driver) != before)
-    check(driver.find_element(By.ID, "shards-of-links").get_attribute("open"), "what was opened is closed by an update")
+    check(driver.find_element(By.ID, "shards-of-links").get_attribute("open"), "an update closes an opened section")
     button = driver.find_element(By.CSS_SELECTOR, "#live-state button")
     button.click()
     check(button.text == "Go on" and "paused" in text_of(driver), "the updates can't be paused")
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     driver.get(f"{CONSOLE_URL}/")
-    # Selenium itself reads by script.
+    # Selenium itself needs scripts to read the page.
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    check("Reload for newer figures" in text_of(driver), "without a script nobody says what to do")
+    check("Reload for newer figures" in text_of(driver), "without a script the page does not say how to reload")
 
 
 def use(driver, link):
-    """By keyboard: find a link, and ask where it pointed."""
+    """Finds a link by keyboard, and checks its destination."""
     emulate(driver, 1280, "light")
     driver.get(f"{CONSOLE_URL}/events")
     field = driver.find_element(By.ID, "find")
@@ -168,9 +168,9 @@ def main(folder, data_folder):
         use(driver, link)
         urls = requested(driver)
         others = elsewhere(urls, CONSOLE_URL)
-        check(not others, f"asks others: {others}")
+        check(not others, f"sends requests to other hosts: {others}")
         errors = complaints(driver)
-        check(not errors, f"the browser complains: {errors}")
+        check(not errors, f"errors of the browser: {errors}")
     console_scene.clean_up()
     shots = len(found) * len(WIDTHS) * len(SCHEMES)
     print(f"{len(found)} pages, {len(urls)} requests, all to {CONSOLE_URL}; {shots} screenshots in {folder}")

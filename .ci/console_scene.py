@@ -1,5 +1,5 @@
-"""What the console is looked at with: some hundreds of links, a parked account, a generation that is
-being built, commands on record."""
+"""Data for the screenshots of the console: hundreds of links, a parked account, a generation that is being built,
+recorded commands of operators."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def eventful_link():
 
 
 def parked_account():
-    """An event of a release that is not there yet."""
+    """Parks an account: appends an event of an unknown type, as a future release might."""
     created = command("command-api", "account", "create", "--name", "<b>Acme</b> & Söhne", "--json")
     account = json.loads(created)["account_id"]
     grant = ["command-api", "credits", "grant", "--account", account, "--idempotency-key"]
@@ -69,7 +69,7 @@ def parked_account():
              UPDATE event_store.accounts SET version = 2 WHERE name LIKE '<b>Acme%'""")
     until = time.monotonic() + DEADLINE_S
     while psql("SELECT count(*) FROM read_model.parked_accounts") != "3":
-        assert time.monotonic() < until, "nobody is parked"
+        assert time.monotonic() < until, "no account was parked before the deadline"
         time.sleep(0.1)
     return account
 
@@ -86,7 +86,7 @@ def operators_at_work(account):
 
 
 def set_up(data_folder):
-    """The ids of a link and of an account that have a story."""
+    """Creates the data; returns the ids of a link and of an account with a history."""
     import_links(data_folder)
     link, account = eventful_link(), parked_account()
     operators_at_work(account)
@@ -94,7 +94,7 @@ def set_up(data_folder):
 
 
 def clean_up():
-    """Nothing is left that somebody would have to end."""
+    """Ends the recorded commands, and drops the generation."""
     psql("""UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted' WHERE finished_at IS NULL;
             DELETE FROM read_model.checkpoints WHERE generation = 2;
             DELETE FROM read_model.generations WHERE generation = 2;

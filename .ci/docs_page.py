@@ -1,4 +1,4 @@
-"""Opens /docs as a person does, creates a link with a pasted key, and leaves a screenshot.
+"""Opens /docs in a browser, creates a link with a pasted API key, and saves a screenshot.
 
 usage: docs_page.py SCREENSHOT, with API_URL and API_KEY in the environment
 """
@@ -33,13 +33,13 @@ class Page:
         driver.get(f"{API_URL}/docs")
 
     def wait(self, css):
-        """The first of these elements that can be seen."""
+        """Waits for a visible element, and returns the first one."""
         def seen(driver):
             return next((e for e in driver.find_elements(By.CSS_SELECTOR, css) if e.is_displayed()), None)
         try:
             return WebDriverWait(self.driver, DEADLINE_S).until(seen)
         except TimeoutException:
-            sys.exit(f"/docs: nothing to be seen at {css}; the browser says: {complaints(self.driver)}")
+            sys.exit(f"/docs: no visible element {css}; errors of the browser: {complaints(self.driver)}")
 
     def click(self, css):
         element = self.wait(css)
@@ -78,7 +78,7 @@ def main(screenshot):
         page.wait(".opblock")
         check("linkledger" in driver.title, f"the title is {driver.title!r}")
         expected = operations()
-        check(page.shown() == expected, f"shows {page.shown()} in place of {expected}")
+        check(page.shown() == expected, f"shows the operations {page.shown()} instead of {expected}")
         page.authorize()
         status = page.create_link()
         driver.save_screenshot(screenshot)
@@ -86,10 +86,10 @@ def main(screenshot):
         urls = requested(driver)
         check(f"{API_URL}/v1/links" in urls, "the link was not created through the API")
         others = elsewhere(urls, API_URL)
-        check(not others, f"asks others: {others}")
+        check(not others, f"sends requests to other hosts: {others}")
         errors = complaints(driver)
         ours = sum(url.startswith(API_URL) for url in urls)
-        check(not errors, f"the browser complains: {errors}")
+        check(not errors, f"errors of the browser: {errors}")
         print(f"{len(expected)} operations, {ours} requests, all to {API_URL}; {screenshot}")
 
 

@@ -1,6 +1,6 @@
-"""The part of .ci/manifests.py on deploy/kubernetes: what kustomize makes of it, against the schemas of
-Kubernetes and of the Gateway API, and against the programs. What schemas can't say is checked here:
-that selectors select, that ports and probes lead somewhere, that nobody has rights.
+"""The part of .ci/manifests.py on deploy/kubernetes: compares the output of kustomize with the schemas of
+Kubernetes and of the Gateway API, and with the programs. Also checks properties that no schema expresses:
+selectors match pods, ports and probes exist, no pod has privileges.
 """
 
 import os
@@ -12,10 +12,10 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
-# The oldest that has all that is used: `sleep` before the end of a container.
+# The oldest supported version: it has `sleep` before the end of a container.
 KUBERNETES = "1.32.0"
 FOLDER = Path("deploy/kubernetes")
-# Method matches of the route to command-api; the contract leaves every other method to query-api.
+# Methods of the route to command-api; query-api gets every other method.
 WRITES = {"POST", "PATCH", "DELETE"}
 
 
@@ -55,7 +55,7 @@ def gateway_schema(manifest):
     versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
     version = manifest["apiVersion"].split("/")[1]
     schema = next(it for it in versions if it["name"] == version)["schema"]["openAPIV3Schema"]
-    # Of `metadata` the definition says only that there is one.
+    # The definition has no schema for `metadata`.
     schema["properties"].pop("metadata")
     strict = closed(schema)
     strict["properties"]["metadata"] = {"type": "object"}
@@ -63,7 +63,7 @@ def gateway_schema(manifest):
 
 
 def closed(schema):
-    """The same, which knows no property that it does not name."""
+    """Returns the schema without additional properties."""
     if isinstance(schema, list):
         return [closed(it) for it in schema]
     if not isinstance(schema, dict):
@@ -141,7 +141,7 @@ class Cluster:
         self.check(tag == self.programs.version, f"{where}: {image}:{tag} is not the release of Cargo.toml")
         known = set().union(*self.programs.defaults.values())
         for name in environment:
-            # The shared settings are those of all programs.
+            # A shared config map has settings of all programs.
             is_setting = name in known or name.removesuffix("_FILE") in known
             self.check(is_setting, f"{where}: no program has a setting {name}")
         own = [it["name"] for it in container.get("env", [])]
@@ -214,7 +214,7 @@ class Cluster:
         self.check(len(denied) == 1, "network policies: nothing denies by default")
         for policy in policies:
             pods = self.pods(policy["spec"]["podSelector"])
-            self.check(pods, f"{name_of(policy)}: selects nobody")
+            self.check(pods, f"{name_of(policy)}: selects no pod")
             named = {port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}
             for pod in pods if named else []:
                 ports = {it["name"] for it in pod["spec"]["template"]["spec"]["containers"][0]["ports"]}

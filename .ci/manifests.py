@@ -1,7 +1,6 @@
-"""Compares the Dockerfile, deploy/compose.yaml, deploy/kubernetes and deploy/systemd with each other
-and with what the programs say of themselves: docs/configuration.md and docs/metrics.md, which tests
-hold to the code.
-Prints every fault that it finds, and ends with 1 if there is one.
+"""Compares the Dockerfile, deploy/compose.yaml, deploy/kubernetes and deploy/systemd with each other and with
+docs/configuration.md and docs/metrics.md, which tests compare with the programs.
+Prints every fault, and ends with 1 if there is a fault.
 
 usage: manifests.py, from the root of the repository, by .ci/manifests
 """
@@ -18,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kubernetes_manifests  # noqa: E402
 
 SERVICES = {"command-api": "serve", "projector": "run", "query-api": "serve"}
-# Subcommands that the manifests run besides.
+# Further subcommands that the manifests run.
 COMMANDS = {*SERVICES.values(), "migrate", "topic", "--help"}
 COMPOSE = Path("deploy/compose.yaml")
 
@@ -31,7 +30,7 @@ def check(holds, fault):
 
 
 class Programs:
-    """What the programs take, and what they listen on, if nobody says otherwise."""
+    """Settings of the programs, and the default ports of their listeners."""
 
     def __init__(self):
         reference = Path("docs/configuration.md").read_text()
@@ -52,7 +51,7 @@ class Programs:
         return {name: int(value.strip(" `").rsplit(":", 1)[1]) for name, value in listens.items()}
 
     def takes(self, service, variable):
-        """As a variable, or as a file with its value."""
+        """Returns true if the service has the setting, as a variable or as a file with the value."""
         known = self.defaults[service]
         return variable in known or variable.removesuffix("_FILE") in known
 
@@ -65,11 +64,11 @@ class Programs:
         for name in names:
             check(self.takes(service, name), f"{where}: {service} has no setting {name}")
         doubled = [name for name in names if f"{name}_FILE" in names]
-        check(not doubled, f"{where}: both {doubled} and its file")
+        check(not doubled, f"{where}: {doubled} given both as a variable and as a file")
 
 
 def targets_of_dockerfile(programs):
-    """The last part of each target: what its image runs."""
+    """Checks the last part of each target of the Dockerfile: ports, program and health check."""
     text = re.sub(r"\\\n\s*", " ", Path("Dockerfile").read_text())
     targets = dict(re.findall(r"^FROM runtime AS (\S+)\n(.*?)(?=^FROM|\Z)", text, re.M | re.S))
     check(set(targets) == set(SERVICES), f"Dockerfile: targets {sorted(targets)} are not the services")
@@ -83,11 +82,11 @@ def targets_of_dockerfile(programs):
         program = f"/usr/local/bin/{service}"
         for line in [f"COPY --from=build /out/{service} {program}", f'ENTRYPOINT ["{program}"]', f'CMD ["{SERVICES.get(service)}"]', f'CMD ["{program}", "health"]']:
             check(line in lines, f"Dockerfile, {service}: lacks {line}")
-    check(re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.M), "Dockerfile: the user is no number, or root's")
+    check(re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.M), "Dockerfile: USER must be a number other than 0")
 
 
 def interpolated(text, example):
-    """As compose does it with `.env.example` for `.env`."""
+    """Replaces variables as compose does, with `.env.example` in place of `.env`."""
     used = set()
 
     def value(match):
@@ -135,17 +134,17 @@ def check_compose_service(programs, name, service, services):
         if command[0] == SERVICES[ours[1]]:
             programs.check_required(where, ours[1], environment)
         rightless = service.get("read_only") and service.get("cap_drop") == ["ALL"] and not service["user"].startswith("0")
-        check(rightless, f"{where}: not without rights")
+        check(rightless, f"{where}: must be read-only, without capabilities, and not root")
     else:
         check(re.search(r":v?\d+\.\d+", image), f"{where}: {image} is not pinned to a release")
     check("no-new-privileges:true" in service.get("security_opt", []), f"{where}: may gain privileges")
     check(service.get("restart"), f"{where}: no restart policy")
-    check(service.get("mem_limit"), f"{where}: no limit of memory")
+    check(service.get("mem_limit"), f"{where}: no memory limit")
     granted = {f"/run/secrets/{it['source']}" for it in service.get("secrets", [])}
     named = set(re.findall(r"/run/secrets/\w+", yaml.safe_dump([environment, service.get("command"), service.get("entrypoint")])))
     check(named <= granted, f"{where}: has no secret {sorted(named - granted)}")
     for volume in service.get("volumes", []):
-        check(volume["type"] != "bind" or Path(volume["source"]).exists(), f"{where}: {volume['source']} is not there")
+        check(volume["type"] != "bind" or Path(volume["source"]).exists(), f"{where}: {volume['source']} does not exist")
     for port in service.get("ports", []):
         check(name == "nginx" or port.get("host_ip") == "127.0.0.1", f"{where}: publishes {port['published']}")
     for other, dependency in (service.get("depends_on") or {}).items():
@@ -155,7 +154,7 @@ def check_compose_service(programs, name, service, services):
 
 
 def check_addresses(programs, where, service, services):
-    """`NAME:PORT` of our services, wherever it stands."""
+    """Checks every `NAME:PORT` of a service of linkledger."""
     text = yaml.safe_dump(service)
     for name in SERVICES:
         for port in re.findall(rf"(?<![\w/.-]){name}:(\d+)", text):
@@ -163,7 +162,7 @@ def check_addresses(programs, where, service, services):
 
 
 def check_ingress(programs):
-    """nginx has the upstreams of deploy/ingress, under other addresses."""
+    """Checks that nginx in compose.yaml has the same upstreams as deploy/ingress, with other addresses."""
     lists = [Path("deploy/ingress/linkledger/addresses.conf"), Path("deploy/compose/addresses.conf")]
     here, compose = [re.findall(r"^upstream (\w+) |^    server \S+:(\d+)", path.read_text(), re.M) for path in lists]
     check(here == compose, f"{lists[1]}: other upstreams than {lists[0]}")
@@ -172,7 +171,7 @@ def check_ingress(programs):
 
 
 def check_units(programs):
-    """What systemd starts: its settings, and credentials that `make-secrets` makes."""
+    """Checks the systemd units: settings, and credentials that `make-secrets` makes."""
     folder = Path("deploy/systemd")
     shared = dict(re.findall(r"^(\w+)=(.*)$", (folder / "environment").read_text(), re.M))
     ports = {name: port for known in programs.ports.values() for name, port in known.items()}
@@ -197,7 +196,7 @@ def check_units(programs):
 
 
 def check_scraping(programs):
-    """The names of jobs are those that alerts know."""
+    """Checks that the job names are those that the alerts use."""
     jobs = yaml.safe_load(Path("deploy/observability/prometheus.yml").read_text())["scrape_configs"]
     jobs = {job["job_name"] for job in jobs}
     scraped = yaml.safe_load(Path("deploy/compose/prometheus.yml").read_text())["scrape_configs"]

@@ -1,5 +1,5 @@
-"""Holds the alerts, their tests and the dashboard of deploy/observability against the metrics that
-there are and the runbooks, and writes what the panels ask as rules, for promtool to parse.
+"""Compares the alerts, their tests and the dashboard of deploy/observability with the existing metrics and with
+the runbooks, and writes the queries of the panels as rules, which promtool then parses.
 
 usage: observability.py RULES, from the root of the repository
 """
@@ -13,7 +13,7 @@ import yaml
 
 FOLDER = pathlib.Path("deploy/observability")
 RUNBOOKS = pathlib.Path("docs/runbooks.md")
-# What Prometheus itself and its exporters of processes add.
+# Series that Prometheus itself adds.
 OTHERS = {"up": set(), "ALERTS": {"alertname", "alertstate", "severity"}}
 SCRAPED = {"job", "instance"}
 SUFFIXES = {"_bucket": {"le"}, "_sum": set(), "_count": set()}
@@ -28,7 +28,7 @@ def check(holds, finding):
 
 
 def metrics():
-    """By name: kind and labels, as docs/metrics.md has them, which core's tests compare with the code."""
+    """Returns kind and labels by name, from docs/metrics.md, which tests of core compare with the code."""
     rows = re.findall(r"^\| `(linkledger_\w+)` \| (\w+) \| (.*?) \| ", pathlib.Path("docs/metrics.md").read_text(), re.M)
     known = {}
     for name, kind, labels in rows:
@@ -46,7 +46,7 @@ def values_in_the_code():
 
 
 def check_expression(where, expression, known, values):
-    """That it names only what there is; returns the labels that its series may have."""
+    """Checks that the expression names only existing metrics and labels; returns the labels of its series."""
     bare = re.sub(r'"[^"]*"', '""', expression)
     labels = set(SCRAPED)
     for name in re.findall(r"(?<![\w:$])(linkledger[_:][\w:]*|process_\w+|up|ALERTS)\b(?!\s*\()", bare):
@@ -58,7 +58,7 @@ def check_expression(where, expression, known, values):
         for label, _, wanted in re.findall(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"', selector):
             of_it = known.get(name, ("", set()))[1]
             check(label in of_it | SCRAPED, f"{where}: {name} has no label {label}")
-            # A value that nobody writes would never match.
+            # A value that the code never writes would never match.
             if label in {"code", "reason", "service", "projection", "cache", "result", "command"}:
                 for value in wanted.split("|"):
                     check(value in values, f"{where}: no code has the value {value} for {label}")
@@ -72,7 +72,7 @@ def check_expression(where, expression, known, values):
 
 
 def recorded(rules, known, values):
-    """Adds what is recorded to what is known, with the labels that it is grouped by."""
+    """Adds the recorded series to `known`, with the labels by which they are grouped."""
     for rule in rules:
         check_expression(rule["record"], rule["expr"], known, values)
         grouped = re.findall(r"by \(([^)]*)\)", rule["expr"])[0]
@@ -97,31 +97,31 @@ def check_alerts(rules, known, values):
     sections = set()
     for rule in rules:
         name = rule["alert"]
-        check(name.startswith("Linkledger"), f"{name}: begins with Linkledger")
+        check(name.startswith("Linkledger"), f"{name}: the name must begin with Linkledger")
         labels = check_expression(name, rule["expr"], known, values)
-        check(rule["labels"]["severity"] in {"critical", "warning"}, f"{name}: severity")
+        check(rule["labels"]["severity"] in {"critical", "warning"}, f"{name}: severity must be critical or warning")
         annotations = rule["annotations"]
         for label in re.findall(r"\$labels\.(\w+)", annotations["summary"]):
-            check(label in labels, f"{name}: its summary names the label {label}")
+            check(label in labels, f"{name}: its summary names the label {label}, which its series lack")
         path, _, anchor = annotations["runbook_url"].partition("#")
-        check(pathlib.Path(path) == RUNBOOKS, f"{name}: its runbook is in {RUNBOOKS}")
+        check(pathlib.Path(path) == RUNBOOKS, f"{name}: runbook_url must be in {RUNBOOKS}")
         check(f"`{name}`" in section(RUNBOOKS, anchor), f"{name}: {RUNBOOKS} has no section {anchor} that names it")
         sections.add(anchor)
     for anchor in anchors(RUNBOOKS) - {"runbooks"} - sections:
-        check(False, f"{RUNBOOKS}#{anchor}: no alert leads there")
+        check(False, f"{RUNBOOKS}#{anchor}: no alert has this runbook")
 
 
 def check_reasons():
-    """Every reason for which the relay publishes nothing is in a runbook."""
+    """Checks that every reason for which the relay refuses to publish is in a runbook."""
     names = re.search(r"fn reason\(.*?\n    }", pathlib.Path("command-api/src/relay/refusal.rs").read_text(), re.S)[0]
-    told = section(RUNBOOKS, "relay-refuses") + (FOLDER / "alerts.yml").read_text()
+    described = section(RUNBOOKS, "relay-refuses") + (FOLDER / "alerts.yml").read_text()
     for reason in re.findall(r'"(\w+)"', names):
-        check(reason in told, f"{RUNBOOKS}#relay-refuses lacks the reason {reason}")
+        check(reason in described, f"{RUNBOOKS}#relay-refuses lacks the reason {reason}")
 
 
 def check_tests(rules, groups):
     tests = yaml.safe_load((FOLDER / "tests.yml").read_text())
-    check(tests["group_eval_order"] == groups, f"tests.yml: group_eval_order is {groups}")
+    check(tests["group_eval_order"] == groups, f"tests.yml: group_eval_order must be {groups}")
     cases = [case for test in tests["tests"] for case in test["alert_rule_test"]]
     for rule in rules:
         of_it = [bool(case.get("exp_alerts")) for case in cases if case["alertname"] == rule["alert"]]
@@ -130,7 +130,7 @@ def check_tests(rules, groups):
 
 
 def check_links():
-    """Links between the documents lead somewhere."""
+    """Checks that the links between the documents have a target."""
     for document in pathlib.Path("docs").glob("*.md"):
         for path, anchor in re.findall(r"\]\(([\w./-]*\.md)?#([\w-]+)\)", document.read_text()):
             target = document.parent / path if path else document
@@ -138,30 +138,30 @@ def check_links():
 
 
 def check_panels(dashboard, known, values):
-    """Returns what the panels ask."""
+    """Checks the panels, and returns their queries."""
     panels = dashboard["panels"]
-    check(len({panel["id"] for panel in panels}) == len(panels), "two panels have one id")
+    check(len({panel["id"] for panel in panels}) == len(panels), "two panels have the same id")
     taken, asked = set(), []
     for panel in panels:
         where = f"panel {panel['title']}"
-        check(panel["type"] in PANEL_TYPES, f"{where}: type")
+        check(panel["type"] in PANEL_TYPES, f"{where}: the type must be one of {sorted(PANEL_TYPES)}")
         place = panel["gridPos"]
         cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
-        check(place["x"] + place["w"] <= 24 and not cells & taken, f"{where}: overlaps")
+        check(place["x"] + place["w"] <= 24 and not cells & taken, f"{where}: overlaps another panel, or is too wide")
         taken |= cells
         if panel["type"] == "row":
             continue
-        check(panel.get("description", "").endswith("."), f"{where}: a description")
-        check(panel["fieldConfig"]["defaults"].get("unit"), f"{where}: a unit")
-        check(panel["datasource"]["uid"] == "${datasource}", f"{where}: the data source is that of the variable")
-        check(panel["targets"], f"{where}: it asks nothing")
+        check(panel.get("description", "").endswith("."), f"{where}: lacks a description that ends with a full stop")
+        check(panel["fieldConfig"]["defaults"].get("unit"), f"{where}: lacks a unit")
+        check(panel["datasource"]["uid"] == "${datasource}", f"{where}: the data source must be the variable datasource")
+        check(panel["targets"], f"{where}: has no query")
         for target in panel["targets"]:
             labels = check_expression(where, target["expr"], known, values)
             for label in re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")):
-                check(label in labels, f"{where}: the legend names {label}")
+                check(label in labels, f"{where}: the legend names {label}, which the series lack")
             asked.append(target["expr"].replace("$__rate_interval", "1m").replace("$__range", "1h"))
     variables = {variable["name"] for variable in dashboard["templating"]["list"]}
-    check(variables == {"datasource"}, "one variable: datasource")
+    check(variables == {"datasource"}, "the only variable must be datasource")
     return asked
 
 

@@ -1,9 +1,9 @@
-"""Compares what a create, an event and a redirect cost with what was committed, or commits it.
+"""Compares the cost of a create, an event and a redirect with the committed figures, or writes new figures.
 
     performance.py WORK FIGURES [--accept]
 
-WORK holds what the program `linkledger-cost` has printed (`counters`, run as it is) and what
-callgrind has counted of it (`callgrind.1`, …, one dump for each line that it prints).
+WORK has the output of a native run of `linkledger-cost` (`counters`), and the counts of callgrind
+(`callgrind.1`, …, one dump for each line of the output).
 FIGURES is the folder of `figures.json` and `functions.json`.
 """
 
@@ -24,7 +24,7 @@ ACCEPT = ".ci/performance --accept"
 
 
 def self_costs(dump):
-    """Instructions of each function itself, from a file of callgrind."""
+    """Reads the instructions of each function itself, without callees, from a file of callgrind."""
     names, costs, current, is_call = {}, {}, None, False
     for line in dump.read_text().splitlines():
         if match := re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line):
@@ -44,7 +44,7 @@ def self_costs(dump):
 
 
 def measured(work):
-    """Figures of each part for one create, event or redirect, and what they are made of."""
+    """Returns the figures of each part for one create, event or redirect, with statements and functions."""
     figures, functions, statements = {}, {}, {}
     for number, line in enumerate((work / "counters").read_text().splitlines(), start=1):
         counted = json.loads(line)
@@ -67,22 +67,22 @@ def measured(work):
 
 
 def is_right(name, now, committed):
-    """Whether a figure is what was committed, as exactly as it can be."""
+    """Returns true if a figure equals the committed figure within its tolerance."""
     tolerances = {"instructions": INSTRUCTIONS_TOLERANCE, "wal_bytes": WAL_TOLERANCE}
     return abs(now - committed) <= tolerances.get(name, 0) * committed
 
 
 def grown(now, committed):
-    """The functions with more instructions than before, the largest growth first."""
+    """Returns the functions with more instructions than before, the largest growth first."""
     growth = {name: cost - committed.get(name, 0) for name, cost in now.items()}
     largest = sorted(growth.items(), key=lambda item: -item[1])
     return [(name, cost) for name, cost in largest if cost > 0][:NAMED_MAX]
 
 
 def explain(name, functions, committed_functions, statements):
-    """Prints what a figure that has grown is made of."""
+    """Prints the functions or statements that explain a figure that has grown."""
     if name == "instructions":
-        print("  functions with more instructions of their own, callees apart:")
+        print("  functions with more instructions than committed, without callees:")
         for function, growth in grown(functions, committed_functions):
             print(f"  {growth:+9,} of {functions[function]:9,}  {function}")
     elif name == "statements_per_batch":
@@ -91,18 +91,18 @@ def explain(name, functions, committed_functions, statements):
 
 
 def compare(now, committed):
-    """Prints each figure with the committed one; the number of those that are not right."""
+    """Prints each figure with the committed figure; returns the number of wrong figures."""
     figures, functions, statements = now
     committed_figures, committed_functions = committed
     wrong = 0
     for part, name in ((p, n) for p, of in committed_figures.items() for n in of):
         if name not in figures.get(part, {}):
-            print(f"{part} {name}: NOT COUNTED; if it is to be so: {ACCEPT}")
+            print(f"{part} {name}: NOT COUNTED; if intended, run {ACCEPT}")
             wrong += 1
     for part, name, value in ((p, n, v) for p, of in figures.items() for n, v in of.items()):
         was = committed_figures.get(part, {}).get(name)
         if was is None:
-            print(f"{part} {name}: {value:,}: NOT COMMITTED; {ACCEPT}")
+            print(f"{part} {name}: {value:,}: NOT COMMITTED; run {ACCEPT}")
             wrong += 1
             continue
         change = f"{part} {name}: {value:,}, committed {was:,} ({(value - was) / was:+.1%})"
@@ -111,7 +111,7 @@ def compare(now, committed):
             continue
         wrong += 1
         if value < was:
-            print(f"{change}: LESS; commit the new figure: {ACCEPT}")
+            print(f"{change}: LESS; run {ACCEPT} and commit the new figure")
         else:
             print(f"{change}: MORE")
             explain(
@@ -121,7 +121,7 @@ def compare(now, committed):
 
 
 def written(values):
-    """JSON with one line for each part's figure."""
+    """Formats JSON with one line for each figure."""
     parts = []
     for part, figures in values.items():
         lines = [f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in figures.items()]
@@ -142,8 +142,8 @@ def main():
     wrong = compare(now, committed)
     if wrong:
         print(
-            f"{wrong} figures are not what was committed. Is the change worth it, or is it what"
-            f" you wanted? Then run {ACCEPT} and commit {folder}; else mend it.",
+            f"{wrong} figures differ from the committed figures. If the change is intended, run {ACCEPT} and commit"
+            f" {folder}; otherwise mend the code.",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -1,5 +1,5 @@
-"""Puts earlier records on the topic once more, byte for byte, as a relay does that has lost its lease
-without noticing; prints how many.
+"""Publishes earlier records again, byte for byte, as a relay does that has lost its lease without noticing.
+Prints the number of records.
 
 usage: repeat_records.py, with KAFKA_BROKERS and KAFKA_TOPIC in the environment
 """

@@ -1,11 +1,9 @@
-"""Runs the commands of docs/operations.md and docs/runbooks.md against a stack, a runbook in the
-situation that its alert is about where SITUATIONS can bring it about; afterwards `projector status
---check` must be content again.
+"""Runs the commands of OPERATORS_PAGES and docs/runbooks.md against a stack. A runbook with an entry in SITUATIONS
+is run in the situation of its alert; afterwards `projector status --check` must succeed again.
 
-Every block ```sh is run, command by command, but for what NOT_RUN names. A command has to end with 0,
-or with 1 where its comment says `exit code 1`: may end so while all is well, has to in the
-situation that its runbook is about. `acc_…`, `lnk_…`, `key_…` and `PID` stand for what the
-commands before have shown last.
+Every block ```sh is run, command by command, except the commands in NOT_RUN. A command has to end with 0. A
+command whose comment says `exit code 1` has to end with 1 in the situation of its runbook, and may end with 1
+or 0 otherwise. `acc_…`, `lnk_…`, `key_…` and `PID` stand for the values that earlier commands have shown last.
 
 usage: runbooks.py FOLDER, an empty one, from the root of the repository, with the variables of the
 stack's `env` and the programs on the PATH
@@ -23,7 +21,7 @@ import time
 import urllib.request
 import uuid
 
-# How commands that are not run begin, and what does it instead.
+# Prefixes of commands that are not run here, each with the place where they are tested.
 NOT_RUN = {
     "kafka-": ".ci/kafka-security, with the tools of Apache Kafka",
     "deploy/kafka/acls": ".ci/kafka-security, with the tools of Apache Kafka",
@@ -31,6 +29,8 @@ NOT_RUN = {
     "command-api relay refill": "command-api/tests/api/relay/refill.rs, with an empty topic",
 }
 DEADLINE_S = 30
+# In this order: commands use the ids that earlier ones have shown.
+OPERATORS_PAGES = ["docs/operations.md", "docs/log.md", "docs/projections.md", "docs/kafka.md"]
 
 shown = {}
 
@@ -41,7 +41,7 @@ def psql(statement):
 
 
 def metric(name, labels=""):
-    """The sum of its samples that have this text among their labels."""
+    """Sums the samples of a metric whose labels contain this text."""
     with urllib.request.urlopen(os.environ["PROJECTOR_METRICS_URL"]) as answer:
         lines = answer.read().decode().splitlines()
     of_it = [line for line in lines if re.match(rf"{name}[{{ ]", line) and labels in line]
@@ -52,7 +52,7 @@ def eventually(what, holds):
     until = time.monotonic() + DEADLINE_S
     while not holds():
         if time.monotonic() > until:
-            sys.exit(f"after {DEADLINE_S} s still not: {what}")
+            sys.exit(f"timeout after {DEADLINE_S} s: {what}")
         time.sleep(0.1)
 
 
@@ -69,7 +69,7 @@ def create_link(slug):
 
 @contextlib.contextmanager
 def forgotten_session(statements):
-    """Somebody's session in a transaction; `PID` is its process."""
+    """Opens a session that stays in a transaction; `PID` is its process."""
     arguments = ["psql", os.environ["DATABASE_URL"], "-qAt"]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as session:
         session.stdin.write(f"BEGIN; {statements}; SELECT 'PID', pg_backend_pid();\n")
@@ -122,10 +122,10 @@ def projection_paused():
 @contextlib.contextmanager
 def rebuild_killed():
     rebuild = subprocess.Popen(["projector", "rebuild", "links", "--max-rate", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    eventually("it has begun", lambda: psql("SELECT count(*) FROM read_model.checkpoints WHERE role = 'building'") != "0")
+    eventually("the rebuild has begun", lambda: psql("SELECT count(*) FROM read_model.checkpoints WHERE role = 'building'") != "0")
     rebuild.kill()
     rebuild.wait()
-    eventually("its death is seen", lambda: metric("linkledger_operation_failed", 'command="rebuild"') > 0)
+    eventually("the metrics show the failed rebuild", lambda: metric("linkledger_operation_failed", 'command="rebuild"') > 0)
     yield
 
 
@@ -133,14 +133,14 @@ def rebuild_killed():
 def row_corrupted():
     psql("UPDATE read_model.links SET destination_url = 'https://wrong.example/' WHERE slug = 'spring' AND generation = (SELECT active_generation FROM read_model.projections WHERE projection = 'links')")
     found = subprocess.run(["projector", "verify"], capture_output=True)
-    eventually("it is found", lambda: found.returncode == 1 and metric("linkledger_verify_mismatches") > 0)
+    eventually("the corrupted row is found", lambda: found.returncode == 1 and metric("linkledger_verify_mismatches") > 0)
     yield
-    eventually("it is repaired", lambda: metric("linkledger_verify_mismatches") == 0)
+    eventually("the corrupted row is repaired", lambda: metric("linkledger_verify_mismatches") == 0)
 
 
 @contextlib.contextmanager
 def account_parked():
-    """An event of a release that is not there yet."""
+    """Parks an account: appends an event of an unknown type, as a future release might."""
     created = subprocess.run(["command-api", "account", "create", "--name", "Poison"], check=True, capture_output=True, text=True)
     note(created.stdout)
     psql("""WITH it AS (SELECT shard, account_id FROM event_store.accounts ORDER BY created_at DESC LIMIT 1),
@@ -149,10 +149,10 @@ def account_parked():
             SELECT shard, head, account_id, 1, account_id, gen_random_uuid(), 'FromTheFuture', 1, '{}', '{}', now() FROM it, advanced""")
     eventually("the account is parked", lambda: metric("linkledger_parked_accounts") > 0)
     yield
-    eventually("nobody is parked", lambda: metric("linkledger_parked_accounts") == 0)
+    eventually("no account is parked", lambda: metric("linkledger_parked_accounts") == 0)
 
 
-# By section of docs/runbooks.md. The others are run while all is well.
+# Situations by section of docs/runbooks.md. All other runbooks are run on a healthy stack.
 SITUATIONS = {
     "Projection stands still": checkpoints_locked,
     "Old snapshot": old_snapshot,
@@ -166,13 +166,13 @@ SITUATIONS = {
 
 
 def note(output):
-    """Keeps the ids that were shown last."""
+    """Remembers the ids that were shown last."""
     for found in re.finditer(r"\b(acc|lnk|key)_[0-9a-hjkmnp-tv-z]{26}\b", output):
         shown[f"{found[1]}_…"] = found[0]
 
 
 def sections(path):
-    """By heading of level 2, in order: its commands."""
+    """Returns the commands of a document by heading of level 2, in order."""
     by_heading = {}
     for part in re.split(r"^## ", path.read_text(), flags=re.M)[1:]:
         blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", part, re.M | re.S)
@@ -181,18 +181,18 @@ def sections(path):
 
 
 def commands(block):
-    """The commands of a block; one may have several lines."""
+    """Splits a block into commands; a command may have several lines."""
     pending = ""
     for line in block.splitlines():
         pending += line + "\n"
-        # bash reports an end of file that it did not expect, but takes a backslash at the end.
+        # bash -n reports an unexpected end of file, but accepts a backslash at the end.
         is_whole = subprocess.run(["bash", "-n", "-c", pending], capture_output=True).returncode == 0
         if is_whole and not line.endswith("\\"):
             if pending.strip():
                 yield pending.strip()
             pending = ""
     if pending:
-        sys.exit(f"this is not a command: {pending}")
+        sys.exit(f"a code block ends with an incomplete command: {pending}")
 
 
 def run(command, folder, is_well=True):
@@ -203,8 +203,8 @@ def run(command, folder, is_well=True):
     for placeholder, value in shown.items():
         actual = actual.replace(placeholder, value)
     if "…" in actual:
-        sys.exit(f"nothing is known to put into: {actual}")
-    # What runs until it is interrupted is, after a moment.
+        sys.exit(f"no earlier command has shown a value for the placeholder in: {actual}")
+    # A command that runs until Ctrl-C is interrupted after 3 s.
     ends = ["timeout", "--preserve-status", "--signal", "INT", "3"] if "until Ctrl-C" in command else []
     done = subprocess.run([*ends, "bash", "-o", "pipefail", "-c", actual], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S)
     allowed = ({0, 1} if is_well else {1}) if "exit code 1" in command else {0}
@@ -222,8 +222,11 @@ def nothing_waits():
 
 def main(folder):
     create_link("spring")
-    for heading, all_commands in sections(pathlib.Path("docs/operations.md")).items():
-        for command in all_commands:
+    for page in OPERATORS_PAGES:
+        commands_of_page = [command for section in sections(pathlib.Path(page)).values() for command in section]
+        if not commands_of_page:
+            sys.exit(f"{page} has no commands")
+        for command in commands_of_page:
             run(command, folder)
     runbooks = sections(pathlib.Path("docs/runbooks.md"))
     empty = [heading for heading, all_commands in runbooks.items() if not all_commands]
@@ -236,8 +239,8 @@ def main(folder):
             for command in runbooks[heading]:
                 run(command, folder, is_well=heading not in SITUATIONS)
         if heading in SITUATIONS:
-            eventually(f"nothing is left to do after the runbook `{heading}`", nothing_waits)
-            print(f"{heading}: over after {time.monotonic() - began:.1f} s", flush=True)
+            eventually(f"projector status --check succeeds after the runbook `{heading}`", nothing_waits)
+            print(f"{heading}: mended after {time.monotonic() - began:.1f} s", flush=True)
 
 
 main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Data that a schema can't describe: what the service has handed out, and public addresses."""
+"""Data that a schema can't describe: cursors and tokens of the service, and public addresses."""
 
 import itertools
 import json
@@ -16,10 +16,10 @@ API_URL = os.environ["API_URL"]
 SHORT_URL = os.environ["SHORT_URL"]
 API_KEY = os.environ["API_KEY"]
 
-# Projectors that have just started share their partitions out first.
+# Projectors that have just started distribute their partitions first.
 CAUGHT_UP_WITHIN_S = 60
 
-# Stands for a cursor of the list that a case turns out to ask for.
+# Placeholder for a cursor of the list that the test case requests.
 CURSOR = "a-cursor-of-this-list"
 
 
@@ -31,7 +31,7 @@ def fresh_key():
 
 
 def call(path, body=None, **headers):
-    """As a client of the contract: asks again, as it is told to, while the read tables lag."""
+    """Sends a request; retries after Retry-After while the read tables lag, as the API documentation asks clients to."""
     data = None if body is None else json.dumps(body).encode()
     headers |= {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json"}
     request = urllib.request.Request(API_URL + path, data, headers)
@@ -49,7 +49,7 @@ def call(path, body=None, **headers):
 
 
 def create():
-    """A new link: its id, and the token to see it in lists."""
+    """Creates a link; returns its id, and the consistency token for lists."""
     headers, link = call(
         "/v1/links", {"destination_url": "https://example.com/"}, **{"Idempotency-Key": fresh_key()}
     )
@@ -74,7 +74,7 @@ host = st.builds(
     st.lists(label, min_size=1, max_size=3), st.sampled_from(["com", "org", "example"]),
 )
 port = st.sampled_from(["", ":80", ":443", ":1024", ":65535"])
-# All that a URI may have behind its host, at most one # apart.
+# Characters that a URI may have behind its host; `#` is added separately, at most once.
 part = st.sampled_from([*"abcXYZ019-._~!$&'()*+,;=:@/?", "%20", "%C3%A4", "%0a", ".."])
 rest = st.builds(
     lambda mark, parts: mark and mark + "".join(parts),
@@ -109,23 +109,23 @@ def before_call(context, case, kwargs):
     query, headers = case.query or {}, case.headers or {}
     if query.get("cursor") == CURSOR:
         query["cursor"] = CURSORS[case.operation.path]
-    # A cursor belongs to the list it was given out for, filters included.
+    # A cursor is only valid with the filters of the list that returned it.
     if "cursor" in query and query["cursor"] in FILTERS_OF_CURSOR:
         for name in FILTERS:
             query.pop(name, None)
         query.update(FILTERS_OF_CURSOR[query["cursor"]])
-    # Drawn ids are nobody's: half of the cases, where a case stands alone, get a link of their own.
+    # No link has a generated id: half of the independent test cases get the id of a new link.
     ids = case.path_parameters or {}
     if LINK_ID.fullmatch(str(ids.get("id"))) and stands_alone(case) and next(turns) % 2:
         ids["id"], _ = create()
-    # A key belongs to one body: each case has a key of its own.
+    # An idempotency key belongs to one body, so each test case gets a new key.
     if is_uuid(headers.get("Idempotency-Key")):
         headers["Idempotency-Key"] = fresh_key()
-    # Addresses that were seen in answers are used again, but no link may lead to a short link.
+    # Schemathesis reuses addresses from responses, but no link may have a short link as its destination.
     for members in (query, case.body if isinstance(case.body, dict) else {}):
         if str(members.get("destination_url", "")).startswith(SHORT_URL):
             members["destination_url"] = "https://example.com/"
-    # Whoever must see what was just changed or deleted says so.
+    # A read after a write needs the consistency token of the write.
     if case.method == "GET" and headers.get("Consistency-Token", TOKEN) == TOKEN:
         case.headers["Consistency-Token"] = latest_token
 
@@ -142,7 +142,7 @@ def after_call(context, case, response):
 
 @schemathesis.check
 def unavailable_is_only_behind(context, response, case):
-    """Reads may be refused while the read tables lag, which a busy machine can cause; nothing else."""
+    """Allows 503 only for reads while the read tables lag, which a busy machine can cause."""
     if response.status_code == 503:
         code = response.json()["code"]
         assert code == "read_model_behind", f"503 {code}"

@@ -1,6 +1,5 @@
-"""In the place of systemctl where no systemd runs, for .ci/deploy: starts what a unit's ExecStart says, as
-its User, with its variables, folders and credentials. What keeps a process in bounds (ProtectSystem and
-the like) is left out.
+"""Replaces systemctl without a running systemd, for .ci/deploy: starts the ExecStart of a unit as its User, with
+its variables, folders and credentials. Sandboxing (ProtectSystem and the like) is left out.
 """
 
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 
 FOLDERS = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"]
 RUN = Path("/run/systemctl")
-# What Debian starts by units of its own.
+# Services with units of Debian.
 OF_DEBIAN = {
     "postgresql": {"restart": ["sh", "-c", "pg_ctlcluster $(pg_lsclusters -h | awk 'END {print $1, $2}') restart"]},
     "nginx": {"restart": ["sh", "-c", "nginx -t && { nginx -s quit || true; } && nginx"], "reload": ["nginx", "-s", "reload"]},
@@ -81,7 +80,7 @@ def start(name):
 def pid_of(name):
     file = RUN / name.removesuffix(".service")
     pid = int(file.read_text()) if file.exists() else None
-    # The process of an end that nobody has waited for is none.
+    # A zombie process counts as ended.
     is_alive = pid and Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return pid if is_alive else None
 
@@ -115,7 +114,7 @@ def main(arguments):
         elif verb == "is-active":
             sys.exit(0 if pid_of(name) else 3)
         else:
-            sys.exit(f"{verb} is not known here")
+            sys.exit(f"systemctl.py does not know the verb {verb}")
 
 
 main(sys.argv[1:])

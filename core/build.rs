@@ -1,4 +1,4 @@
-//! A new migration is a reason to compile: the files are embedded.
+//! Embeds the migrations: a new migration file triggers a compilation.
 
 use std::io::Write as _;
 

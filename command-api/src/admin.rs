@@ -1,5 +1,5 @@
-//! The operator's commands. Each is a function that others can call, and a subcommand that
-//! prints what it returns: for people, or with `--json` for programs.
+//! The operator's commands. Each command is a public function, and a subcommand that prints the result of the function: for
+//! people, or with `--json` for programs.
 
 pub mod account;
 pub mod credits;
@@ -24,38 +24,38 @@ use sqlx::{PgPool, migrate::MigrateError};
 
 use crate::config::DatabaseConfig;
 
-/// Sessions of one command.
+/// Most sessions of one command.
 const CONNECTIONS_MAX: u32 = 2;
 
-/// What an operator may ask for.
+/// Commands of operators.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Bring the database to the state that this release needs. Safe to repeat.
+pub enum AdminCommand {
+    /// Run the migrations of this release. Safe to repeat.
     Migrate(Options),
     /// Accounts: the owners of links and credits.
     #[command(subcommand)]
-    Account(account::Command),
+    Account(account::AccountSubcommand),
     /// API keys.
     #[command(subcommand)]
-    Key(key::Command),
+    Key(key::KeySubcommand),
     /// Credits of accounts.
     #[command(subcommand)]
-    Credits(credits::Command),
-    /// Links, whoever owns them.
+    Credits(credits::CreditsSubcommand),
+    /// Links of all accounts.
     #[command(subcommand)]
-    Link(link::Command),
+    Link(link::LinkSubcommand),
     /// The publishing of events to Kafka.
     #[command(subcommand)]
     Relay(relay::Command),
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
     Topic(topic::Command),
-    /// Show what has happened to an account or a link, and by whom, the latest first; or export or
+    /// Show the events of an account or a link and their actors, the latest first; or export or
     /// verify the whole log.
     Log(log::Log),
 }
 
-/// What all commands have.
+/// Options of all commands.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
     #[command(flatten)]
@@ -65,20 +65,20 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Carries the command out and prints its result.
+/// Runs the command and prints its result.
 ///
 /// # Errors
-/// When it was not carried out, with one line that says why.
-pub async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+/// Returns an error of one line if the command fails.
+pub async fn run(command: AdminCommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        Command::Migrate(options) => migrate(&options).await,
-        Command::Account(command) => account::run(command, clock).await,
-        Command::Key(command) => key::run(command, clock).await,
-        Command::Credits(command) => credits::run(command, clock).await,
-        Command::Link(command) => link::run(command, clock).await,
-        Command::Relay(command) => relay::run(command).await,
-        Command::Topic(command) => topic::run(command).await,
-        Command::Log(command) => log::run(command).await,
+        AdminCommand::Migrate(options) => migrate(&options).await,
+        AdminCommand::Account(command) => account::run(command, clock).await,
+        AdminCommand::Key(command) => key::run(command, clock).await,
+        AdminCommand::Credits(command) => credits::run(command, clock).await,
+        AdminCommand::Link(command) => link::run(command, clock).await,
+        AdminCommand::Relay(command) => relay::run(command).await,
+        AdminCommand::Topic(command) => topic::run(command).await,
+        AdminCommand::Log(command) => log::run(command).await,
     }
 }
 
@@ -93,7 +93,7 @@ async fn migrate(options: &Options) -> anyhow::Result<()> {
         SessionKind::Migration,
         1,
     )
-    .context("the database address can't be read")?;
+    .context("invalid --database-url")?;
     connect(options.database.database_url.reveal()).await?;
     migrations::run(&pool)
         .await
@@ -110,30 +110,30 @@ fn explain(error: &MigrateError) -> anyhow::Error {
         && is_lock_timeout(cause)
     {
         return anyhow::anyhow!(
-            "migration {version} waited for a lock on a table that another transaction uses, and \
-             gave up so as not to hold up the services; nothing of it was done: run `migrate` \
-             again when that transaction has ended"
+            "migration {version} timed out waiting for a lock on a table that another transaction \
+             uses, so that the services are not blocked; the migration was rolled back: retry \
+             `migrate` when the other transaction has ended"
         );
     }
-    // Its text has all that its sources would repeat.
+    // The text of the error already contains the texts of its sources.
     anyhow::anyhow!("{error}")
 }
 
 impl Options {
-    /// A pool on a database that is reachable and up to date.
+    /// Returns a pool on a database that is reachable and has all migrations.
     pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
         self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
     }
 
-    /// The same for what reads much of the log.
+    /// Returns such a pool for commands that read much of the log.
     pub(crate) async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
         self.pool_of(SessionKind::Reader, connections_max).await
     }
 
     async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database.database_url.reveal();
-        let pool = event_store::pool(url, kind, connections_max)
-            .context("the database address can't be read")?;
+        let pool =
+            event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
         connect(url).await?;
         migrations::check(&pool).await?;
         Ok(pool)
@@ -141,23 +141,23 @@ impl Options {
 }
 
 async fn connect(url: &str) -> anyhow::Result<()> {
-    // The error's own text has all that its sources would repeat.
+    // The text of the error already contains the texts of its sources.
     let checked = event_store::check_connection(url).await;
-    checked.map_err(|error| anyhow::anyhow!("can't connect to the database: {error}"))
+    checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))
 }
 
-/// Prints a result: `text` for people, or the value itself for programs.
+/// Prints a result: `text` for people, or `value` as JSON for programs.
 pub(crate) fn print(options: &Options, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
     print_as(options.json, value, text)
 }
 
-/// The same for commands that don't work on the database.
+/// Prints a result of a command that does not use the database.
 pub(crate) fn print_as(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     if json {
-        let json = serde_json::to_string(value).context("can't write the result")?;
-        writeln!(stdout, "{json}").context("can't print the result")
+        let json = serde_json::to_string(value).context("cannot serialise the result")?;
+        writeln!(stdout, "{json}").context("cannot print the result")
     } else {
-        writeln!(stdout, "{text}").context("can't print the result")
+        writeln!(stdout, "{text}").context("cannot print the result")
     }
 }

@@ -1,8 +1,8 @@
-//! One batch, one transaction: lock, look up, reserve, decide, append, commit, answer.
+//! Runs one batch of commands in one transaction: locks the accounts, loads, reserves slugs, decides, appends and commits.
 
-mod decided;
-mod failure;
+mod batch_failure;
 mod reservation;
+mod uncommitted_batch;
 
 use std::{
     sync::Arc,
@@ -10,7 +10,10 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Batch, Command, IdempotencyKey, Known, Outcome, Stamp, Terms},
+    batch::{
+        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, LinkCommand, LoadedState,
+        Pricing,
+    },
     clock::{Clock, new_uuid},
     envelope::NewEvent,
     event_store::{
@@ -25,101 +28,43 @@ use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::Notify;
 
-use crate::{
-    command_queue::{GivenBack, Queued, Refusal, Reply},
-    renderer,
-};
-use decided::{Decided, Verdict};
-use failure::BatchFailure;
+use crate::renderer;
+pub(crate) use batch_failure::BatchFailure;
+pub(crate) use uncommitted_batch::AttemptResult;
+use uncommitted_batch::UncommittedBatch;
 
-/// Longest wait for the answer to COMMIT, in seconds: a batch that turns out not to be committed
-/// has to be repeated before its commands have waited too long.
+/// Timeout of COMMIT, in seconds. A batch that turns out not to be committed must be retried before
+/// the deadlines of its commands.
 const COMMIT_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long an unknown outcome is looked into before its callers are told so, in seconds.
+/// Time for which an unknown outcome of COMMIT is looked up before the callers get 504, in seconds.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Longest time of one such attempt, in seconds: it may wait for the other transaction's locks.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(3);
-/// Delay between two such attempts.
-const RESOLVE_DELAY: Duration = Duration::from_millis(100);
+/// Timeout of one such lookup, in seconds: the lookup may wait for the locks of the other
+/// transaction.
+const LOOKUP_TIME_MAX: Duration = Duration::from_secs(3);
+/// Delay between two lookups.
+const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Runs batches against the event store.
 pub struct CommandHandler {
     /// Sessions of kind `Writer`.
     pub pool: PgPool,
     /// Price and short host.
-    pub terms: Terms,
-    /// Read once for each command.
+    pub pricing: Pricing,
+    /// Clock of the decisions, read once for each command.
     pub clock: Arc<dyn Clock>,
-    /// Told after each commit.
+    /// Notified after each commit.
     pub appended: Arc<Notify>,
 }
 
 impl CommandHandler {
-    /// Runs the batch and answers its commands, except those that are to be tried again: they are
-    /// given back in their order.
-    pub(crate) async fn run(&self, batch: Vec<Queued>) -> Vec<GivenBack> {
-        let mut given_back = Vec::new();
-        let mut parts = vec![batch];
-        while let Some(mut part) = parts.pop() {
-            match self.attempt(&part).await {
-                Ok(verdicts) => {
-                    for (command, verdict) in part.into_iter().zip(verdicts) {
-                        match verdict {
-                            Verdict::Answer(reply) => command.answer(reply),
-                            Verdict::Held => given_back.push(GivenBack {
-                                command,
-                                is_held: true,
-                            }),
-                            Verdict::Again => {
-                                given_back.push(GivenBack {
-                                    command,
-                                    is_held: false,
-                                });
-                            }
-                        }
-                    }
-                }
-                Err(BatchFailure::Repeat(error)) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "batch is repeated"
-                    );
-                    // After a moment, as if the accounts were held: what was in the way may be.
-                    let again = |command| GivenBack {
-                        command,
-                        is_held: true,
-                    };
-                    given_back.extend(part.into_iter().map(again));
-                }
-                Err(BatchFailure::Poison(error)) if part.len() == 1 => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "command failed");
-                    refuse_all(part, &Refusal::Failed);
-                }
-                // One poison command must not hurt the others: halve until it is alone.
-                Err(BatchFailure::Poison(_)) => {
-                    let later = part.split_off(part.len() / 2);
-                    parts.extend([later, part]);
-                }
-                Err(BatchFailure::Unavailable(error)) => {
-                    tracing::error!(
-                        error = &error as &dyn std::error::Error,
-                        "storage is unavailable"
-                    );
-                    refuse_all(part, &Refusal::StorageUnavailable);
-                }
-                Err(BatchFailure::OutcomeUnknown(error)) => {
-                    tracing::error!(
-                        error = &error as &dyn std::error::Error,
-                        "outcome stays unknown"
-                    );
-                    refuse_all(part, &Refusal::OutcomeUnknown);
-                }
-            }
-        }
-        given_back
-    }
-
-    async fn attempt(&self, batch: &[Queued]) -> Result<Vec<Verdict>, BatchFailure> {
+    /// Runs the batch once. Returns one result for each command.
+    ///
+    /// # Errors
+    /// Returns an error if no command of the batch has run, or if the outcome of COMMIT is unknown.
+    pub(crate) async fn attempt(
+        &self,
+        commands: &[&LinkCommand],
+    ) -> Result<Vec<AttemptResult>, BatchFailure> {
         let mut connection = self
             .pool
             .acquire()
@@ -127,101 +72,118 @@ impl CommandHandler {
             .map_err(BatchFailure::before_commit)?;
         let deciding = async {
             let mut tx = connection.begin().await?;
-            let decided = self.decide(&mut tx, batch).await?;
-            Ok((tx, decided))
+            let batch = self.decide(&mut tx, commands).await?;
+            Ok((tx, batch))
         };
-        let (tx, decided) = within(ANSWER_TIME_MAX, deciding)
+        let (tx, batch) = within(ANSWER_TIME_MAX, deciding)
             .await
             .map_err(BatchFailure::before_commit)?;
-        if decided.first_event().is_none() {
-            // Nothing depends on a commit: the refusals were right while the accounts were locked.
+        if batch.first_event().is_none() {
+            // Without events no commit is needed: the refusals were right while the accounts were locked.
             within(ANSWER_TIME_MAX, tx.rollback())
                 .await
                 .map_err(BatchFailure::before_commit)?;
-            return Ok(decided.verdicts());
+            return Ok(batch.into_results());
         }
         let commit_began_at = Instant::now();
         let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
         histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
-        histogram!(APPEND_LOCK_HOLD_SECONDS).record(decided.locked_at.elapsed());
+        histogram!(APPEND_LOCK_HOLD_SECONDS).record(batch.locked_at.elapsed());
         if let Err(error) = committed {
-            // Whatever the error says: the server may have committed before it came about.
+            // The server may have committed before any error.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "outcome of a commit is unknown"
+                "the outcome of a commit is unknown; looking it up on another session"
             );
-            // Given back to the pool, the session would be used for the look-up.
+            // Detached from the pool, so that the lookup gets another session.
             drop(connection.detach());
-            if !self.is_committed(&decided).await? {
-                return Err(BatchFailure::Repeat(error));
+            if !self.is_committed(&batch).await? {
+                return Err(BatchFailure::Retry(error));
             }
         }
         self.appended.notify_one();
-        Ok(decided.verdicts())
+        Ok(batch.into_results())
     }
 
-    async fn decide(&self, tx: &mut PgConnection, batch: &[Queued]) -> sqlx::Result<Decided> {
-        let commands: Vec<&Command> = batch.iter().map(|queued| &queued.command).collect();
-        let mut account_ids: Vec<AccountId> = commands.iter().map(|it| it.account_id()).collect();
+    async fn decide(
+        &self,
+        tx: &mut PgConnection,
+        commands: &[&LinkCommand],
+    ) -> sqlx::Result<UncommittedBatch> {
+        let account_ids = commands.iter().map(|command| command.account_id());
+        let mut account_ids: Vec<AccountId> = account_ids.collect();
         account_ids.sort_unstable();
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
         let locked_at = Instant::now();
-        let is_ours = |command: &Command| credits.contains_key(&command.account_id());
-        let is_held: Vec<bool> = commands.iter().map(|it| !is_ours(it)).collect();
-        let ours: Vec<&Command> = commands.into_iter().filter(|it| is_ours(it)).collect();
+        let is_locked = |command: &LinkCommand| credits.contains_key(&command.account_id());
+        let locked_elsewhere = commands.iter().map(|command| !is_locked(command)).collect();
+        let mut commands = commands.to_vec();
+        commands.retain(|command| is_locked(command));
 
-        let stored = idempotency::find_creates_in_tx(tx, &keys(&ours)).await?;
-        let links = links::load_in_tx(tx, &link_ids(&ours)).await?;
-        let stamps: Vec<Stamp> = ours.iter().map(|_| self.stamp()).collect();
-        let wanted = reservation::wanted(&ours, &stamps, &stored);
+        let stored = idempotency::find_creates_in_tx(tx, &keys(&commands)).await?;
+        let links = links::load_in_tx(tx, &link_ids(&commands)).await?;
+        let ids: Vec<DecisionIds> = commands.iter().map(|_| self.new_ids()).collect();
+        let wanted = reservation::wanted(&commands, &ids, &stored);
         let free_slugs = slugs::reserve_in_tx(tx, &wanted).await?;
 
-        let known = Known {
+        let state = LoadedState {
             credits,
             stored,
             free_slugs,
             links,
         };
-        let mut decisions = Batch::new(&self.terms, renderer::CURRENT, known);
-        let outcomes: Vec<Outcome> = ours
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
+        let outcomes: Vec<CommandOutcome> = commands
             .iter()
-            .zip(&stamps)
-            .map(|(command, stamp)| decisions.decide(command, stamp))
+            .zip(&ids)
+            .map(|(command, ids)| decisions.decide(command, ids))
             .collect();
         let mut decided = decisions.finish();
-        let events: Vec<&NewEvent> = decided.accepted.iter().flat_map(|it| &it.events).collect();
+        let events: Vec<&NewEvent> = decided
+            .accepted
+            .iter()
+            .flat_map(|accepted| &accepted.events)
+            .collect();
         if !events.is_empty() {
             let taken_over = reservation::taken_over(&wanted, &decided.accepted);
             slugs::settle_in_tx(tx, &taken_over, &decided.unused_slugs).await?;
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
-        Ok(Decided::new(decided, outcomes, is_held, locked_at))
+        Ok(UncommittedBatch::new(
+            decided,
+            outcomes,
+            locked_elsewhere,
+            locked_at,
+        ))
     }
 
-    /// Looks on a fresh session whether the batch's transaction was committed.
-    async fn is_committed(&self, decided: &Decided) -> Result<bool, BatchFailure> {
+    /// Returns true if the batch was committed. Looks up the batch on another session, with retries.
+    async fn is_committed(&self, batch: &UncommittedBatch) -> Result<bool, BatchFailure> {
         let until = tokio::time::Instant::now() + RESOLVE_TIME_MAX;
         loop {
-            match within(LOOK_TIME_MAX, self.look_for(decided)).await {
+            match within(LOOKUP_TIME_MAX, self.look_up(batch)).await {
                 Ok(is_committed) => return Ok(is_committed),
                 Err(error) if is_lock_timeout(&error) || tokio::time::Instant::now() >= until => {
                     return Err(BatchFailure::OutcomeUnknown(error));
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "can't look yet");
-                    tokio::time::sleep(RESOLVE_DELAY).await;
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot read the outcome of a commit; retrying in 100 ms"
+                    );
+                    tokio::time::sleep(LOOKUP_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    async fn look_for(&self, decided: &Decided) -> sqlx::Result<bool> {
+    async fn look_up(&self, batch: &UncommittedBatch) -> sqlx::Result<bool> {
         let mut tx = self.pool.begin().await?;
-        // Waits for the end of the transaction in question, should it still be running.
-        accounts::lock_in_tx(&mut tx, decided.account_ids()).await?;
-        let is_committed = match decided.first_event() {
+        // Waits for the end of the transaction of the batch, which may still be running.
+        accounts::lock_in_tx(&mut tx, batch.account_ids()).await?;
+        let is_committed = match batch.first_event() {
             Some(event) => log::contains_in_tx(&mut tx, event).await?,
             None => true,
         };
@@ -229,9 +191,9 @@ impl CommandHandler {
         Ok(is_committed)
     }
 
-    fn stamp(&self) -> Stamp {
+    fn new_ids(&self) -> DecisionIds {
         let now = self.clock.now();
-        Stamp {
+        DecisionIds {
             now,
             link_id: LinkId::from_uuid(new_uuid(now)),
             event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
@@ -240,27 +202,21 @@ impl CommandHandler {
     }
 }
 
-fn keys(commands: &[&Command]) -> Vec<(AccountId, IdempotencyKey)> {
-    let key = |command: &&Command| match command {
-        Command::Create(create) => Some((create.account_id, create.key)),
-        Command::Change(_) => None,
+fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {
+    let key = |command: &&LinkCommand| match command {
+        LinkCommand::Create(create) => Some((create.account_id, create.key)),
+        LinkCommand::Change(_) => None,
     };
     commands.iter().filter_map(key).collect()
 }
 
-fn link_ids(commands: &[&Command]) -> Vec<(AccountId, LinkId)> {
-    let link_id = |command: &&Command| match command {
-        Command::Create(_) => None,
-        Command::Change(change) => Some((change.account_id, change.link_id?)),
+fn link_ids(commands: &[&LinkCommand]) -> Vec<(AccountId, LinkId)> {
+    let link_id = |command: &&LinkCommand| match command {
+        LinkCommand::Create(_) => None,
+        LinkCommand::Change(change) => Some((change.account_id, change.link_id?)),
     };
     let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();
     link_ids.sort_unstable();
     link_ids.dedup();
     link_ids
-}
-
-fn refuse_all(batch: Vec<Queued>, refusal: &Refusal) {
-    for command in batch {
-        command.answer(Reply::Refused(refusal.clone()));
-    }
 }

@@ -3,14 +3,14 @@
 use std::{io::Write as _, process::ExitCode, sync::Arc};
 
 use crate::{
-    Listeners, admin,
-    config::{InternalListen, Settings},
+    CommandApiListeners, admin,
+    config::{CommandApiInternalListen, CommandApiSettings},
     doctor, serve,
 };
 use clap::{Parser, Subcommand};
 use linkledger_core::{
     clock::SystemClock,
-    doctor::Check,
+    doctor::DoctorArgs,
     failure,
     lifecycle::{health, listen},
     settings, telemetry,
@@ -30,22 +30,22 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the service: the write side of the API, and the relay to Kafka.
-    Serve(Box<Settings>),
+    Serve(Box<CommandApiSettings>),
     /// Ask the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
+    Health(CommandApiInternalListen),
     /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<CommandApiSettings>>),
     /// Check the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<CommandApiSettings>>),
     #[command(flatten)]
-    Admin(admin::Command),
+    Admin(admin::AdminCommand),
 }
 
-/// Runs the command line of this process to its end.
+/// Runs the command line of this process, and returns its exit code.
 ///
-/// The futures of all commands are compiled here, so that the program itself is only linked.
+/// The futures of all commands are compiled here, so the program itself is only linked.
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let outcome = match settings::parse::<Cli>().command {
@@ -65,9 +65,9 @@ pub async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Settings) -> anyhow::Result<()> {
+async fn run(arguments: CommandApiSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, "info")?;
-    let listeners = Listeners {
+    let listeners = CommandApiListeners {
         api: listen(arguments.listen.api_listen).await?,
         internal: listen(arguments.listen.internal.address).await?,
     };

@@ -1,7 +1,8 @@
-//! The way of a command to its batch: bounded queues, one writer each, and the keys in flight.
+//! The path of a command to its batch: a bounded queue for each writer, and the idempotency keys in flight.
 //!
-//! An account belongs to one writer, by hash. While a writer's batch commits, the next one fills.
+//! Each account belongs to one writer, by hash. While a writer's batch commits, the writer's queue collects the next batch.
 
+mod batch_run;
 mod in_flight;
 mod waiting;
 mod writer;
@@ -13,87 +14,55 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{Command, KeyedCreate, LinkChange, Rejection, SettledCreate, SettledLink},
+    batch::{CommandRejection, KeyedCreate, LinkChange, LinkCommand},
     lifecycle::Tasks,
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
 use tokio::sync::mpsc;
 
-use crate::command_handler::CommandHandler;
-use in_flight::{InFlight, Pending, Ticket};
+use crate::{
+    command_handler::CommandHandler,
+    command_reply::{CommandRefusal, CommandReply},
+};
+use in_flight::{CreatesInFlight, KeyEntry, PendingReply};
 
-/// Commands that may wait for each writer; one more is answered `overloaded`.
+/// Length of the queue of each writer. A command that finds the queue full is answered `overloaded`.
 const QUEUE_LENGTH_MAX: usize = 4_096;
-/// A command that has not run by then is dropped, in seconds.
+/// Deadline of a command in the queue, in seconds. A command that has not run by then is answered
+/// `overloaded`.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
-/// How long a request waits for its answer, in seconds. After that it may still have its effect.
+/// Timeout of a request that waits for its reply, in seconds. The command may still have its effect
+/// after the timeout.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long a duplicate waits for the first one, in seconds (contract §4).
+/// Timeout of a create that waits for the first create with the same key, in seconds.
 const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// What becomes of a command, as far as its caller is concerned.
-#[derive(Debug, Clone)]
-pub enum Reply {
-    /// The create had its effect.
-    Created(Arc<SettledCreate>),
-    /// The create had its effect before.
-    Replayed(Arc<SettledCreate>),
-    /// The link is as it was asked for.
-    Changed(Arc<SettledLink>),
-    /// The command has no effect, or perhaps none.
-    Refused(Refusal),
-}
-
-/// Why a command has no effect.
-#[derive(Debug, Clone)]
-pub enum Refusal {
-    /// It was decided so.
-    Rejected(Rejection),
-    /// It has not run: too many others, or its account was held elsewhere for too long.
-    Overloaded,
-    /// It has not run: the database does not answer.
-    StorageUnavailable,
-    /// It may have had its effect.
-    OutcomeUnknown,
-    /// A command with this key is still running.
-    KeyInUse,
-    /// It has not run, through a defect.
-    Failed,
-}
 
 /// A command that waits for its batch.
 #[derive(Debug)]
-pub struct Queued {
-    pub(crate) command: Command,
+pub struct QueuedCommand {
+    pub(crate) command: LinkCommand,
     pub(crate) deadline: Instant,
-    pending: Pending,
+    pending_reply: PendingReply,
 }
 
-impl Queued {
-    /// Tells all who wait for it.
-    pub(crate) fn answer(self, reply: Reply) {
-        self.pending.answer(reply);
+impl QueuedCommand {
+    /// Replies to all requests that wait for the command.
+    pub(crate) fn answer(self, reply: CommandReply) {
+        self.pending_reply.answer(reply);
     }
 }
 
-/// A command that has not run and is to be tried again.
-#[derive(Debug)]
-pub(crate) struct GivenBack {
-    pub(crate) command: Queued,
-    /// Its account is held by another process.
-    pub(crate) is_held: bool,
-}
-
-/// Where handlers put commands.
+/// Queues of commands, one for each writer.
 #[derive(Clone)]
 pub struct CommandQueue {
-    writers: Arc<[mpsc::Sender<Queued>]>,
-    in_flight: InFlight,
+    writers: Arc<[mpsc::Sender<QueuedCommand>]>,
+    creates_in_flight: CreatesInFlight,
 }
 
 impl CommandQueue {
-    /// Starts the writers. They end when the queue is dropped and what it holds is answered.
+    /// Starts the writers. The writers end after the queue is dropped and all its commands are
+    /// answered.
     pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
         counter!(COMMANDS_EXPIRED_TOTAL).increment(0);
         let handler = Arc::new(handler);
@@ -107,70 +76,80 @@ impl CommandQueue {
         });
         Self {
             writers: senders.collect(),
-            in_flight: InFlight::default(),
+            creates_in_flight: CreatesInFlight::default(),
         }
     }
 
-    /// Queues the create, or joins the one with its key that is there already, and waits for what
-    /// becomes of it.
-    pub async fn submit_create(&self, create: KeyedCreate) -> Reply {
+    /// Queues the create and waits for the reply. A create joins an earlier create with the same key
+    /// that is still in flight.
+    pub async fn submit_create(&self, create: KeyedCreate) -> CommandReply {
         let join_until = tokio::time::Instant::now() + JOIN_TIME_MAX;
         loop {
-            let joined = match self.in_flight.enter(&create) {
-                Ticket::First(pending) => {
-                    return self.submit(Command::Create(create), pending).await;
+            let joined = match self.creates_in_flight.enter(&create) {
+                KeyEntry::First(pending_reply) => {
+                    return self
+                        .submit(LinkCommand::Create(create), pending_reply)
+                        .await;
                 }
-                Ticket::Joined(joined) => joined,
+                KeyEntry::Joined(joined) => joined,
             };
             let is_same_request = joined.fingerprint == create.fingerprint;
-            let Some(reply) = joined.answer.reply(join_until).await else {
-                return Reply::Refused(Refusal::KeyInUse);
+            let Some(reply) = joined.reply.receive(join_until).await else {
+                return CommandReply::Refused(CommandRefusal::KeyInUse);
             };
             match (reply, is_same_request) {
-                (Reply::Created(settled), true) => return Reply::Replayed(settled),
-                (Reply::Created(_) | Reply::Replayed(_), false) => {
-                    return Reply::Refused(Refusal::Rejected(Rejection::KeyReused));
+                (CommandReply::Created(settled), true) => return CommandReply::Replayed(settled),
+                (CommandReply::Created(_) | CommandReply::Replayed(_), false) => {
+                    return CommandReply::Refused(CommandRefusal::Rejected(
+                        CommandRejection::KeyReused,
+                    ));
                 }
-                // One decision serves both: it was taken while both were waiting.
+                // One decision serves both creates, because both were waiting for the decision.
                 (reply, true) => return reply,
-                // The key is as unused as before; this request is decided on its own.
+                // The first create did not use the key, so this create is decided on its own.
                 (_, false) => {}
             }
         }
     }
 
-    /// Queues the change and waits for what becomes of it.
-    pub async fn submit_change(&self, change: LinkChange) -> Reply {
-        self.submit(Command::Change(change), Pending::unkeyed())
+    /// Queues the change and waits for the reply.
+    pub async fn submit_change(&self, change: LinkChange) -> CommandReply {
+        self.submit(LinkCommand::Change(change), PendingReply::unkeyed())
             .await
     }
 
-    async fn submit(&self, command: Command, pending: Pending) -> Reply {
-        let answer = pending.subscribe();
-        if let Err(refusal) = self.enqueue(command, pending) {
-            return Reply::Refused(refusal);
+    async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> CommandReply {
+        let answer = pending_reply.subscribe();
+        if let Err(refusal) = self.enqueue(command, pending_reply) {
+            return CommandReply::Refused(refusal);
         }
-        let until = tokio::time::Instant::now() + ANSWER_TIME_MAX;
-        let reply = answer.reply(until).await;
-        reply.unwrap_or(Reply::Refused(Refusal::OutcomeUnknown))
+        let deadline = tokio::time::Instant::now() + ANSWER_TIME_MAX;
+        let reply = answer.receive(deadline).await;
+        reply.unwrap_or(CommandReply::Refused(CommandRefusal::OutcomeUnknown))
     }
 
-    fn enqueue(&self, command: Command, pending: Pending) -> Result<(), Refusal> {
+    fn enqueue(
+        &self,
+        command: LinkCommand,
+        pending_reply: PendingReply,
+    ) -> Result<(), CommandRefusal> {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one(command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");
         let writer = &self.writers[hash % self.writers.len()];
-        let queued = Queued {
+        let queued = QueuedCommand {
             command,
             deadline: Instant::now() + WAITING_TIME_MAX,
-            pending,
+            pending_reply,
         };
-        writer.try_send(queued).map_err(|refused| {
-            let (refusal, queued) = match refused {
-                mpsc::error::TrySendError::Full(queued) => (Refusal::Overloaded, queued),
-                mpsc::error::TrySendError::Closed(queued) => (Refusal::StorageUnavailable, queued),
+        writer.try_send(queued).map_err(|error| {
+            let (refusal, queued) = match error {
+                mpsc::error::TrySendError::Full(queued) => (CommandRefusal::Overloaded, queued),
+                mpsc::error::TrySendError::Closed(queued) => {
+                    (CommandRefusal::StorageUnavailable, queued)
+                }
             };
-            queued.answer(Reply::Refused(refusal.clone()));
+            queued.answer(CommandReply::Refused(refusal.clone()));
             refusal
         })
     }

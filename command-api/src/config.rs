@@ -9,7 +9,7 @@ use linkledger_core::{
     telemetry::TelemetryConfig,
 };
 
-/// How to reach the event store.
+/// Address of the event store.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseConfig {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
@@ -19,40 +19,41 @@ pub struct DatabaseConfig {
 
 /// All settings of `serve`.
 #[derive(Debug, Clone, Args)]
-pub struct Settings {
+pub struct CommandApiSettings {
     #[command(flatten)]
-    pub config: Config,
+    pub config: CommandApiConfig,
     #[command(flatten)]
-    pub listen: ListenConfig,
+    pub listen: CommandApiListenConfig,
 }
 
-/// What the service does.
+/// Settings of command-api itself, without addresses to listen on and logging.
 #[derive(Debug, Clone, Args)]
-pub struct Config {
+pub struct CommandApiConfig {
     #[command(flatten)]
     pub database: DatabaseConfig,
-    /// Address of the same database for the relay, with a user of its own: the one moves cursors
-    /// and the other appends events, and neither can do both [default: the address above].
+    /// Address of the same database for the relay, with a separate user: the relay's user moves
+    /// cursors, the service's user appends events, and neither can do both [default: the address
+    /// above].
     #[arg(long, env = "RELAY_DATABASE_URL", hide_env_values = true)]
     pub relay_database_url: Option<Secret>,
-    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
-    /// for the disk: for tests. Each start warns of it.
+    /// Accept a Postgres that does not wait for the disk and can lose the log when its machine
+    /// crashes: only for tests. Each start logs a warning.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
     #[command(flatten)]
     pub kafka: KafkaConfig,
-    /// How records are compressed on their way to Kafka: lz4 or none.
+    /// Compression of records sent to Kafka: lz4 or none.
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
-    /// For how long the relay collects between two batches under load, in milliseconds; while
-    /// little comes, 5 at most.
+    /// Longest interval between two batches of the relay under load, in milliseconds; at low load
+    /// the interval is at most 5.
     #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(..=1_000))]
     pub relay_batch_interval_ms: u16,
-    /// Address under which clients reach the API.
+    /// Address at which clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
     pub base_url: BaseUrl,
-    /// Address under which short links are served.
+    /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
     /// Price of a link, in credits.
@@ -66,39 +67,39 @@ pub struct Config {
     /// <https://app.example.com>; none by default.
     #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<Origin>,
-    /// Batches that may be under way at once. Few writers beat many on few cores.
+    /// Number of concurrent batches. On few cores, few writers are faster than many.
     #[arg(long, env = "WRITERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub writers: u16,
-    /// Name of this process among those that relay events: its own while it runs, and the same
-    /// after a restart [default: the host's name].
+    /// Name of this process among all processes that relay events: unique, and the same after a
+    /// restart [default: the host's name].
     #[arg(long, env = "INSTANCE_ID")]
     pub instance_id: Option<String>,
 }
 
-impl Config {
-    /// Where the relay's sessions are.
+impl CommandApiConfig {
+    /// Returns the address of the database for the relay.
     pub fn relay_database_url(&self) -> &str {
         let url = self.relay_database_url.as_ref();
         url.unwrap_or(&self.database.database_url).reveal()
     }
 }
 
-/// Where the service listens, and how it logs.
+/// Addresses of the listeners, and the logging.
 #[derive(Debug, Clone, Args)]
-pub struct ListenConfig {
+pub struct CommandApiListenConfig {
     /// Address of the API's listener.
     #[arg(long, env = "COMMAND_API_LISTEN", default_value = "127.0.0.1:8082")]
     pub api_listen: SocketAddr,
     #[command(flatten)]
-    pub internal: InternalListen,
+    pub internal: CommandApiInternalListen,
     #[command(flatten)]
     pub telemetry: TelemetryConfig,
 }
 
-/// Where the service answers those who watch it.
+/// Address of the internal listener.
 #[derive(Debug, Clone, Args)]
-pub struct InternalListen {
+pub struct CommandApiInternalListen {
     /// Address of the internal listener: /livez, /readyz, /metrics.
     #[arg(
         id = "internal_listen",

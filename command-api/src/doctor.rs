@@ -1,7 +1,10 @@
-//! `check-config` and `doctor`: the settings alone, and what they lead to.
+//! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
-    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right, same_database},
+    doctor::{
+        self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
+        same_database,
+    },
     event_store::SessionKind,
     failure,
 };
@@ -9,12 +12,12 @@ use linkledger_core::{
 use crate::{
     READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, WantedTopic},
-    config::{Config, Settings},
+    config::{CommandApiConfig, CommandApiSettings},
     relay::topic::judgement,
 };
 
-/// What the service reads and writes, in short: a release whose grants are older lacks some.
-const RIGHTS: [Right; 10] = [
+/// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
+const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.accounts", "UPDATE"),
     ("event_store.slugs", "INSERT"),
@@ -26,17 +29,17 @@ const RIGHTS: [Right; 10] = [
     ("event_store.api_keys", "UPDATE"),
     ("event_store.log_segments", "INSERT"),
 ];
-/// What its relay does, with a user of its own perhaps.
-const RELAY_RIGHTS: [Right; 3] = [
+/// Rights that the relay needs, which may connect with a separate user.
+const RELAY_RIGHTS: [Privilege; 3] = [
     ("event_store.events", "SELECT"),
     ("event_store.relay_cursors", "UPDATE"),
     ("event_store.relay_producers", "DELETE"),
 ];
-/// Days for which events should be kept, as `topic check` has it.
+/// Retention of the topic that `doctor` asks for, in days: the default of `topic check`.
 const RETENTION_DAYS: u16 = 30;
 
-/// What can be said of the settings without connecting to anything.
-pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
+/// Examines the settings without connecting to a server.
+pub fn check_config(CommandApiSettings { config, listen }: &CommandApiSettings) -> Vec<Finding> {
     let mut findings = configuration::database(config.database.database_url.reveal());
     if let Some(url) = &config.relay_database_url {
         findings.extend(configuration::database(url.reveal()));
@@ -53,14 +56,14 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// That, and what the settings lead to.
-pub async fn examine(settings: &Settings) -> Vec<Finding> {
+/// Examines the settings, and the database and the topic that they name.
+pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     let config = &settings.config;
     let connections_max = u32::from(config.writers)
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX;
-    let patient = Patient {
+    let patient = DatabaseRequirements {
         database_url: config.database.database_url.reveal(),
         kind: SessionKind::Writer,
         allows_unsafe: config.allow_unsafe_postgres,
@@ -83,7 +86,7 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-async fn topic(config: &Config) -> Vec<Finding> {
+async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
     let wanted = WantedTopic {
         kafka: config.kafka.clone(),
         retention_days: RETENTION_DAYS,
@@ -95,7 +98,7 @@ async fn topic(config: &Config) -> Vec<Finding> {
         Ok(checked) => of_topic(&checked),
         Err(error) => vec![Finding::new(
             "topic",
-            Verdict::Error,
+            Severity::Error,
             failure::text(&error),
             "",
         )],
@@ -103,18 +106,18 @@ async fn topic(config: &Config) -> Vec<Finding> {
 }
 
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
-    let settings = topic.settings.iter().map(|it| {
-        let verdict = match it.verdict {
-            judgement::Verdict::Ok => Verdict::Ok,
-            judgement::Verdict::Wrong => Verdict::Warning,
-            judgement::Verdict::Refused => Verdict::Error,
-            judgement::Verdict::Unknown => Verdict::Unseen,
+    let settings = topic.settings.iter().map(|setting| {
+        let verdict = match setting.verdict {
+            judgement::Verdict::Ok => Severity::Ok,
+            judgement::Verdict::Wrong => Severity::Warning,
+            judgement::Verdict::Refused => Severity::Error,
+            judgement::Verdict::Unknown => Severity::Unseen,
         };
-        let remedy = match it.verdict {
+        let remedy = match setting.verdict {
             judgement::Verdict::Wrong | judgement::Verdict::Refused => {
                 format!(
-                    "should be {}: `command-api topic check` says how",
-                    it.should_be
+                    "should be {}: `command-api topic check` prints the command that changes the setting",
+                    setting.should_be
                 )
             }
             judgement::Verdict::Ok | judgement::Verdict::Unknown => String::new(),
@@ -122,7 +125,7 @@ fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
         Finding::new(
             "topic",
             verdict,
-            format!("{} is {}", it.setting, it.is),
+            format!("{} is {}", setting.setting, setting.is),
             remedy,
         )
     });

@@ -1,12 +1,13 @@
-//! command-api: decides commands, appends events, and relays them to Kafka.
+//! command-api: decides commands, appends events, and relays the events to Kafka.
 //!
-//! Entry points: [`serve`] runs the service, [`start`] builds it into another process,
+//! Entry points: [`serve`] runs the service, [`start`] builds the service into another process,
 //! [`admin`] holds the operator's commands.
 
 pub mod admin;
 pub mod command_handler;
 pub mod command_line;
 pub mod command_queue;
+pub mod command_reply;
 pub mod config;
 pub mod doctor;
 pub mod epoch;
@@ -23,12 +24,13 @@ use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
-    batch::Terms,
+    batch::Pricing,
     clock::Clock,
     doctor::{same_database, server},
     event_store::{self, SessionKind, log},
     http::{authentication::Authenticator, cors},
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     link::OwnHosts,
     metrics::recorder::Recorder,
     migrations,
@@ -38,43 +40,44 @@ use tokio_util::sync::CancellationToken;
 
 use command_handler::CommandHandler;
 use command_queue::CommandQueue;
-use config::Config;
+use config::CommandApiConfig;
 use log_end::LogEpoch;
 use relay::{Relay, batch_interval::BatchInterval, publisher::KafkaPublisher};
-use routes::{AppState, Guards};
+use routes::{WriteGuards, WriteState};
 use sealing::Sealer;
 
-/// Sessions for looking up API keys.
+/// Most sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
-/// Sessions of the relay: its own, so that a flood of unknown keys does not delay events.
+/// Most sessions of the relay. The relay has a separate pool, so that a flood of unknown keys does
+/// not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
-/// Sessions of what seals the log: it does one thing at a time.
+/// Most sessions of the sealer, which runs one statement at a time.
 const SEALER_CONNECTIONS_MAX: u32 = 1;
 
-/// The service, ready to be served.
+/// The running service without its sockets.
 pub struct CommandApi {
-    /// The routes of the API that change something.
+    /// Routes of the API that write.
     pub router: Router,
-    /// Whether requests may be sent to it.
+    /// Readiness of the service.
     pub readiness: Readiness,
 }
 
-/// The sockets of the service.
-pub struct Listeners {
-    /// For API clients, behind the ingress.
+/// Sockets of command-api as a separate process.
+pub struct CommandApiListeners {
+    /// Socket of the API, behind the ingress.
     pub api: TcpListener,
-    /// For operators, probes and Prometheus.
+    /// Socket of operators, probes and Prometheus.
     pub internal: TcpListener,
 }
 
-/// Connects, checks the schema, and starts the writers and the relay. The writers end when the
-/// router is dropped.
+/// Connects, checks that the migrations were run, and starts the writers and the relay. The writers
+/// end when the router is dropped.
 ///
 /// # Errors
-/// When a setting is refused, or the database does not answer or lacks migrations.
+/// Returns an error if a setting is invalid, or if the database does not answer or lacks migrations.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(
-    config: Config,
+    config: CommandApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<CommandApi>> {
@@ -82,7 +85,7 @@ pub fn start(
 }
 
 async fn start_among(
-    config: Config,
+    config: CommandApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<CommandApi> {
@@ -93,12 +96,12 @@ async fn start_among(
     admit(&config).await?;
     migrations::check(&readers).await?;
     let log_epoch = log::epoch(&readers).await;
-    let log_epoch = LogEpoch::new(log_epoch.context("can't read the log's epoch")?);
+    let log_epoch = LogEpoch::new(log_epoch.context("cannot read the epoch of the log")?);
 
     let appended = Arc::new(Notify::new());
     let handler = CommandHandler {
         pool: writers.clone(),
-        terms: Terms {
+        pricing: Pricing {
             link_price: config.link_price,
             short_base_url: config.short_base_url.as_str().to_owned(),
         },
@@ -126,7 +129,7 @@ async fn start_among(
     tasks.spawn("end of the log", end);
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
-    let state = AppState {
+    let state = WriteState {
         queue,
         own_hosts: Arc::new(own_hosts),
         log_epoch,
@@ -138,7 +141,7 @@ async fn start_among(
         usage.run(drained).await;
         Ok(())
     });
-    let guards = Guards {
+    let guards = WriteGuards {
         authenticator,
         rate_limit: config.rate_limit,
         base_url: config.base_url.as_str().into(),
@@ -151,8 +154,8 @@ async fn start_among(
     })
 }
 
-/// Whether events are safe on these servers.
-async fn admit(config: &Config) -> anyhow::Result<()> {
+/// Checks that the servers do not lose committed events, and that the relay uses the same database.
+async fn admit(config: &CommandApiConfig) -> anyhow::Result<()> {
     let url = config.database.database_url.reveal();
     let allows_unsafe = config.allow_unsafe_postgres;
     server::admit(url, SessionKind::Writer, allows_unsafe).await?;
@@ -164,24 +167,25 @@ async fn admit(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the service until the shutdown; what was accepted by then is finished.
+/// Runs command-api as a separate process, until the shutdown or a signal. Accepted commands are
+/// finished.
 ///
 /// # Errors
-/// When it can't start, or one of its tasks fails.
+/// Returns an error if the service cannot start, or if one of its tasks fails.
 // Boxed for the reason of `start`.
 pub fn serve(
-    config: Config,
+    config: CommandApiConfig,
     clock: Arc<dyn Clock>,
-    listeners: Listeners,
+    listeners: CommandApiListeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(serve_until(config, clock, listeners, shutdown))
 }
 
 async fn serve_until(
-    config: Config,
+    config: CommandApiConfig,
     clock: Arc<dyn Clock>,
-    listeners: Listeners,
+    listeners: CommandApiListeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     lifecycle::raise_open_files_limit();
@@ -189,7 +193,7 @@ async fn serve_until(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, clock, &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, tasks.shutdown(), recorder);
+    let internal = internal_listener::router(service.readiness, tasks.shutdown(), recorder);
     lifecycle::serve(
         &mut tasks,
         "internal listener",

@@ -1,4 +1,4 @@
-//! The part of the OpenAPI document that command-api answers for.
+//! The operations of command-api in the OpenAPI document.
 
 use linkledger_core::{openapi, problem::Code};
 use utoipa::OpenApi as _;
@@ -13,7 +13,7 @@ use crate::routes::{change_destination, create_link, delete_link};
 ))]
 struct Operations;
 
-/// What each operation may answer with, beside what every operation may.
+/// Problems of each operation, without the problems that every operation has.
 const PROBLEMS: [(&str, &[Code]); 3] = [
     (
         "create_link",
@@ -57,7 +57,7 @@ const PROBLEMS: [(&str, &[Code]); 3] = [
     ),
 ];
 
-/// The document of the commands.
+/// Returns the OpenAPI document of the operations of command-api.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     openapi::complete(Operations::openapi(), &PROBLEMS)
 }

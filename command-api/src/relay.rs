@@ -258,7 +258,7 @@ impl<P: EventPublisher> Relay<P> {
         .await
     }
 
-    async fn log_end(&self) -> anyhow::Result<log::End> {
+    async fn log_end(&self) -> anyhow::Result<log::LogEnd> {
         let end = async { Ok(log::end(&self.pool).await?) };
         answered("can't read where the log ends", end).await
     }

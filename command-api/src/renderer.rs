@@ -1,5 +1,5 @@
-//! The answer to a create. A replay is rendered by the renderer that wrote the first answer, so
-//! that it is the same to the byte: a renderer is never changed, a new one gets a new number.
+//! The body of the answer to a create. A replay uses the renderer of the first answer, so that both bodies are equal to the
+//! byte: a renderer never changes, and a new renderer gets a new number.
 
 use linkledger_core::{
     batch::SettledCreate,
@@ -11,10 +11,11 @@ use linkledger_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The renderer that new answers are written by.
+/// Number of the renderer of new answers.
 pub const CURRENT: u8 = 1;
 
-/// The body that renderer `settled.renderer` writes; `None` if this release does not know it.
+/// Renders the body with renderer `settled.renderer`. Returns `None` if this release does not have
+/// the renderer.
 pub fn render(settled: &SettledCreate) -> Option<Vec<u8>> {
     match settled.renderer {
         1 => Some(render_v1(settled)),
@@ -33,10 +34,10 @@ pub(crate) struct CreatedLinkV1<'a> {
     destination_url: &'a str,
     #[schema(inline, value_type = Timestamp)]
     created_at: String,
-    /// What this link has cost.
+    /// Price that was charged for this link.
     #[schema(minimum = 0)]
     credits_charged: i64,
-    /// What was left right after that.
+    /// Balance right after the charge.
     #[schema(minimum = 0)]
     credits_balance: i64,
 }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renderer_1_writes_these_bytes_for_ever() {
+    fn renderer_1_never_changes() {
         let golden = |name: &str, payload: &str| Event::from_stored(name, 1, payload).unwrap();
         let link = golden(
             "LinkCreated",

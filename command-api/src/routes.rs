@@ -1,11 +1,11 @@
-//! The routes of command-api; which methods a path knows at all is in core's route table.
+//! The routes of the API that write. The methods of each path are listed in core's route table.
 
 mod answer;
 mod body;
 pub mod change_destination;
 pub mod create_link;
 pub mod delete_link;
-mod refusal;
+mod problem_of_refusal;
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
-        gate::Gate,
-        observe::Service,
+        gate::RouteGate,
+        observe::ServiceName,
         rate_limit::{RateLimits, RequestClass},
         route_table,
     },
@@ -28,38 +28,38 @@ use linkledger_core::{
 
 use crate::{command_queue::CommandQueue, log_end::LogEpoch};
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
-pub struct AppState {
-    /// Where commands go.
+pub struct WriteState {
+    /// Queue of commands.
     pub queue: CommandQueue,
-    /// Hosts that no link may point to.
+    /// Hosts of the service, which no link may point to.
     pub own_hosts: Arc<OwnHosts>,
-    /// The epoch of the log, for consistency tokens.
+    /// Epoch of the log, for consistency tokens.
     pub log_epoch: LogEpoch,
     /// Start of every short address, without a slash at its end.
     pub short_base_url: Arc<str>,
 }
 
-/// What every route is guarded by.
-pub struct Guards {
-    /// Who calls.
+/// Checks that every route makes before its handler runs.
+pub struct WriteGuards {
+    /// Authentication of the API key.
     pub authenticator: Arc<Authenticator>,
-    /// Requests per second of an account; 0 for no limit.
+    /// Write requests per second of an account; 0 for no limit.
     pub rate_limit: u32,
-    /// Start of the addresses of problems' pages.
+    /// Start of the addresses of the problem pages.
     pub base_url: Arc<str>,
 }
 
-/// All routes, with everything before and around them.
-pub fn router(state: AppState, guards: Guards) -> Router {
-    let gate = Gate {
+/// Returns all routes, with their guards and the form of their answers.
+pub fn router(state: WriteState, guards: WriteGuards) -> Router {
+    let gate = RouteGate {
         authenticator: guards.authenticator,
         rate_limits: RateLimits::new(guards.rate_limit).map(Arc::new),
         scope: Scope::LinksWrite,
         class: RequestClass::Write,
     };
-    let guarded = middleware::from_fn_with_state(gate, Gate::pass);
+    let guarded = middleware::from_fn_with_state(gate, RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,
@@ -76,7 +76,7 @@ pub fn router(state: AppState, guards: Guards) -> Router {
         routes,
         AnswerSettings {
             base_url: guards.base_url,
-            service: Service::CommandApi,
+            service: ServiceName::CommandApi,
         },
     )
 }

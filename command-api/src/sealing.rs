@@ -1,9 +1,16 @@
-//! Seals segments of the log behind the writers: slowly, one at a time, for ever.
+//! Seals segments of the log, in the background, one segment at a time.
 //!
-//! Every instance may do it: the same segments come of it, and the first to store one has sealed
-//! it. What can't be sealed is told and tried again; requests never wait for it.
+//! Every instance of command-api runs a [`Sealer`]; an advisory lock of Postgres lets one of them
+//! read and hash the log while the others skip their rounds. The lock saves work and is not needed
+//! for correctness: two instances that seal the same segment store the same hash.
+//! Requests never wait for sealing. A failure is logged, and the next round retries.
 
-use std::{collections::HashSet, error::Error as _, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    error::Error as _,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use linkledger_core::{
     clock::Clock,
@@ -16,49 +23,62 @@ use linkledger_core::{
     shard::Shard,
 };
 use metrics::{counter, gauge};
-use sqlx::PgPool;
+use sqlx::{Either, PgConnection, PgPool, postgres::PgAdvisoryLock};
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Events of one shard that are sealed together. Segments name their positions, so that another
-/// number would only concern those to come.
+/// Number of events of one shard in a segment. A stored segment names its positions, so another
+/// number would apply to later segments only.
 pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 
-/// Longest time for a segment, which takes several statements.
-const SEALING_TIME_MAX: Duration = Duration::from_mins(1);
-/// Between two rounds when there was nothing to seal.
-const INTERVAL: Duration = Duration::from_secs(10);
-/// After a segment it rests this many times as long as the segment took: to seal a long log takes
-/// at most a fifth of one session's time.
+/// Advisory lock of the instance that seals, for one round.
+///
+/// The session that holds the lock also does the round's reads and writes. If Postgres ends that
+/// session, the lock is released, the round fails, and another instance seals. Postgres notices a
+/// vanished client by the TCP keepalives of [`event_store::pool`](linkledger_core::event_store::pool)
+/// within some seconds. The lock outlives transactions, so no transaction stays open and vacuum is
+/// not held back. A pooler that shares sessions between transactions would break the lock, and
+/// command-api refuses to start behind such a pooler.
+static SEALER_LOCK: LazyLock<PgAdvisoryLock> =
+    LazyLock::new(|| PgAdvisoryLock::new("linkledger sealer"));
+
+/// Timeout for one segment, which takes several statements.
+const SEALING_TIMEOUT: Duration = Duration::from_mins(1);
+/// Pause after a round that sealed nothing.
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
+/// Length of the pause after a segment, as a multiple of the time that the segment took: sealing a
+/// long log uses at most a fifth of the time of one session.
 const REST_FACTOR: u32 = 4;
-/// It never rests for longer between two segments.
+/// Longest pause between two segments.
 const REST_MAX: Duration = Duration::from_secs(5);
 
-/// Why a segment could not be sealed, as the metric names it.
+/// Value of the metric's label `reason` for a damaged log.
 const UNSOUND: &str = "unsound";
+/// Value of the metric's label `reason` for a database that does not answer.
 const UNREACHABLE: &str = "unreachable";
 
-/// What seals.
+/// Background task that seals segments of the log.
 pub struct Sealer {
     pool: PgPool,
     clock: Arc<dyn Clock>,
     events_per_segment: i64,
-    /// What was told since a round went without failure; not told again.
-    told: HashSet<String>,
+    /// Failures that were logged since the last round without failure; each is logged once.
+    logged_failures: HashSet<String>,
 }
 
 impl Sealer {
-    /// One that has sealed nothing yet.
+    /// Returns a sealer that uses one session of `pool` at a time.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         Self {
             pool,
             clock,
             events_per_segment: EVENTS_PER_SEGMENT,
-            told: HashSet::new(),
+            logged_failures: HashSet::new(),
         }
     }
 
-    /// With that many events in a segment.
+    /// Replaces [`EVENTS_PER_SEGMENT`], for tests.
     #[must_use]
     pub fn with_events_per_segment(self, events_per_segment: i64) -> Self {
         Self {
@@ -70,7 +90,7 @@ impl Sealer {
     /// Seals until the shutdown.
     ///
     /// # Errors
-    /// Never: what fails is told, and tried again.
+    /// Never returns an error: failures are logged and retried.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         for reason in [UNSOUND, UNREACHABLE] {
             counter!(LOG_SEALING_FAILURES_TOTAL, "reason" => reason).increment(0);
@@ -78,7 +98,7 @@ impl Sealer {
         let rounds = async {
             loop {
                 if self.round().await == 0 {
-                    tokio::time::sleep(INTERVAL).await;
+                    tokio::time::sleep(IDLE_INTERVAL).await;
                 }
             }
         };
@@ -88,82 +108,122 @@ impl Sealer {
         }
     }
 
-    /// Seals one segment of each shard that has enough events for one; returns how many.
+    /// Seals one segment of each shard that has enough unsealed events, and returns the number of
+    /// segments. Returns 0 if another instance holds the advisory lock.
     pub async fn round(&mut self) -> usize {
-        let shards = match within(SEALING_TIME_MAX, segments::sealed_shards(&self.pool)).await {
-            Ok(shards) => shards,
+        match self.try_round().await {
+            Ok(sealed) => sealed,
             Err(error) => {
-                self.tell(&error.into());
-                return 0;
+                self.record_failure(&error.into());
+                0
             }
-        };
+        }
+    }
+
+    async fn try_round(&mut self) -> sqlx::Result<usize> {
+        // A timeout may leave the lock with the session in the pool. The pool has one session, so
+        // this sealer acquires the lock again, until the pool replaces the session.
+        let session = self.pool.acquire().await?;
+        match within(SEALING_TIMEOUT, SEALER_LOCK.try_acquire(session)).await? {
+            Either::Left(mut lock) => {
+                let sealed = self.seal_shards(&mut lock).await?;
+                // After a failure, the drop of the guard releases the lock.
+                lock.release_now().await?;
+                Ok(sealed)
+            }
+            Either::Right(mut session) => {
+                // Every instance reports the positions: the alert on sealing compares instances.
+                let shards =
+                    within(SEALING_TIMEOUT, segments::sealed_shards(&mut *session)).await?;
+                for (shard, state) in Shard::all().zip(&shards) {
+                    show(shard, state.last.as_ref());
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    async fn seal_shards(&mut self, session: &mut PgConnection) -> sqlx::Result<usize> {
+        let shards = within(SEALING_TIMEOUT, segments::sealed_shards(&mut *session)).await?;
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
-            match within(SEALING_TIME_MAX, self.seal_next(shard, state)).await {
+            let sealing = seal_next(
+                session,
+                shard,
+                state,
+                self.events_per_segment,
+                self.clock.now(),
+            );
+            match within(SEALING_TIMEOUT, sealing).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
                     sealed += 1;
                     show(shard, Some(&segment));
                     tokio::time::sleep(REST_MAX.min(begun.elapsed() * REST_FACTOR)).await;
                 }
+                // Without an error of the server, the session itself is broken.
+                Err(SealError::Database(error)) if error.as_database_error().is_none() => {
+                    return Err(error);
+                }
                 Err(error) => {
                     failed += 1;
-                    self.tell(&error);
+                    self.record_failure(&error);
                 }
             }
         }
-        if failed == 0 && !self.told.is_empty() {
-            self.told.clear();
+        if failed == 0 && !self.logged_failures.is_empty() {
+            self.logged_failures.clear();
             tracing::info!("segments of the log can be sealed again");
         }
-        sealed
+        Ok(sealed)
     }
 
-    async fn seal_next(
-        &self,
-        shard: Shard,
-        state: &SealedShard,
-    ) -> Result<Option<Segment>, SealError> {
-        show(shard, state.last.as_ref());
-        let place = Segment::next(
-            state.last.as_ref(),
-            shard,
-            state.epoch,
-            self.events_per_segment,
-        );
-        if state.head + 1 < place.first_position {
-            let what = format!("the log ends at position {} already", state.head);
-            return Err(SealError::Unsound { place, what });
-        }
-        if state.head < place.last_position {
-            return Ok(None);
-        }
-        let now = self.clock.now();
-        let segment = segments::seal(&self.pool, place, state.last.as_ref(), now).await?;
-        Ok(Some(segment))
-    }
-
-    fn tell(&mut self, error: &SealError) {
+    fn record_failure(&mut self, error: &SealError) {
         let reason = match error {
             SealError::Unsound { .. } => UNSOUND,
             SealError::Database(_) => UNREACHABLE,
             SealError::Epoch { .. } => {
-                tracing::info!(%error, "the next segment belongs to the log as it was restored");
+                tracing::info!(%error, "the next segment is sealed in the new epoch of the log");
                 return;
             }
         };
         counter!(LOG_SEALING_FAILURES_TOTAL, "reason" => reason).increment(1);
-        if !self.told.insert(error.to_string()) {
+        if !self.logged_failures.insert(error.to_string()) {
             return;
         }
         match error {
-            SealError::Unsound { .. } => tracing::error!(%error, "the log is not sound"),
+            SealError::Unsound { .. } => tracing::error!(%error, "the log is damaged"),
             SealError::Database(_) | SealError::Epoch { .. } => {
-                tracing::warn!(%error, source = error.source(), "it is tried again");
+                tracing::warn!(
+                    %error,
+                    source = error.source(),
+                    "the segment could not be sealed; the next round retries"
+                );
             }
         }
     }
+}
+
+/// Seals the next segment of a shard, unless the shard has too few unsealed events.
+async fn seal_next(
+    session: &mut PgConnection,
+    shard: Shard,
+    state: &SealedShard,
+    events_per_segment: i64,
+    now: OffsetDateTime,
+) -> Result<Option<Segment>, SealError> {
+    let last = state.last.as_ref();
+    show(shard, last);
+    let place = Segment::next(last, shard, state.epoch, events_per_segment);
+    if state.head + 1 < place.first_position {
+        let what = format!("the log ends at position {} already", state.head);
+        return Err(SealError::Unsound { place, what });
+    }
+    if state.head < place.last_position {
+        return Ok(None);
+    }
+    segments::seal(session, place, last, now).await.map(Some)
 }
 
 fn show(shard: Shard, last: Option<&Segment>) {

@@ -1,62 +1,62 @@
-//! The account aggregate: in service, or suspended by an operator (contract §8).
+//! The account aggregate: active, or suspended by an operator.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::AccountId;
 
-/// Whether an account may call the API, and whether its links may be followed.
+/// Status of an account: decides if the account may call the API and if its links redirect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AccountStatus {
-    /// It may, and they may.
+    /// API calls are accepted, and links redirect.
     #[default]
     Active,
-    /// It may not.
+    /// API calls are refused with 403.
     Suspended {
-        /// They may not either.
+        /// True if the account's links stop redirecting: visitors receive 410 Gone.
         stop_redirects: bool,
     },
 }
 
-/// An event of an account's stream that is not about credits. No projection may match it with a
-/// wildcard.
+/// An event of an account's stream that does not concern credits. Projections must match every
+/// variant without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountEvent {
-    /// An operator suspended it, or changed whether its links may be followed meanwhile.
+    /// An operator suspended the account, or changed `stop_redirects` of a suspended account.
     Suspended(AccountSuspended),
-    /// An operator put it back into service.
+    /// An operator resumed the account.
     Resumed(AccountResumed),
 }
 
-/// An operator suspended the account, or changed whether its links may be followed meanwhile.
+/// An operator suspended the account, or changed `stop_redirects` of a suspended account.
 ///
-/// The API refuses the account's calls from here on.
+/// From this event on, the API refuses the account's calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccountSuspended {
     /// The account.
     pub account_id: AccountId,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Whether its links are not followed from here on: visitors are answered 410 Gone.
+    /// True if the account's links stop redirecting from this event on: visitors receive 410 Gone.
     pub stop_redirects: bool,
 }
 
-/// An operator put the account back into service.
+/// An operator resumed the account: the API accepts the account's calls again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccountResumed {
     /// The account.
     pub account_id: AccountId,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Whether its links are not followed from here on: always false.
+    /// Always false: the account's links redirect again.
     pub stop_redirects: bool,
 }
 
 impl AccountEvent {
-    /// The account that it happened to.
+    /// Returns the account that the event concerns.
     pub const fn account_id(&self) -> AccountId {
         match self {
             Self::Suspended(event) => event.account_id,
@@ -65,9 +65,10 @@ impl AccountEvent {
     }
 }
 
-/// `None`: it is so already, and nothing happens.
 impl AccountStatus {
-    /// What an operator's word to suspend the account leads to.
+    /// Decides the suspension of an account.
+    ///
+    /// Returns `None` if the account is already suspended with the same `stop_redirects`.
     pub fn decide_suspend(
         self,
         account_id: AccountId,
@@ -81,7 +82,7 @@ impl AccountStatus {
         })
     }
 
-    /// What an operator's word to put it back into service leads to.
+    /// Decides the resumption of an account. Returns `None` if the account is already active.
     pub fn decide_resume(self, account_id: AccountId, reason: &str) -> Option<AccountResumed> {
         (self != Self::Active).then(|| AccountResumed {
             account_id,
@@ -90,7 +91,7 @@ impl AccountStatus {
         })
     }
 
-    /// The state after one more event. Total: an event is a fact and is never refused.
+    /// Returns the state after one more event. Never fails: an event is a fact.
     #[must_use]
     pub const fn apply(self, event: &AccountEvent) -> Self {
         match event {
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn given_each_status_when_suspended_then_it_is_so_or_nothing_happens() {
+    fn suspend_changes_status_or_returns_none() {
         let [soft, hard] =
             [false, true].map(|stop_redirects| AccountStatus::Suspended { stop_redirects });
         for (given, stop_redirects, then) in [
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn given_each_status_when_resumed_then_it_is_active_or_nothing_happens() {
+    fn resume_activates_suspended_accounts_only() {
         for stop_redirects in [false, true] {
             let suspended = AccountStatus::Suspended { stop_redirects };
             assert_eq!(resume(suspended), Some(AccountStatus::Active));

@@ -1,4 +1,5 @@
-//! API keys: `llk_`, 30 characters of base62, 6 more for a checksum (contract §8).
+//! API keys: `llk_`, 30 characters of base62, and a checksum of 6 characters
+//! (`docs/api.md#api-keys`).
 
 use std::fmt;
 
@@ -6,28 +7,29 @@ use sha2::{Digest as _, Sha256};
 
 use crate::clock::random_text;
 
-/// What every key starts with; secret scanners look for it, never change it.
+/// Prefix of every API key that linkledger issues. Secret scanners search for the prefix,
+/// which must never change.
 const PREFIX: &str = "llk_";
 const RANDOM_LENGTH: usize = 30;
 const CHECKSUM_LENGTH: usize = 6;
 const KEY_LENGTH: usize = PREFIX.len() + RANDOM_LENGTH + CHECKSUM_LENGTH;
-/// How much of a key may be shown, to recognise it by.
+/// Length of the prefix of a key that may be shown, for people to recognise the key.
 const SHOWN_LENGTH: usize = PREFIX.len() + 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The secret itself; its `Debug` shows no more than may be shown.
+/// The secret text of an API key. `Debug` shows only the prefix that may be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A fresh key with some 178 random bits.
+    /// Generates a key with about 178 random bits.
     pub fn generate() -> Self {
         let body = format!("{PREFIX}{}", random_text(BASE62, RANDOM_LENGTH));
         let checksum = checksum(&body);
         Self(body + &checksum)
     }
 
-    /// The key of that text; `None` when its form or its checksum is wrong.
+    /// Parses a key. Returns `None` if the format or the checksum is wrong.
     pub fn parse(text: &str) -> Option<Self> {
         let is_base62 = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if text.len() != KEY_LENGTH || !text.is_ascii() {
@@ -38,17 +40,17 @@ impl ApiKey {
         (is_base62(random) && checksum(body) == given_checksum).then(|| Self(text.to_owned()))
     }
 
-    /// What is stored in place of the key.
+    /// Returns the SHA-256 hash, which is stored in place of the key.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.0).into()
     }
 
-    /// The part that may be shown.
+    /// Returns the prefix that may be shown, to recognise the key by.
     pub fn shown_prefix(&self) -> &str {
         &self.0[..SHOWN_LENGTH]
     }
 
-    /// The secret, for the one moment in which it is handed out.
+    /// Returns the secret text. Call `reveal` only to hand out a new key.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -60,7 +62,7 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// CRC32 of the rest, in base62, most significant digit first.
+/// Returns the CRC32 of `body` in base62, most significant digit first.
 fn checksum(body: &str) -> String {
     let mut rest = usize::try_from(crc32fast::hash(body.as_bytes())).expect("32 bits fit");
     let mut digits = [b'0'; CHECKSUM_LENGTH];
@@ -71,22 +73,22 @@ fn checksum(body: &str) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
-/// What a key may be used for.
+/// A permission of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Creating, changing and deleting links.
+    /// Permission to create, change and delete links.
     LinksWrite,
-    /// Reading links.
+    /// Permission to read links.
     LinksRead,
-    /// Reading the balance and the ledger.
+    /// Permission to read the balance and the ledger.
     CreditsRead,
 }
 
 impl Scope {
-    /// Every scope there is.
+    /// All scopes.
     pub const ALL: [Self; 3] = [Self::LinksWrite, Self::LinksRead, Self::CreditsRead];
 
-    /// The name that is stored and shown.
+    /// Returns the name of the scope, as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LinksWrite => "link:links.write",
@@ -95,7 +97,7 @@ impl Scope {
         }
     }
 
-    /// The scope of that name.
+    /// Parses the name of a scope.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
@@ -113,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_a_contract() {
+    fn checksum_equals_its_stored_value() {
         // CRC32 of the body is 0x537ae574.
         let body = "llk_000000000000000000000000000000";
         assert_eq!(checksum(body), "1WmcQm");
     }
 
     #[test]
-    fn one_wrong_character_is_noticed_without_a_look_up() {
+    fn checksum_detects_any_wrong_character() {
         let key = ApiKey::generate().reveal().to_owned();
         for index in 0..key.len() {
             let mut bytes = key.clone().into_bytes();
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_does_not_give_the_key_away() {
+    fn debug_output_hides_the_key() {
         let key = ApiKey::generate();
         assert_eq!(
             format!("{key:?}"),

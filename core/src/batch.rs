@@ -1,7 +1,8 @@
-//! The decisions on one batch of commands (group commit), taken in arrival order.
+//! Decides one batch of commands, in order of arrival. All accepted commands are committed together
+//! (group commit).
 //!
-//! Pure: the batch is given what the database knows, and gives back what is to be appended.
-//! What must stay true: the outcomes equal those of the same commands run one after the other.
+//! Pure code: the input is the state loaded from the database, the output is the events to append.
+//! Invariant: the outcomes equal those of the same commands decided one after the other.
 
 pub mod accepted;
 pub mod keyed_create;
@@ -16,35 +17,35 @@ use crate::{
     credits::{ChargeForLink, Credits, CreditsEvent, InsufficientCredits},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, ExistingLink, Link, LinkEvent, Slug},
+    link::{CreateLink, ExistingLink, Link, LinkDraft, LinkEvent, Slug},
     shard::Position,
 };
 
-pub use accepted::{Accepted, Settled};
-pub use keyed_create::{IdempotencyKey, KeyedCreate, LinkDraft, SettledCreate};
+pub use accepted::{AcceptedCommand, SettledCommand};
+pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
-pub use outcome::{Outcome, Rejection};
+pub use outcome::{CommandOutcome, CommandRejection};
 
-/// What a create costs and where its link is served.
+/// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct Pricing {
     /// Price of one link, in credits.
     pub link_price: i64,
-    /// Start of every short address, without a slash at its end.
+    /// Start of every short address, without a trailing slash.
     pub short_base_url: String,
 }
 
-/// What a client may ask for.
+/// A command of an API client.
 #[derive(Debug, Clone)]
-pub enum Command {
-    /// A new link.
+pub enum LinkCommand {
+    /// Creates a link.
     Create(KeyedCreate),
-    /// A change of a link.
+    /// Changes or deletes a link.
     Change(LinkChange),
 }
 
-impl Command {
-    /// The account under whose lock it is decided.
+impl LinkCommand {
+    /// Returns the account whose row is locked while the command is decided.
     pub const fn account_id(&self) -> AccountId {
         match self {
             Self::Create(create) => create.account_id,
@@ -53,94 +54,103 @@ impl Command {
     }
 }
 
-/// What a command is stamped with right before it is decided: one clock reading, fresh ids.
+/// Ids and time of one decision, drawn right before the decision.
 #[derive(Debug, Clone)]
-pub struct Stamp {
-    /// Becomes `recorded_at` and `ce_time`, and of a new link `created_at`.
+pub struct DecisionIds {
+    /// Time of the decision. Recorded as `recorded_at` and `ce_time`, and as `created_at` of a new
+    /// link.
     pub now: OffsetDateTime,
-    /// Becomes the id of a new link.
+    /// Id of the link, if the command creates one.
     pub link_id: LinkId,
-    /// Ids of the events: at most two.
+    /// Ids of the events; a decision has at most two.
     pub event_ids: [EventId; 2],
-    /// The slug of a new link if the caller chose none.
+    /// Slug of a new link if the caller chose none.
     pub generated_slug: Slug,
 }
 
-/// What the database knows of a batch's subjects, under the lock of their accounts.
+/// State loaded from the database for one batch, while the accounts are locked.
 #[derive(Debug, Default)]
-pub struct Known {
-    /// Each account of the batch.
+pub struct LoadedState {
+    /// Credits of each account of the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// The keys that are used.
+    /// Earlier creates, by account and idempotency key.
     pub stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    /// The folded slugs that are free: reserved for this batch.
+    /// Folded slugs that are free and reserved for this batch.
     pub free_slugs: HashSet<String>,
-    /// The links that are to be changed; those that are missing do not exist in their account.
+    /// Links to be changed. A link that is missing here does not exist in the account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
 
-/// A batch while it is decided.
+/// A batch while its commands are decided.
 #[derive(Debug)]
-pub struct Batch<'a> {
-    terms: &'a Terms,
+pub struct CommandBatch<'a> {
+    pricing: &'a Pricing,
     renderer: u8,
-    known: Known,
-    accepted: Vec<Accepted>,
+    state: LoadedState,
+    accepted: Vec<AcceptedCommand>,
     accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
-    /// The latest change of each link that this batch has changed.
+    /// Index in `accepted` of the latest change of each changed link.
     accepted_by_link: HashMap<LinkId, usize>,
 }
 
-impl<'a> Batch<'a> {
-    /// A batch over what the database knows; its creates will be rendered by `renderer`.
-    pub fn new(terms: &'a Terms, renderer: u8, known: Known) -> Self {
+impl<'a> CommandBatch<'a> {
+    /// Returns a batch over the loaded state. `renderer` is the version of the code that will
+    /// render the answers of creates.
+    pub fn new(pricing: &'a Pricing, renderer: u8, state: LoadedState) -> Self {
         Self {
-            terms,
+            pricing,
             renderer,
-            known,
+            state,
             accepted: Vec::new(),
             accepted_by_key: HashMap::new(),
             accepted_by_link: HashMap::new(),
         }
     }
 
-    /// Decides the next command in the order of contract §9: replay, validation, existence,
-    /// precondition, slug, credits.
+    /// Decides the next command. Checks in this order: replay, validation, existence, precondition,
+    /// slug, credits (`docs/api.md#order-of-checks`).
     ///
     /// # Panics
-    /// When a create's account is not among those that the batch was given.
-    pub fn decide(&mut self, command: &Command, stamp: &Stamp) -> Outcome {
+    /// Panics if the account of a create is not in the loaded state.
+    pub fn decide(&mut self, command: &LinkCommand, ids: &DecisionIds) -> CommandOutcome {
         let decided = match command {
-            Command::Create(create) => self.decide_create(create, stamp),
-            Command::Change(change) => self.decide_change(change, stamp),
+            LinkCommand::Create(create) => self.decide_create(create, ids),
+            LinkCommand::Change(change) => self.decide_change(change, ids),
         };
-        decided.unwrap_or_else(Outcome::Rejected)
+        decided.unwrap_or_else(CommandOutcome::Rejected)
     }
 
-    fn decide_create(&mut self, create: &KeyedCreate, stamp: &Stamp) -> Result<Outcome, Rejection> {
+    fn decide_create(
+        &mut self,
+        create: &KeyedCreate,
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
         if let Some(outcome) = self.answer_for_used_key(create)? {
             return Ok(outcome);
         }
         match &create.body {
-            Ok(draft) => self.create_link(create, draft, stamp),
-            Err(errors) => Err(Rejection::Invalid(errors.clone())),
+            Ok(draft) => self.create_link(create, draft, ids),
+            Err(errors) => Err(CommandRejection::Invalid(errors.clone())),
         }
     }
 
-    fn answer_for_used_key(&self, create: &KeyedCreate) -> Result<Option<Outcome>, Rejection> {
+    fn answer_for_used_key(
+        &self,
+        create: &KeyedCreate,
+    ) -> Result<Option<CommandOutcome>, CommandRejection> {
         let scoped_key = (create.account_id, create.key);
-        let (fingerprint, replay) = if let Some(settled) = self.known.stored.get(&scoped_key) {
-            let replay = Outcome::Replay(Box::new(settled.clone()));
+        let (fingerprint, replay) = if let Some(settled) = self.state.stored.get(&scoped_key) {
+            let replay = CommandOutcome::Replay(Box::new(settled.clone()));
             (settled.fingerprint, replay)
         } else if let Some((fingerprint, accepted)) = self.accepted_by_key.get(&scoped_key) {
-            (*fingerprint, Outcome::AcceptedBefore(*accepted))
+            (*fingerprint, CommandOutcome::AcceptedBefore(*accepted))
         } else {
             return Ok(None);
         };
         if fingerprint == create.fingerprint {
             Ok(Some(replay))
         } else {
-            Err(Rejection::KeyReused)
+            Err(CommandRejection::KeyReused)
         }
     }
 
@@ -148,36 +158,36 @@ impl<'a> Batch<'a> {
         &mut self,
         create: &KeyedCreate,
         draft: &LinkDraft,
-        stamp: &Stamp,
-    ) -> Result<Outcome, Rejection> {
-        let slug = draft.slug.as_ref().unwrap_or(&stamp.generated_slug);
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
+        let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
         let folded_slug = slug.folded();
         let created = Link::Absent.decide_create(CreateLink {
-            link_id: stamp.link_id,
+            link_id: ids.link_id,
             account_id: create.account_id,
             slug: slug.clone(),
-            slug_is_free: self.known.free_slugs.contains(&folded_slug),
-            short_url: format!("{}/{slug}", self.terms.short_base_url),
+            slug_is_free: self.state.free_slugs.contains(&folded_slug),
+            short_url: format!("{}/{slug}", self.pricing.short_base_url),
             destination: draft.destination.clone(),
         });
         let link = match created {
             Ok(link) => link,
-            Err(_) if draft.slug.is_none() => return Ok(Outcome::SlugCollision),
-            Err(_) => return Err(Rejection::SlugTaken),
+            Err(_) if draft.slug.is_none() => return Ok(CommandOutcome::SlugCollision),
+            Err(_) => return Err(CommandRejection::SlugTaken),
         };
-        let credits = self.known.credits.get_mut(&create.account_id);
+        let credits = self.state.credits.get_mut(&create.account_id);
         let credits = credits.expect("the account is locked");
         let charge = credits.decide_charge(ChargeForLink {
             account_id: create.account_id,
-            price: self.terms.link_price,
-            link_id: stamp.link_id,
+            price: self.pricing.link_price,
+            link_id: ids.link_id,
         });
         let charge = charge.map_err(|InsufficientCredits { balance, required }| {
-            Rejection::InsufficientCredits { balance, required }
+            CommandRejection::InsufficientCredits { balance, required }
         })?;
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
-        self.known.free_slugs.remove(&folded_slug);
+        self.state.free_slugs.remove(&folded_slug);
         let accepted = self.accepted.len();
         let scoped_key = (create.account_id, create.key);
         self.accepted_by_key
@@ -186,61 +196,71 @@ impl<'a> Batch<'a> {
             fingerprint: create.fingerprint,
             link,
             charge,
-            created_at: stamp.now,
+            created_at: ids.now,
             renderer: self.renderer,
             position: 0,
         };
-        self.accepted
-            .push(Accepted::create(create, stamp, settled, account_version));
-        Ok(Outcome::Accepted(accepted))
+        self.accepted.push(AcceptedCommand::create(
+            create,
+            ids,
+            settled,
+            account_version,
+        ));
+        Ok(CommandOutcome::Accepted(accepted))
     }
 
-    fn decide_change(&mut self, change: &LinkChange, stamp: &Stamp) -> Result<Outcome, Rejection> {
+    fn decide_change(
+        &mut self,
+        change: &LinkChange,
+        ids: &DecisionIds,
+    ) -> Result<CommandOutcome, CommandRejection> {
         if let ChangeRequest::Destination(Err(errors)) = &change.request {
-            return Err(Rejection::Invalid(errors.clone()));
+            return Err(CommandRejection::Invalid(errors.clone()));
         }
-        let link_id = change.link_id.ok_or(Rejection::LinkNotFound)?;
-        let known = self.known.links.get_mut(&(change.account_id, link_id));
-        let known = known.ok_or(Rejection::LinkNotFound)?;
-        let Some(event) = change.request.decide(&known.link)? else {
+        let link_id = change.link_id.ok_or(CommandRejection::LinkNotFound)?;
+        let loaded = self.state.links.get_mut(&(change.account_id, link_id));
+        let loaded = loaded.ok_or(CommandRejection::LinkNotFound)?;
+        let Some(event) = change.request.decide(&loaded.link)? else {
             let before = self.accepted_by_link.get(&link_id);
             return Ok(before.map_or_else(
-                || Outcome::Unchanged(Box::new(known.clone())),
-                |accepted| Outcome::AcceptedBefore(*accepted),
+                || CommandOutcome::Unchanged(Box::new(loaded.clone())),
+                |accepted| CommandOutcome::AcceptedBefore(*accepted),
             ));
         };
-        known.link = known.link.clone().apply(&event);
-        let settled = known.clone();
+        loaded.link = loaded.link.clone().apply(&event);
+        let settled = loaded.clone();
         let accepted = self.accepted.len();
         self.accepted_by_link.insert(link_id, accepted);
         self.accepted
-            .push(Accepted::change(change, stamp, event, settled));
-        Ok(Outcome::Accepted(accepted))
+            .push(AcceptedCommand::change(change, ids, event, settled));
+        Ok(CommandOutcome::Accepted(accepted))
     }
 
-    /// What is to be appended, the accounts as they are then, and the slugs that nobody took.
+    /// Ends the batch. Returns the events to append, the new credits of the accounts and the unused
+    /// slugs.
     pub fn finish(self) -> DecidedBatch {
         DecidedBatch {
             accepted: self.accepted,
-            credits: self.known.credits,
-            unused_slugs: self.known.free_slugs.into_iter().collect(),
+            credits: self.state.credits,
+            unused_slugs: self.state.free_slugs.into_iter().collect(),
         }
     }
 }
 
-/// What a batch comes to.
+/// Result of a batch.
 #[derive(Debug)]
 pub struct DecidedBatch {
-    /// To be appended, in this order.
-    pub accepted: Vec<Accepted>,
-    /// Each account of the batch after it.
+    /// Accepted commands; their events must be appended in this order.
+    pub accepted: Vec<AcceptedCommand>,
+    /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// Reserved for the batch, but taken by none of its commands.
+    /// Folded slugs that were reserved for the batch and are not used by any command.
     pub unused_slugs: Vec<String>,
 }
 
 impl DecidedBatch {
-    /// Notes where the events have come to stand; `positions` has one for each, in their order.
+    /// Records the positions of the appended events; `positions` has one position for each event,
+    /// in order.
     pub fn set_positions(&mut self, positions: &[Position]) {
         let mut rest = positions;
         for accepted in &mut self.accepted {
@@ -254,14 +274,14 @@ impl DecidedBatch {
 }
 
 impl ChangeRequest {
-    /// The event that it leads to, if any. A body with errors is decided before.
-    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, Rejection> {
+    /// Decides the event of the change, or `None` if the link already has the requested state.
+    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, CommandRejection> {
         match self {
             Self::Destination(Ok(change)) => {
                 let changed = link.decide_change_destination(change)?;
                 Ok(changed.map(LinkEvent::DestinationChanged))
             }
-            Self::Destination(Err(errors)) => Err(Rejection::Invalid(errors.clone())),
+            Self::Destination(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
             Self::Delete(expected) => Ok(link.decide_delete(expected)?.map(LinkEvent::Deleted)),
         }
     }

@@ -1,4 +1,4 @@
-//! The only callers of the system's clock and of its randomness.
+//! The only callers of the system's clock and random generator.
 
 use std::time::SystemTime;
 
@@ -6,9 +6,10 @@ use rand::Rng as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Tells the time; a parameter, so that tests can stand still or move on.
+/// A source of time. A parameter, so that tests can stop or advance the clock.
 pub trait Clock: Send + Sync + 'static {
-    /// Now, in UTC, cut to the millisecond: the precision of ids, events and answers.
+    /// Returns the current time in UTC, truncated to the millisecond, the precision of ids, events
+    /// and answers.
     fn now(&self) -> OffsetDateTime;
 }
 
@@ -26,21 +27,21 @@ impl Clock for SystemClock {
     }
 }
 
-/// The instant without what is finer than a millisecond.
+/// Truncates an instant to the millisecond.
 pub fn to_millisecond(instant: OffsetDateTime) -> OffsetDateTime {
     instant
         .replace_millisecond(instant.millisecond())
         .expect("a millisecond of an instant")
 }
 
-/// A fresh `UUIDv7` whose first 48 bits are the milliseconds of `now` (RFC 9562, 5.7).
+/// Returns a new `UUIDv7` whose first 48 bits are the milliseconds of `now` (RFC 9562, 5.7).
 pub fn new_uuid(now: OffsetDateTime) -> Uuid {
     let milliseconds = now.unix_timestamp_nanos() / 1_000_000;
     let milliseconds = u64::try_from(milliseconds).expect("the clock is after 1970");
     uuid::Builder::from_unix_timestamp_millis(milliseconds, &random_bytes()).into_uuid()
 }
 
-/// Bytes of a cryptographically secure generator.
+/// Returns bytes of a cryptographically secure generator.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that draws randomness"
@@ -51,9 +52,11 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// `length` characters, each drawn evenly from `alphabet` (at most 256 characters, all ASCII).
+/// Returns `length` characters, each drawn evenly from `alphabet` (at most 256 characters, all
+/// ASCII).
 pub fn random_text<const N: usize>(alphabet: &[u8; N], length: usize) -> String {
-    // Bytes at or above the largest multiple of the alphabet's size would favour its start.
+    // Bytes at or above the largest multiple of the alphabet's size would favour the alphabet's
+    // start.
     let bound = 256 - 256 % N;
     let mut text = Vec::with_capacity(length);
     while text.len() < length {
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn random_text_uses_the_whole_alphabet_and_nothing_else() {
+    fn random_text_uses_exactly_the_alphabet() {
         let text = random_text(b"abc", 1_000);
         assert_eq!(text.len(), 1_000);
         for character in ['a', 'b', 'c'] {

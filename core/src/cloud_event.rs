@@ -1,7 +1,8 @@
-//! An event as a Kafka record: `CloudEvents` 1.0, Kafka binding, binary mode (contract §12).
+//! An event as a Kafka record: `CloudEvents` 1.0, Kafka binding, binary mode (`docs/events.md`).
 //!
-//! The payload goes into the record's value byte for byte; everything else into its headers, whose
-//! values are all ASCII. [`PublishedEvent::to_json`] is the same event without Kafka.
+//! The value of the record is the payload, byte for byte. All other attributes are headers with
+//! ASCII values. [`PublishedEvent::to_json`] returns the same event as one JSON object, without
+//! Kafka.
 
 mod json;
 
@@ -17,48 +18,47 @@ use crate::{
 
 /// The topic of the public event stream.
 pub const TOPIC: &str = "linkledger.events.v1";
-/// Header: place in the shard, zero-padded, without gaps.
+/// Header: position in the shard, padded with zeros, without gaps.
 pub const SEQUENCE: &str = "ce_sequence";
-/// Header: epoch of the log that the sequence belongs to.
+/// Header: epoch of the log, within which sequences can be compared.
 pub const LOG_EPOCH: &str = "ce_logepoch";
 
 const CONTENT_TYPE: &str = "content-type";
-/// What the name of each attribute's header starts with.
+/// Prefix of the header of each attribute.
 const PREFIX: &str = "ce_";
 const TYPE_PREFIX: &str = "linkledger.";
 
-/// Most headers of a record.
+/// Maximal number of headers of a record.
 pub const HEADERS_MAX: usize = 13;
-/// The value of a header is seldom longer, in bytes.
+/// Usual maximal length of a header's value, in bytes.
 const HEADER_LENGTH_USUAL: usize = 64;
 
-/// The record is not one of ours, or damaged.
+/// A record that linkledger did not write, or that is damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A header that every record has is missing.
+    /// A required header is missing.
     #[error("the record has no header `{0}`")]
     Missing(&'static str),
-    /// A header's value can't be read.
+    /// The value of a header is malformed.
     #[error("the record's header `{0}` is malformed")]
     Malformed(&'static str),
 }
 
-/// A record as it was read: what the event store knows, and the epoch it belongs to.
+/// An event as published: the event and the epoch of its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedEvent {
-    /// The event. Of its metadata only the trace context is public.
+    /// The event. Of its metadata, only the trace context is published.
     pub event: RecordedEvent,
     /// The epoch of the log.
     pub log_epoch: i32,
 }
 
-/// The headers of a record that was read. They are a dozen: to look through them takes less than
-/// to hash them.
+/// Headers of a record. A linear search: for a dozen headers, hashing costs more than comparing.
 #[derive(Debug, Clone)]
 pub struct Headers<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Headers<'a> {
-    /// The value under that name; of several, the last one.
+    /// Returns the value of the header with this name. If several have the name, the last counts.
     fn get(&self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().rfind(|(key, _)| *key == name);
         found.map(|(_, value)| *value)
@@ -74,28 +74,30 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Headers<'a> {
 }
 
 impl PublishedEvent {
-    /// The record's key: events of one account stay in order.
+    /// Returns the record's key: the account, so that events of an account stay in order.
     pub fn key(&self) -> String {
         self.event.account_id.to_string()
     }
 
-    /// The record's headers.
+    /// Returns the record's headers.
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = Vec::with_capacity(HEADERS_MAX);
         self.each_header(|name, value| headers.push((name, value.to_owned())));
         headers
     }
 
-    /// Tells the record's headers, each from the same buffer: a dozen texts for each of thousands of
-    /// records a second would cost more than what is written into them.
-    pub fn each_header(&self, mut tell: impl FnMut(&'static str, &str)) {
+    /// Calls `write_header` with each header of the record, from one reused buffer.
+    ///
+    /// Allocating a dozen strings for each of thousands of records a second would cost more than
+    /// writing the headers.
+    pub fn each_header(&self, mut write_header: impl FnMut(&'static str, &str)) {
         let event = &self.event;
         let (event_type, version) = (&event.event_type, event.schema_version);
         let mut buffer = String::with_capacity(HEADER_LENGTH_USUAL);
         let mut write = |name, value: fmt::Arguments<'_>| {
             buffer.clear();
             buffer.write_fmt(value).expect("a string takes all");
-            tell(name, &buffer);
+            write_header(name, &buffer);
         };
         write(CONTENT_TYPE, format_args!("application/json"));
         write("ce_specversion", format_args!("1.0"));
@@ -124,19 +126,19 @@ impl PublishedEvent {
         }
     }
 
-    /// The event in the JSON event format of `CloudEvents`, on one line: each attribute as the string
-    /// that it is in the headers, and the payload as `data`.
+    /// Returns the event in the JSON event format of `CloudEvents`, on one line. Each attribute is
+    /// a string, as in the headers; `data` is the payload.
     ///
     /// # Errors
-    /// The payload is not JSON.
+    /// Returns an error if the payload is not JSON.
     pub fn to_json(&self) -> serde_json::Result<String> {
         json::to_json(self)
     }
 
-    /// The event of a record that was read from `shard`'s partition.
+    /// Reads the event of a record from `shard`'s partition.
     ///
     /// # Errors
-    /// [`RecordError`] names the first header that is missing or malformed.
+    /// Returns [`RecordError`] for the first header that is missing or malformed.
     pub fn from_record(
         shard: Shard,
         headers: &Headers<'_>,
@@ -177,7 +179,7 @@ fn parsed<T: std::str::FromStr>(name: &'static str, text: &str) -> Result<T, Rec
     text.parse().map_err(|_| RecordError::Malformed(name))
 }
 
-/// A number that begins with 1.
+/// Parses a number that is at least 1.
 fn counted<T>(name: &'static str, text: &str) -> Result<T, RecordError>
 where
     T: std::str::FromStr + PartialOrd + From<u8>,
@@ -186,7 +188,7 @@ where
     number.ok_or(RecordError::Malformed(name))
 }
 
-/// A stream is the account's own, or that of one of its links.
+/// Returns the subject of an event: its account, or one of the account's links.
 fn subject(event: &RecordedEvent) -> Subject {
     if event.stream_id == event.account_id.uuid() {
         Subject::Account(event.account_id)
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_carries_the_headers_of_the_contract() {
+    fn record_has_the_documented_headers() {
         let headers = published(2).headers();
         let expected = [
             ("content-type", "application/json"),
@@ -256,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn no_record_has_more_headers_than_there_is_room_for() {
+    fn record_has_at_most_headers_max() {
         assert_eq!(published(2).headers().len(), HEADERS_MAX);
     }
 
     #[test]
-    fn attributes_have_the_names_and_values_that_the_specification_allows() {
+    fn attributes_conform_to_cloudevents() {
         for (name, value) in published(2).headers() {
             let attribute = name.strip_prefix(PREFIX);
             let is_named = attribute.is_none_or(|attribute| {
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_survives_its_record() {
+    fn event_round_trips_through_record() {
         for stream_id in [2, 5] {
             let published = published(stream_id);
             let headers = published.headers();
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn of_headers_with_one_name_the_last_counts() {
+    fn last_header_of_a_name_counts() {
         let published = published(2);
         let written = published.headers();
         let headers = written.iter().map(|(name, value)| (*name, value.as_str()));
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_malformed_header_is_named() {
+    fn missing_or_malformed_header_is_named() {
         let published = published(2);
         let headers = published.headers();
         let mut headers: HashMap<_, _> = headers

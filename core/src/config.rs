@@ -1,4 +1,4 @@
-//! Kinds of settings that several services have.
+//! Types of settings that several services share.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use url::Url;
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself, for its one use.
+    /// Returns the secret text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -22,7 +22,7 @@ impl From<String> for Secret {
 }
 
 impl FromStr for Secret {
-    /// Whether a secret can be used is found out later: an error of the command line shows it.
+    /// Never fails: an error of the command line would show the secret.
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -36,22 +36,22 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What public addresses start with: scheme, host, perhaps a path, without the last slash.
+/// Start of public addresses: scheme, host and perhaps a path, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl(Url);
 
-/// The address can't be the start of others.
+/// The address cannot be the start of other addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an http or https address without query and fragment")]
 pub struct InvalidBaseUrl;
 
 impl BaseUrl {
-    /// The text to put a path behind.
+    /// Returns the address without a trailing slash, so that a path can be appended.
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }
 
-    /// The whole address.
+    /// Returns the whole address.
     pub fn url(&self) -> &Url {
         &self.0
     }
@@ -73,17 +73,17 @@ impl FromStr for BaseUrl {
     }
 }
 
-/// Where a page comes from: scheme, host, perhaps a port (RFC 6454).
+/// Origin of a web page: scheme, host and perhaps a port (RFC 6454).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(String);
 
-/// The text is no origin in the form in which browsers send it.
+/// The text is not an origin in the form that browsers send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an origin such as https://app.example.com: no path, no wildcard, lower case")]
 pub struct InvalidOrigin;
 
 impl Origin {
-    /// As browsers send it.
+    /// Returns the origin as browsers send it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The consistency token: the place in the log that an answer rests on (contract §7).
+//! The consistency token: the position that an answer reflects (`docs/api.md#consistency`).
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
@@ -7,24 +7,24 @@ use crate::{id::AccountId, shard::Position};
 
 /// Name of the header that carries a token, in answers to writes and in reads.
 pub const HEADER: &str = "consistency-token";
-/// Form of the bytes below; another form gets another number.
+/// Version of the binary format below. A changed format needs another number.
 const VERSION: u8 = 1;
 const TOKEN_LENGTH: usize = 1 + 4 + 8 + TAG_LENGTH;
 const TAG_LENGTH: usize = 8;
 
-/// A place in the log, bound to the account whose shard it is in.
+/// A position of an account's shard, bound to the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsistencyToken {
-    /// The epoch of the log; a place of an older one says nothing.
+    /// Epoch of the log. Tokens of an older epoch are ignored.
     pub epoch: i32,
-    /// The account that wrote.
+    /// Account that wrote.
     pub account_id: AccountId,
-    /// The last event that the answer rests on, in the account's shard.
+    /// Position of the last event that the answer reflects, in the account's shard.
     pub position: Position,
 }
 
 impl ConsistencyToken {
-    /// The opaque text for the `Consistency-Token` header.
+    /// Returns the token as opaque text for the header `Consistency-Token`.
     pub fn encode(&self) -> String {
         let mut bytes = [0; TOKEN_LENGTH];
         bytes[0] = VERSION;
@@ -34,13 +34,13 @@ impl ConsistencyToken {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The token of that text, if it was made for this account.
+    /// Decodes a token. Returns `None` if the text is malformed or was made for another account.
     pub fn decode(text: &str, account_id: AccountId) -> Option<Self> {
         let bytes: [u8; TOKEN_LENGTH] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let epoch = i32::from_be_bytes(bytes[1..5].try_into().ok()?);
         let position = i64::from_be_bytes(bytes[5..13].try_into().ok()?);
-        let is_ours = bytes[0] == VERSION && bytes[13..] == account_tag(account_id);
-        (is_ours && epoch > 0 && position > 0).then_some(Self {
+        let is_valid = bytes[0] == VERSION && bytes[13..] == account_tag(account_id);
+        (is_valid && epoch > 0 && position > 0).then_some(Self {
             epoch,
             account_id,
             position,
@@ -48,7 +48,8 @@ impl ConsistencyToken {
     }
 }
 
-/// Not a secret: it only keeps a token from being sent with another account's key by mistake.
+/// Returns a tag of the account. Not a secret: the tag only prevents using a token with another
+/// account's key by mistake.
 fn account_tag(account_id: AccountId) -> [u8; TAG_LENGTH] {
     let hash = Sha256::digest(account_id.uuid().as_bytes());
     hash[..TAG_LENGTH].try_into().expect("the hash is longer")
@@ -68,7 +69,7 @@ mod tests {
     };
 
     #[test]
-    fn a_token_survives_its_text_form() {
+    fn token_round_trips_through_text() {
         assert_eq!(
             ConsistencyToken::decode(&TOKEN.encode(), ACCOUNT),
             Some(TOKEN)
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn another_accounts_token_and_malformed_ones_are_refused() {
+    fn foreign_and_malformed_tokens_are_refused() {
         let text = TOKEN.encode();
         let other = AccountId::from_uuid(Uuid::from_u128(2));
         assert_eq!(ConsistencyToken::decode(&text, other), None);

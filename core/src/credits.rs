@@ -1,4 +1,4 @@
-//! The credits of an account: granted, adjusted, charged, never below zero (contract §5).
+//! The credits of an account: granted, adjusted, charged, never below zero (`docs/api.md#credits`).
 
 pub mod command;
 pub mod event;
@@ -8,17 +8,17 @@ pub use command::{
 };
 pub use event::{ChargeReason, CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted};
 
-/// The credits of one account, folded from the account's stream.
+/// Credits of one account, derived from the events of the account's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Credits {
-    /// What can be spent.
+    /// Balance, in credits.
     pub balance: i64,
-    /// Number of events in the account's stream, those that are not about credits included.
+    /// Number of events in the account's stream, including events that do not concern credits.
     pub version: i64,
 }
 
 impl Credits {
-    /// The state after one more event. Total: an event is a fact and is never refused.
+    /// Returns the state after one more event. Never fails: an event is a fact.
     #[must_use]
     pub fn apply(self, event: &CreditsEvent) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Credits {
         }
     }
 
-    /// The state after an event of the account's stream that is not about credits.
+    /// Returns the state after an event of the account's stream that does not concern credits.
     #[must_use]
     pub fn pass(self) -> Self {
         Self {

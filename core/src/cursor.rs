@@ -1,7 +1,7 @@
-//! Cursors: where the next page of a list begins, authenticated, so that a caller can only send
-//! back what it was given for this list (contract §6).
+//! Cursors: authenticated tokens for the start of the next page of a list (`docs/api.md#lists`).
 //!
-//! A cursor names a place between rows, not a row: it outlives the row that it was made from.
+//! A caller can only send back a cursor that was issued for the same list. A cursor names a place
+//! between rows, so a cursor remains valid when its row is deleted.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -9,59 +9,59 @@ use sha2::Sha256;
 
 use crate::id::AccountId;
 
-/// Form of the bytes below; another form gets another number.
+/// Version of the binary format below. A changed format needs another number.
 const VERSION: u8 = 1;
 const PLACE_LENGTH: usize = 16;
-/// Half of the hash: nobody guesses 128 bits.
+/// Half of the hash: 128 bits cannot be guessed.
 const TAG_LENGTH: usize = 16;
 const SIGNED_LENGTH: usize = 1 + PLACE_LENGTH;
-/// A multiple of three, so that base64 has no spare bits and each cursor exactly one spelling.
+/// A multiple of three, so that base64 has no spare bits and each cursor has exactly one spelling.
 const CURSOR_LENGTH: usize = SIGNED_LENGTH + TAG_LENGTH;
-/// Keeps these authentications apart from any other use of the same keys.
+/// Separates these authentication codes from other uses of the same keys.
 const PURPOSE: &[u8] = b"linkledger cursor\0";
-/// Shortest key, in bytes: as long as the hash.
+/// Minimal length of a key, in bytes: the length of the hash.
 const KEY_LENGTH_MIN: usize = 32;
 
-/// What a cursor is good for.
+/// The list and the account that a cursor is valid for.
 #[derive(Debug, Clone)]
 pub struct CursorScope {
-    /// Path of the list, and its filters as a query in their one spelling.
+    /// Path of the list, and its filters as a query in canonical form.
     pub list: String,
-    /// Whose list.
+    /// Owner of the list.
     pub account_id: AccountId,
 }
 
-/// Why the setting is not usable; names a key by its place, never by its text.
+/// Reason why the setting with the keys is invalid. Names a key by its index, never by its text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CursorKeyError {
-    /// Not the text of any bytes.
+    /// The text is neither hex nor base64url.
     #[error("key {place} is not usable: it is neither hex nor base64url without padding")]
     Encoding {
-        /// Of the key in the setting, from 1.
+        /// Index of the key in the setting, from 1.
         place: usize,
     },
-    /// Too few bytes to be a secret.
+    /// The key has too few bytes to be a secret.
     #[error("key {place} is not usable: it has {length} bytes, {KEY_LENGTH_MIN} are needed")]
     TooShort {
-        /// Of the key in the setting, from 1.
+        /// Index of the key in the setting, from 1.
         place: usize,
-        /// How many bytes it has.
+        /// Length of the key in bytes.
         length: usize,
     },
 }
 
-/// The keys of this service: the first one signs, all are accepted, so that keys can be rotated
-/// without breaking a scan.
+/// The keys of this service. The first key signs, all keys are accepted: a rotation of keys does
+/// not break running scans.
 pub struct CursorKeys {
     first: Hmac<Sha256>,
     others: Vec<Hmac<Sha256>>,
 }
 
 impl CursorKeys {
-    /// The keys of the setting: in hex or base64url, separated by commas.
+    /// Parses the keys of the setting: hex or base64url, separated by commas.
     ///
     /// # Errors
-    /// [`CursorKeyError`] of the first one that is not usable.
+    /// Returns [`CursorKeyError`] for the first invalid key.
     pub fn parse(text: &str) -> Result<Self, CursorKeyError> {
         let mut keys = text
             .split(',')
@@ -74,7 +74,7 @@ impl CursorKeys {
         })
     }
 
-    /// The opaque text of the place right after `place`.
+    /// Returns the cursor of the place right after `place`.
     pub fn seal(&self, scope: &CursorScope, place: u128) -> String {
         let mut cursor = [0; CURSOR_LENGTH];
         cursor[0] = VERSION;
@@ -84,7 +84,8 @@ impl CursorKeys {
         URL_SAFE_NO_PAD.encode(cursor)
     }
 
-    /// The place of that text, if it was sealed here for this scope.
+    /// Returns the place of a cursor, or `None` if the cursor was not sealed by these keys for this
+    /// scope.
     pub fn open(&self, scope: &CursorScope, text: &str) -> Option<u128> {
         let cursor: [u8; CURSOR_LENGTH] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let (signed, tag) = cursor.split_at(SIGNED_LENGTH);
@@ -98,7 +99,8 @@ impl CursorKeys {
     }
 }
 
-/// All parts but the list are of fixed length: no two scopes give the same bytes.
+/// Computes the authentication code. All parts but the list have a fixed length, so no two scopes
+/// give the same bytes.
 fn authenticate(key: &Hmac<Sha256>, scope: &CursorScope, signed: &[u8]) -> Hmac<Sha256> {
     key.clone()
         .chain_update(PURPOSE)
@@ -108,10 +110,11 @@ fn authenticate(key: &Hmac<Sha256>, scope: &CursorScope, signed: &[u8]) -> Hmac<
 }
 
 fn parse_key(text: &str, place: usize) -> Result<Hmac<Sha256>, CursorKeyError> {
-    // Hex digits are base64url too, but no random key of that length has nothing else.
+    // A text of hex digits is also valid base64url, but is read as hex. No random base64url key of
+    // this length consists of hex digits only.
     let bytes = match decode_hex(text) {
         Some(bytes) => bytes,
-        // Not as a source: that error names characters of the key.
+        // The source error contains characters of the key, so it is dropped.
         None => URL_SAFE_NO_PAD
             .decode(text)
             .map_err(|_| CursorKeyError::Encoding { place })?,
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_good_for_its_own_list_and_account_only() {
+    fn cursor_is_valid_for_own_list_only() {
         let keys = keys(OLD);
         let cursor = keys.seal(&own(), PLACE);
         assert_eq!(keys.open(&own(), &cursor), Some(PLACE));
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_invalidates_a_cursor() {
         let keys = keys(OLD);
         let cursor = URL_SAFE_NO_PAD.decode(keys.seal(&own(), PLACE)).unwrap();
         assert_eq!(cursor.len(), CURSOR_LENGTH);
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn another_spelling_is_another_cursor() {
+    fn other_spellings_of_a_cursor_are_invalid() {
         let keys = keys(OLD);
         let cursor = keys.seal(&own(), PLACE);
         for text in [
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_can_be_rotated() {
+    fn rotated_keys_accept_older_cursors() {
         let (old, both, new) = (keys(OLD), keys(&format!("{NEW}, {OLD}")), keys(NEW));
         let given_before = old.seal(&own(), PLACE);
         assert_eq!(both.open(&own(), &given_before), Some(PLACE));
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_key_is_named_by_its_place() {
+    fn invalid_key_is_named_by_index() {
         for (text, complaint) in [
             ("", "key 1 is not usable: it has 0 bytes, 32 are needed"),
             (
@@ -242,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_place_survives_its_cursor_and_no_text_is_one_by_chance(place: u128, text: String) {
+        fn places_round_trip_and_random_text_fails(place: u128, text: String) {
             let keys = keys(OLD);
             prop_assert_eq!(keys.open(&own(), &keys.seal(&own(), place)), Some(place));
             prop_assert_eq!(keys.open(&own(), &text), None);

@@ -1,4 +1,4 @@
-//! An event with its metadata: [`NewEvent`] before the append, [`RecordedEvent`] after it.
+//! An event with its metadata: [`NewEvent`] before the append, [`RecordedEvent`] after the append.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use time::OffsetDateTime;
@@ -12,22 +12,22 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// Circumstances of an event that are no part of the fact itself.
+/// Metadata of an event: circumstances that are not part of the fact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Who asked for it: an API key's id, or the operator.
+    /// Id of the API key that requested the change, or the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
-    /// The request that caused it.
+    /// Id of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// W3C trace context of that request.
+    /// W3C trace context of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// Which renderer wrote the answer to the command; a replay uses the same one.
+    /// Version of the code that rendered the answer to the command; a replay uses the same version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renderer: Option<u8>,
-    /// On each event of a link but the first: what the link is after it.
+    /// State of the link after the event; set on every event of a link but the first.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -36,8 +36,8 @@ pub struct Metadata {
     pub link: Option<LinkState>,
 }
 
-/// A later release may keep a state that is none here. Its event is not decided on by this one, and
-/// must not keep it from reading on.
+/// Reads the state of a link, or `None` if a later release wrote a state that this release does not
+/// know. Such an event must not stop a reader; no decision uses the unknown state.
 fn state_known_here<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<LinkState>, D::Error> {
@@ -45,37 +45,37 @@ fn state_known_here<'de, D: Deserializer<'de>>(
     Ok(state.and_then(|state| serde_json::from_value(state).ok()))
 }
 
-/// The effect that a key stands for, and the body that came with it.
+/// Idempotency key of an effect, and the fingerprint of the request's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyMark {
     /// `create:<uuid>`, `grant:<key>` or `adjust:<key>`; unique within an account.
     pub key: String,
-    /// Of the request that had the effect.
+    /// Fingerprint of the request that had the effect.
     pub fingerprint: Fingerprint,
 }
 
-/// An event on its way into the log.
+/// An event before the append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent {
-    /// Its own id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// The account whose shard it goes to.
+    /// Account whose shard the event is appended to.
     pub account_id: AccountId,
-    /// Its place in its stream, from 1.
+    /// Version of the event in its stream, from 1.
     pub version: i64,
-    /// When it was decided.
+    /// Time of the decision.
     pub recorded_at: OffsetDateTime,
     /// The fact.
     pub event: Event,
-    /// Its circumstances.
+    /// Metadata of the event.
     pub metadata: Metadata,
-    /// Present on the one event of an effect that carries its key.
+    /// Idempotency key. Present on exactly one event of each effect that has a key.
     pub idempotency: Option<IdempotencyMark>,
 }
 
 impl NewEvent {
-    /// An event of a link's stream that is not its first: `after` is the link after it, which its
-    /// metadata keeps.
+    /// Returns an event of a link that is not the first of its stream. `after` is the link after
+    /// the event; its state is kept in the metadata.
     pub fn of_link(
         event_id: EventId,
         recorded_at: OffsetDateTime,
@@ -98,38 +98,38 @@ impl NewEvent {
     }
 }
 
-/// An event of the log, as stored; its payload is decoded on demand.
+/// An event of the log, as stored. The payload is decoded on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedEvent {
-    /// The shard of its account.
+    /// Shard of the event's account.
     pub shard: Shard,
-    /// Its place in the shard.
+    /// Position of the event in the shard.
     pub position: Position,
-    /// The stream it belongs to: the UUID of a link or of an account.
+    /// Stream of the event: the UUID of a link or of an account.
     pub stream_id: Uuid,
-    /// Its place in its stream.
+    /// Version of the event in its stream.
     pub version: i64,
-    /// The account it concerns.
+    /// Account that the event concerns.
     pub account_id: AccountId,
-    /// Its own id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// The stored type name.
+    /// Stored type name.
     pub event_type: String,
-    /// The version of the payload's schema.
+    /// Schema version of the payload.
     pub schema_version: i16,
-    /// JSON text, byte for byte as written.
+    /// Payload: JSON text, byte for byte as written.
     pub payload: String,
-    /// Its circumstances.
+    /// Metadata of the event.
     pub metadata: Metadata,
-    /// When it was decided.
+    /// Time of the decision.
     pub recorded_at: OffsetDateTime,
 }
 
 impl RecordedEvent {
-    /// The fact.
+    /// Decodes the payload.
     ///
     /// # Errors
-    /// [`DecodeError`] when this release can't read it.
+    /// Returns [`DecodeError`] if this release cannot read the payload.
     pub fn decode(&self) -> Result<Event, DecodeError> {
         Event::from_stored(&self.event_type, self.schema_version, &self.payload)
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_a_later_release_keeps_is_none_here_and_the_rest_is_read() {
+    fn unknown_link_state_reads_as_none() {
         let stored = r#"{ "actor": "operator", "link": { "frozen": true }, "later": 1 }"#;
         let metadata: Metadata = serde_json::from_str(stored).unwrap();
         let expected = Metadata {

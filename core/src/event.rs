@@ -1,6 +1,6 @@
-//! Every kind of event in the log, and its stored form: type name, schema version, JSON payload.
+//! All types of events, and their stored form: type name, schema version, JSON payload.
 //!
-//! The payload is at once the `data` of the record on Kafka (contract §12).
+//! The stored payload is also the `data` of the record on Kafka (`docs/events.md`).
 
 mod upcast;
 
@@ -16,21 +16,21 @@ use crate::{
 };
 use upcast::{UPCASTERS, Upcaster};
 
-/// A fact, past tense. Stored for ever, changed never.
+/// A fact in the past tense. Events are stored forever and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// In a link's stream.
+    /// An event of a link's stream.
     Link(LinkEvent),
-    /// In an account's stream.
+    /// An event of an account's stream about its status.
     Account(AccountEvent),
-    /// In an account's stream.
+    /// An event of an account's stream about its credits.
     Credits(CreditsEvent),
 }
 
-/// The stored form can't be read by this release.
+/// The stored form of an event cannot be read by this release.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Written by a later release, or not by us.
+    /// A later release or another program wrote the event.
     #[error("unknown event `{event_type}` version {schema_version}")]
     Unknown {
         /// The stored type name.
@@ -38,28 +38,28 @@ pub enum DecodeError {
         /// The stored schema version.
         schema_version: i16,
     },
-    /// The payload has not the form that its type and version promise.
+    /// The payload does not match the schema of its type and version.
     #[error("malformed payload of `{event_type}`")]
     Payload {
         /// The stored type name.
         event_type: String,
-        /// What the reader says.
+        /// Error of the JSON parser.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// What a stream, and the subject of a record, is about.
+/// The aggregate of a stream: subject of its events' records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// A link's stream.
+    /// A link.
     Link(LinkId),
-    /// An account's stream.
+    /// An account.
     Account(AccountId),
 }
 
 impl Subject {
-    /// The id of the stream, as it is stored in SQL.
+    /// Returns the id of the stream, as stored in SQL.
     pub const fn stream_id(self) -> Uuid {
         match self {
             Self::Link(link_id) => link_id.uuid(),
@@ -87,28 +87,29 @@ impl std::str::FromStr for Subject {
     }
 }
 
-/// From one row for each kind of event: its variant, payload, type name and schema version.
+/// Generates the catalogue from one row for each type of event: variant, payload, type name and
+/// schema version.
 macro_rules! catalogue {
     ($($stream:ident($event:ident::$variant:ident($payload:ty)) = $event_type:literal, $version:literal;)+) => {
-        /// Type name and schema version of every kind of event that this release writes.
+        /// Type name and schema version of every type of event that this release writes.
         pub const CATALOGUE: &[(&str, i16)] = &[$(($event_type, $version)),+];
 
         impl Event {
-            /// The stored type name; a contract.
+            /// Returns the stored type name. The name is a contract and never changes.
             pub const fn event_type(&self) -> &'static str {
                 match self {
                     $(Self::$stream($event::$variant(_)) => $event_type,)+
                 }
             }
 
-            /// The version of the payload's schema that this release writes.
+            /// Returns the schema version of the payload that this release writes.
             pub const fn schema_version(&self) -> i16 {
                 match self {
                     $(Self::$stream($event::$variant(_)) => $version,)+
                 }
             }
 
-            /// The payload as JSON text; stored and sent as these bytes.
+            /// Returns the payload as JSON text, byte for byte as stored and published.
             pub fn to_payload(&self) -> String {
                 match self {
                     $(Self::$stream($event::$variant(payload)) => serde_json::to_string(payload),)+
@@ -116,7 +117,8 @@ macro_rules! catalogue {
                 .expect("payloads are plain structs with string keys")
             }
 
-            /// `None`: not what this release writes.
+            /// Reads a payload of the newest version. Returns `None` for a type or version that
+            /// this release does not write.
             fn read(
                 event_type: &str,
                 schema_version: i16,
@@ -131,7 +133,7 @@ macro_rules! catalogue {
                 }
             }
 
-            /// The JSON Schema of the payload of each row of the catalogue, in its order.
+            /// Returns the JSON Schema of the payload of each row of the catalogue, in order.
             #[cfg(feature = "schema")]
             pub fn payload_schemas() -> Vec<schemars::Schema> {
                 vec![$(schemars::schema_for!($payload)),+]
@@ -154,7 +156,7 @@ catalogue! {
 }
 
 impl Event {
-    /// The stream it belongs to.
+    /// Returns the subject of the event: the link or the account whose stream has the event.
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Link(event) => Subject::Link(event.link_id()),
@@ -163,10 +165,11 @@ impl Event {
         }
     }
 
-    /// The event of that stored form, whichever of its versions that is.
+    /// Reads an event from its stored form. Older schema versions are upcast.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is of no type and version known here, or not of its own schema.
+    /// Returns [`DecodeError`] if the type or version is unknown, or the payload does not match its
+    /// schema.
     pub fn from_stored(
         event_type: &str,
         schema_version: i16,

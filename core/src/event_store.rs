@@ -1,7 +1,7 @@
-//! The event store in Postgres, schema `event_store`: the record.
+//! The event store in Postgres, schema `event_store`: the source of truth.
 //!
-//! Lock order everywhere: accounts by id, slugs by folded form, counters by shard. What is named
-//! `…_in_tx` runs in the caller's transaction, which must be READ COMMITTED.
+//! Locks are always taken in this order: accounts by id, slugs by folded form, counters by shard.
+//! Functions named `…_in_tx` run in the caller's transaction, which must be READ COMMITTED.
 
 pub mod accounts;
 pub mod api_keys;
@@ -22,41 +22,43 @@ use std::{str::FromStr as _, time::Duration};
 
 use crate::event::Event;
 
-/// Longest wait for a connection, in seconds.
+/// Longest wait for a connection of the pool, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A session that was idle for longer is tested before it is used.
+/// Maximal idle time of a session, in milliseconds, after which the session is tested before use.
 const UNTESTED_FOR_MAX: Duration = Duration::from_millis(500);
 
-/// Longest time of a statement but for those of migrations, in seconds, as Postgres shows it.
+/// Statement timeout of all sessions but those for migrations, in seconds, as Postgres shows the
+/// setting.
 pub const STATEMENT_TIMEOUT: &str = "5s";
 
-/// How a pool's sessions behave.
+/// Kind of a pool's sessions: decides timeouts and durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionKind {
-    /// Locks rows for others: a frozen process must not stop them.
+    /// Locks rows that other processes need. A timeout ends its transactions, so that a frozen
+    /// process cannot block the others.
     Writer,
-    /// As a writer, of what can be derived from the log again. Its commits don't wait for the
-    /// disk: after a crash of Postgres rows and checkpoint are of one earlier moment, and the
-    /// projector goes on from there.
+    /// Like a writer, for data that can be derived from the log again. Commits do not wait for the
+    /// disk: after a crash of Postgres, rows and checkpoint are both of one earlier moment, and the
+    /// projector continues from that checkpoint.
     Projector,
     /// Reads, and writes single rows.
     Reader,
-    /// Changes the schema; takes as long as that takes.
+    /// Changes the schema, without a statement timeout.
     Migration,
 }
 
-/// A pool of sessions on the database at `url`; connects when first used.
+/// Returns a pool of sessions on the database at `url`. The pool connects when first used.
 ///
 /// # Errors
-/// When the address can't be parsed.
+/// Returns an error if the address cannot be parsed.
 pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<PgPool> {
     let options = session_options(url, kind)?;
     Ok(PgPoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // A round trip before each use would be the most frequent statement of all. A session that
-        // was in use a moment ago is most likely alive.
+        // A test before each use would be the most frequent statement of all. A session that was
+        // used a moment ago is most likely alive.
         .test_before_acquire(false)
         .before_acquire(|session, usage| {
             Box::pin(async move {
@@ -66,8 +68,8 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
                 Ok(true)
             })
         })
-        // The pool waits without a limit for what a session still has to answer, and has one
-        // session less until then.
+        // Receives outstanding answers with a time limit, or closes the session. The pool itself
+        // would wait without a limit, with one session less.
         .after_release(|session, _| {
             Box::pin(async move {
                 time_limit::settle(session).await?;
@@ -77,11 +79,11 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
         .connect_lazy_with(options))
 }
 
-/// Looks whether the database at `url` lets us in. A pool would try again until its time is over
-/// and then not tell why.
+/// Connects once to the database at `url`. A pool would retry until its timeout and then hide the
+/// cause.
 ///
 /// # Errors
-/// What the server says, or why it can't be reached.
+/// Returns the error of the server, or the reason why the server cannot be reached.
 pub async fn check_connection(url: &str) -> sqlx::Result<()> {
     let options = session_options(url, SessionKind::Migration)?;
     let connecting = tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect());
@@ -89,10 +91,10 @@ pub async fn check_connection(url: &str) -> sqlx::Result<()> {
     session.close().await
 }
 
-/// The settings of a session of that kind.
+/// Returns the connection options of a session of this kind.
 ///
 /// # Errors
-/// When the address can't be parsed.
+/// Returns an error if the address cannot be parsed.
 pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.application_name("linkledger");
     check_tls(&options)?;
@@ -100,13 +102,14 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         return Ok(options);
     }
     let options = options.options([
-        // A plan made while the tables were empty must not scan them when they are large: hot
-        // statements touch rows by key only, and one generic plan for each is enough.
+        // A plan made while a table was empty must not scan the table later, when the table is
+        // large. Hot statements find rows by key, so one generic plan for each statement is enough.
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
-        // The costs that the settings above make up would have each statement compiled anew.
+        // The settings above raise the estimated costs, which would trigger a JIT compilation of
+        // each statement.
         ("jit", "off"),
         ("statement_timeout", STATEMENT_TIMEOUT),
         ("default_transaction_isolation", "read committed"),
@@ -127,8 +130,7 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
     })
 }
 
-/// Returns an error if the address asks for TLS and this build has none: better than the error of
-/// each connection later.
+/// Returns an error if the address asks for TLS and this build has none.
 fn check_tls(options: &PgConnectOptions) -> sqlx::Result<()> {
     let asks_for_tls = matches!(
         options.get_ssl_mode(),
@@ -142,23 +144,24 @@ fn check_tls(options: &PgConnectOptions) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The event of that stored form; one that this release does not know is an error, never a guess.
+/// Decodes a stored event. An event that this release does not know is an error.
 fn decode(event_type: &str, schema_version: i16, payload: &str) -> sqlx::Result<Event> {
     Event::from_stored(event_type, schema_version, payload).map_err(unreadable)
 }
 
-/// The database holds what can't be read.
+/// Returns the error for stored data that cannot be read.
 fn unreadable(error: impl Into<BoxDynError>) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
 }
 
-/// The code by which Postgres tells its errors apart; `None` for an error that is not its own.
+/// Returns the SQLSTATE of an error of Postgres, or `None` for any other error.
 pub fn sqlstate(error: &sqlx::Error) -> Option<String> {
     let code = error.as_database_error()?.code()?;
     (code.len() == 5).then(|| code.into_owned())
 }
 
-/// `lock_not_available`: somebody else has held a lock for too long.
+/// Returns true if the error is `lock_not_available`: another transaction held a lock until the
+/// timeout.
 pub fn is_lock_timeout(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|state| state == "55P03")
 }

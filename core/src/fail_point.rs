@@ -1,23 +1,29 @@
-//! Named places at which a test makes the process die as by `kill -9`, or stand still.
+//! Named places in the code at which a test kills or stops the process.
 //!
-//! The variable `LINKLEDGER_FAIL_AT=relay.sent:17` kills it when it is at `relay.sent` for the
-//! 17th time; `LINKLEDGER_STOP_AT` stops it there until it gets a SIGCONT. In builds without the feature `fail-points`, which are all but those of tests, a
-//! fail point is nothing.
+//! `LINKLEDGER_FAIL_AT=relay.sent:17` kills the process, as by `kill -9`, when it reaches
+//! `relay.sent` for the 17th time. `LINKLEDGER_STOP_AT` stops the process there until a SIGCONT.
+//! Only tests build with the feature `fail-points`; without the feature, a fail point does nothing.
 
-/// The process is at the place of that name.
+/// Marks the place with this name. Does nothing without the feature `fail-points`.
 #[cfg(not(feature = "fail-points"))]
 #[inline]
 pub fn reached(_name: &str) {}
 
-/// The process is at the place of that name.
+/// Kills or stops the process if a variable names this place.
 #[cfg(feature = "fail-points")]
 pub fn reached(name: &str) {
     use nix::sys::signal::{Signal, raise};
 
-    if armed::FAIL_AT.as_ref().is_some_and(|it| it.is_due(name)) {
+    if armed::FAIL_AT
+        .as_ref()
+        .is_some_and(|point| point.is_due(name))
+    {
         raise(Signal::SIGKILL).expect("a process may kill itself");
     }
-    if armed::STOP_AT.as_ref().is_some_and(|it| it.is_due(name)) {
+    if armed::STOP_AT
+        .as_ref()
+        .is_some_and(|point| point.is_due(name))
+    {
         raise(Signal::SIGSTOP).expect("a process may stop itself");
     }
 }
@@ -64,7 +70,7 @@ mod armed {
         use super::*;
 
         #[test]
-        fn it_is_due_the_nth_time_at_its_own_name() {
+        fn fail_point_fires_at_nth_visit() {
             let fail_at = FailAt::parse("relay.sent:2").unwrap();
             let due = ["relay.sent", "relay.read", "relay.sent", "relay.sent"];
             assert_eq!(

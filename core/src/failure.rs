@@ -1,12 +1,12 @@
-//! Why a command was not done, in words for whoever gave it.
+//! Describes failed commands for operators.
 
 use crate::event_store::sqlstate;
 
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";
 
-/// What was being done and each cause of its failure, once: what some errors repeat of their
-/// sources is left out, and a right that is missing comes with whoever has it.
+/// Describes an error by its contexts and causes. Repeated texts are omitted; a missing privilege
+/// comes with the role that grants it.
 pub fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -18,20 +18,20 @@ pub fn text(error: &anyhow::Error) -> String {
             text.extend([separator, &words]);
         }
         if is_refusal {
-            // Its sources say nothing else.
+            // The sources repeat the same message.
             break;
         }
     }
     text
 }
 
-/// What the database says itself.
+/// Returns the message of the database.
 fn refusal(error: &sqlx::Error) -> Option<String> {
     let message = error.as_database_error()?.message();
     Some(match sqlstate(error) {
         Some(state) if state == DENIED => format!(
-            "{message}: the role of this database address may not do that; operators' commands \
-             need `linkledger_operator`, and deploy/postgres/roles.sql names everybody's role"
+            "{message}: the role of this database address lacks this privilege; operators' commands \
+             need `linkledger_operator`, and deploy/postgres/roles.sql names the role of each service"
         ),
         _ => message.to_owned(),
     })
@@ -44,7 +44,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn what_an_error_repeats_of_its_source_is_said_once() {
+    fn repeated_source_message_appears_once() {
         let source = "relative URL without a base";
         let error: anyhow::Result<()> = Err(sqlx::Error::Configuration(source.into()).into());
         let error = error.context("can't read the address of the database");

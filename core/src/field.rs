@@ -1,64 +1,64 @@
-//! What can be wrong with one field of a request body (contract §9).
+//! Errors of one field of a request body (`docs/api.md#errors`).
 
 use std::fmt::{self, Write as _};
 
 use crate::listed::listed;
 
 listed! {
-    /// Stable code of a field error; a name is never changed or given another meaning.
+    /// Stable code of a field error. A code is never renamed or given another meaning.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum FieldCode {
-        /// The member is missing.
+        /// A required member is missing.
         Required,
-        /// The member is not known here.
+        /// The member is unknown.
         UnknownField,
-        /// The value has another JSON type.
+        /// The value has the wrong JSON type.
         WrongType,
-        /// `null` is no value here.
+        /// `null` is not allowed.
         NullNotAllowed,
-        /// The member exists, but never changes.
+        /// The member exists, but cannot be changed.
         FieldNotMutable,
-        /// U+0000 can't be stored.
+        /// The value contains U+0000, which cannot be stored.
         ContainsNul,
-        /// Not an absolute address.
+        /// The value is not an absolute URL.
         UrlInvalid,
-        /// Neither `http` nor `https`.
+        /// The scheme is neither `http` nor `https`.
         UrlSchemeNotAllowed,
-        /// A user name or password in the address.
+        /// The URL contains a user name or password.
         UrlUserinfoNotAllowed,
-        /// An IP address instead of a name.
+        /// The host is an IP address.
         UrlIpNotAllowed,
-        /// Not a public host name.
+        /// The host is not a public host name.
         UrlHostNotAllowed,
-        /// A port that no web server should have.
+        /// The port is not a usual port of a web server.
         UrlPortNotAllowed,
-        /// A control character, or a space at an end.
+        /// The value contains a control character, or a space at its start or end.
         UrlControlCharacter,
-        /// A host of this service.
+        /// The host is a host of this service.
         UrlSelfReference,
-        /// Too long after serialisation.
+        /// The URL is too long after serialisation.
         UrlTooLong,
-        /// A character outside `[A-Za-z0-9_-]`, or `_`/`-` at an end.
+        /// The slug has a character outside `[A-Za-z0-9_-]`, or `_` or `-` at its start or end.
         SlugInvalidCharacter,
-        /// Under three characters.
+        /// The slug has less than three characters.
         SlugTooShort,
-        /// Over 64 characters.
+        /// The slug has more than 64 characters.
         SlugTooLong,
-        /// A name that the service keeps for itself.
+        /// The slug is reserved for the service.
         SlugReserved,
     }
 }
 
-/// Most errors that one answer names.
+/// Maximal number of field errors in one answer.
 pub const ERRORS_MAX: usize = 100;
 
 impl FieldCode {
-    /// The code as it is sent.
+    /// Returns the code as sent to clients.
     pub const fn as_str(self) -> &'static str {
         self.row().0
     }
 
-    /// What to do about it, for a person.
+    /// Returns advice for people.
     pub const fn detail(self) -> &'static str {
         self.row().1
     }
@@ -136,19 +136,19 @@ impl fmt::Display for FieldCode {
     }
 }
 
-/// One field that is wrong.
+/// An invalid field of a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// JSON pointer of the member, as a fragment: `#/slug` (RFC 6901).
+    /// JSON pointer of the member, as a URI fragment: `#/slug` (RFC 6901).
     pub pointer: String,
-    /// What is wrong with it.
+    /// Code of the error.
     pub code: FieldCode,
 }
 
 impl FieldError {
-    /// An error of the top-level member `name`.
+    /// Returns an error of the top-level member `name`.
     pub fn of_member(name: &str, code: FieldCode) -> Self {
-        // RFC 6901, 3 and 6: escape for the pointer, then percent-encode for the fragment.
+        // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
         let escaped = name.replace('~', "~0").replace('/', "~1");
         let mut pointer = String::from("#/");
         for byte in escaped.bytes() {
@@ -167,14 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_are_the_golden_file_so_that_none_is_renamed_or_lost() {
+    fn field_codes_equal_the_golden_file() {
         let golden: Vec<&str> = include_str!("../tests/field_codes.txt").lines().collect();
         let codes: Vec<&str> = FieldCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes, golden);
     }
 
     #[test]
-    fn a_pointer_is_escaped() {
+    fn pointer_is_escaped_as_rfc_6901() {
         let pointer = |name| FieldError::of_member(name, FieldCode::UnknownField).pointer;
         assert_eq!(pointer("slug"), "#/slug");
         assert_eq!(pointer("a/b~c"), "#/a~1b~0c");

@@ -1,4 +1,4 @@
-//! What both HTTP services share, in the order in which a request meets it.
+//! HTTP code shared by both services, in the order in which a request passes through.
 
 pub mod answer;
 pub mod authentication;

@@ -1,13 +1,13 @@
 //! Typed identifiers: a prefix and a `UUIDv7` in 26 characters (`TypeID` 0.3).
 //!
-//! In HTTP, Kafka and logs an id is its text form; in SQL it is a bare `uuid`.
+//! HTTP, Kafka and logs have the text form of an id; SQL has the bare `uuid`.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-/// The text is not an id of the wanted kind, or not in its one spelling.
+/// The text is not an id of the expected type, or not in canonical spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an identifier is wanted: {0} and 26 characters of 0-9 and a-z")]
 pub struct InvalidId(pub(crate) &'static str);
@@ -16,7 +16,7 @@ pub struct InvalidId(pub(crate) &'static str);
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LENGTH: usize = 26;
 
-/// By byte: its value, or [`NO_DIGIT`].
+/// Value of each byte as a digit, or [`NO_DIGIT`].
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;
@@ -40,7 +40,7 @@ fn encode_suffix(uuid: Uuid) -> [u8; SUFFIX_LENGTH] {
 
 fn decode_suffix(suffix: &str) -> Option<Uuid> {
     let bytes = suffix.as_bytes();
-    // 26 characters carry 130 bits; a first character above '7' would not fit into 128.
+    // 26 characters carry 130 bits; a first character above '7' would exceed 128 bits.
     if bytes.len() != SUFFIX_LENGTH || bytes[0] > b'7' {
         return None;
     }
@@ -62,19 +62,19 @@ macro_rules! typed_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// What the text form starts with.
+            /// Prefix of the text form.
             pub const PREFIX: &'static str = concat!($prefix, "_");
 
-            /// What the text form matches, as a regular expression.
+            /// Regular expression of the text form.
             pub const PATTERN: &'static str =
                 concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$");
 
-            /// The id that carries this UUID.
+            /// Returns the id of a UUID.
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
 
-            /// The UUID that the id carries, as it is stored in SQL.
+            /// Returns the UUID of the id, as stored in SQL.
             pub const fn uuid(self) -> Uuid {
                 self.0
             }
@@ -129,19 +129,19 @@ macro_rules! typed_id {
 }
 
 typed_id!(
-    /// A short link.
+    /// Id of a short link.
     LinkId, "lnk");
 typed_id!(
-    /// An account: the owner of links and credits.
+    /// Id of an account: the owner of links and credits.
     AccountId, "acc");
 typed_id!(
-    /// An API key, the public name of a secret.
+    /// Id of an API key; public, unlike the secret key.
     KeyId, "key");
 typed_id!(
-    /// An event of the log.
+    /// Id of an event of the log.
     EventId, "evt");
 typed_id!(
-    /// An entry of an account's ledger; carries the UUID of the event that it shows.
+    /// Id of an entry of an account's ledger; has the UUID of the entry's event.
     EntryId, "ent");
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_form_is_that_of_the_typeid_specification() {
+    fn text_form_conforms_to_typeid() {
         let uuid = Uuid::parse_str("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
         assert_eq!(
             LinkId::from_uuid(uuid).to_string(),
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_id_survives_its_text_form(bits: u128) {
+        fn ids_round_trip_through_text(bits: u128) {
             let id = LinkId::from_uuid(Uuid::from_u128(bits));
             prop_assert_eq!(id.to_string().parse(), Ok(id));
         }

@@ -1,4 +1,4 @@
-//! Strict JSON for request bodies (RFC 8259, contract §9), and their fingerprint.
+//! Strict JSON for request bodies (RFC 8259, `docs/api.md#errors`), and their fingerprint.
 //!
 //! Stricter than `serde_json`: duplicate members, a BOM and depth over [`DEPTH_MAX`] are refused,
 //! so that two readers of a body can never disagree about it.
@@ -9,32 +9,32 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
-/// Deepest nesting of arrays and objects that is read.
+/// Maximal nesting of arrays and objects.
 pub const DEPTH_MAX: usize = 32;
 
-/// SHA-256 of the canonical form of a parsed body; a stored contract, never change it.
+/// SHA-256 of the canonical form of a parsed body. Fingerprints are stored: never change the form.
 pub type Fingerprint = [u8; 32];
 
-/// Why a body is not usable as a JSON object.
+/// Reason why a body is not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// Not exactly one JSON text in UTF-8, or ambiguous.
+    /// The body is not exactly one JSON text in UTF-8, or is ambiguous.
     #[error("the body is not well-formed JSON")]
     Malformed,
-    /// Well-formed, but not an object.
+    /// The body is well-formed, but not an object.
     #[error("the body is not a JSON object")]
     NotAnObject,
 }
 
-/// A JSON object; members are kept sorted by name, which makes its text canonical.
+/// A JSON object. Members are sorted by name, which makes the text canonical.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonObject(Map<String, Value>);
 
 impl JsonObject {
-    /// Reads a whole body.
+    /// Parses a whole body.
     ///
     /// # Errors
-    /// [`JsonError::Malformed`] for whatever two parsers could read differently,
+    /// Returns [`JsonError::Malformed`] for a body that two parsers could read differently, and
     /// [`JsonError::NotAnObject`] for any other JSON value.
     pub fn parse(body: &[u8]) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(body).map_err(|_| JsonError::Malformed)?;
@@ -53,13 +53,14 @@ impl JsonObject {
         }
     }
 
-    /// The same for every body that means the same: order, white space and escapes don't matter.
+    /// Returns the fingerprint: equal for all bodies with the same meaning, regardless of order,
+    /// white space and escapes.
     pub fn fingerprint(&self) -> Fingerprint {
         let canonical = serde_json::to_vec(&self.0).expect("a parsed value can be written");
         Sha256::digest(canonical).into()
     }
 
-    /// The members, by name.
+    /// Returns the members, by name.
     pub fn members(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_is_a_stored_contract() {
+    fn fingerprint_equals_its_stored_value() {
         let fingerprint = fingerprint(r#"{"slug":"x","destination_url":"https://example.com/"}"#);
         let number = |bytes: &[u8]| u128::from_be_bytes(bytes.try_into().unwrap());
         let hex = format!(

@@ -1,7 +1,7 @@
-//! How Kafka is reached: brokers, topic, TLS and SASL, as settings of every process that uses it.
+//! Connection to Kafka: brokers, topic, TLS and SASL, as settings of every process that uses Kafka.
 //!
-//! Contradictions are told at the start, one line each. Secrets come from files; kept here are
-//! only the names of the files.
+//! Contradictions are reported at the start, one line each. Secrets are read from files; the
+//! settings only hold the names of the files.
 
 mod security;
 mod topic_name;
@@ -15,7 +15,7 @@ pub use self::{
 };
 use crate::cloud_event::TOPIC;
 
-/// Which Kafka, which topic, and how to get in.
+/// Settings of the connection to Kafka.
 #[derive(Debug, Clone, Args)]
 pub struct KafkaConfig {
     /// Addresses of Kafka brokers: host:port, separated by commas.
@@ -30,7 +30,7 @@ pub struct KafkaConfig {
 }
 
 impl KafkaConfig {
-    /// The topic of the contract on brokers that ask for nothing.
+    /// Returns settings for the default topic, without encryption and authentication.
     pub fn plaintext(brokers: String) -> Self {
         Self {
             brokers,
@@ -39,7 +39,7 @@ impl KafkaConfig {
         }
     }
 
-    /// The variables by which another process is told the same.
+    /// Returns the environment variables that give another process the same settings.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![
             ("KAFKA_BROKERS", self.brokers.clone()),
@@ -49,10 +49,12 @@ impl KafkaConfig {
         variables
     }
 
-    /// What a client of librdkafka has to be told to get in, secrets included: not for logs.
+    /// Returns the settings of a librdkafka client. The settings include secrets and must not be
+    /// logged.
     ///
     /// # Errors
-    /// When settings contradict each other, a file can't be used, or this build has no TLS.
+    /// Returns an error if settings contradict each other, a file cannot be used, or this build has
+    /// no TLS.
     pub fn client_settings(
         &self,
     ) -> anyhow::Result<impl Iterator<Item = (String, String)> + use<>> {

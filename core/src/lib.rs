@@ -1,32 +1,72 @@
-//! The vocabulary of linkledger, its decisions, and (behind features) its event store.
+//! The domain of linkledger, the event store, and code shared by the services.
 //!
-//! # Words
-//! One meaning each, the same in code, SQL, logs, documents and metrics.
+//! linkledger keeps short links and credits of accounts. Every change of a link or of a balance is
+//! an event in an append-only log in Postgres. The log is published to Kafka; read models are
+//! derived from the log.
 //!
-//! - **command**: a request to change something; may be rejected, is never stored
-//!   ([`batch::KeyedCreate`], [`credits::GrantCredits`]).
-//! - **event**: a fact, past tense ([`event::Event`]); **envelope**: the event and its metadata
-//!   ([`envelope::NewEvent`] before the append, [`envelope::RecordedEvent`] after it).
-//! - **aggregate**: the boundary of consistency ([`link::Link`], [`credits::Credits`],
-//!   [`account::AccountStatus`]); it
-//!   *decides* (command to events) and *applies* (state from events).
-//! - **stream**: all events of one aggregate; **version**: place of an event in its stream.
-//! - **shard**: one of the logs that together are *the* log, and one partition of the topic
-//!   ([`shard::Shard`]); **position**: place of an event in its shard, from 1, without gaps;
-//!   **head**: the highest position of a shard; **epoch**: positions compare within one only.
-//! - **segment**: some thousand events of a shard under one hash, chained to the one before
-//!   ([`segment::Segment`]); *sealed* for ever.
-//! - **relay**: publishes the log to Kafka; **projection**: keeps a **read model** up to date;
-//!   **checkpoint**: the last position that a projection has applied; **lag**: head minus checkpoint.
-//! - **generation**: one whole set of a projection's read tables; one is served. **rebuild**: makes
-//!   another from the log; **swap**: one transaction after which that one is served.
-//! - **parked**: of an account with a poison event: what follows waits, in order, for an operator.
-//! - **operation**: a changing command of an operator: its audit row and its lease.
+//! # Glossary
+//! Each word has one meaning in code, SQL, logs, documents and metrics.
 //!
-//! # Layers
-//! Without features this crate decides and never waits: no I/O, no runtime. `postgres` adds the
-//! event store, `http` what both HTTP services share, `service` what every process shares,
-//! `postgres-server` a Postgres of our own, `apache-kafka` an Apache Kafka, `testing` servers and shortcuts for tests.
+//! ## Domain
+//! - **account**: a customer. An account owns links, credits and API keys ([`id::AccountId`]).
+//! - **command**: a request to change something. A command may be rejected and is never stored
+//!   ([`batch::LinkCommand`], [`credits::GrantCredits`]).
+//! - **event**: a fact in the past tense. Events are stored forever and never changed
+//!   ([`event::Event`]).
+//! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
+//!   events) and *applies* (derives its state from events). The aggregates are [`link::Link`],
+//!   [`credits::Credits`] and [`account::AccountStatus`].
+//! - **envelope**: an event with its metadata: [`envelope::NewEvent`] before the append,
+//!   [`envelope::RecordedEvent`] after the append.
+//! - **upcaster**: a pure function that converts the payload of an older schema version when an
+//!   event is read.
+//! - **idempotency key**: chosen by the client. Requests with the same key have one effect
+//!   ([`batch::IdempotencyKey`]).
+//!
+//! ## Log
+//! - **log**: all events, in [`shard::SHARD_COUNT`] shards. Also called *event store*
+//!   ([`event_store`]).
+//! - **stream**: all events of one aggregate. The id of the link or of the account is the id of the
+//!   stream.
+//! - **version**: number of an event within its stream, from 1. Two writers cannot append the same
+//!   version.
+//! - **shard**: an independent part of the log, and one partition of the Kafka topic. All events of
+//!   an account are in one shard ([`shard::Shard`]).
+//! - **position**: number of an event within its shard, from 1, without gaps ([`shard::Position`]).
+//! - **head**: the highest position of a shard. All events up to the head are visible to readers.
+//! - **epoch**: number of a history of the log. An operator raises the epoch after restoring a
+//!   backup that lost events. Positions of different epochs cannot be compared.
+//! - **segment**: some thousand consecutive events of a shard under one hash. Each segment includes
+//!   the hash of the segment before ([`segment::Segment`]). A *sealed* segment is never changed.
+//!
+//! ## Publishing and reading
+//! - **relay**: publishes the log to Kafka, in order.
+//! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
+//! - **projection**: code that applies events to a read model ([`projection::Projection`]).
+//! - **read model**: tables that a service queries, derived from the log.
+//! - **checkpoint**: the last position that a projection has applied in a shard.
+//! - **lag**: head minus checkpoint, in events. A *stale* read model lags.
+//! - **generation**: one complete set of tables of a read model. Exactly one generation is *live*,
+//!   that is, answers queries.
+//! - **rebuild**: fills a new generation from the log. **swap**: the transaction that makes the new
+//!   generation live.
+//! - **poison event**: an event that a projection cannot apply. The account of a poison event is
+//!   *parked*: its later events wait, in order, until an operator releases the account.
+//! - **operation**: a changing command of an operator, recorded in an audit row.
+//! - **consistency token**: names a position. A read that carries the token reflects every event up
+//!   to the position, or is refused ([`consistency::ConsistencyToken`]).
+//!
+//! # Features
+//! Without features, the crate does no I/O and needs no async runtime: code decides and never
+//! waits.
+//!
+//! - `postgres`: the event store.
+//! - `http`: code shared by the two HTTP services.
+//! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
+//! - `kafka`: classification of Kafka errors.
+//! - `schema`: JSON Schemas of the events.
+//! - `postgres-server`, `apache-kafka`: local servers for development. `testing`: servers and
+//!   shortcuts for tests.
 
 #![warn(missing_docs)]
 
@@ -48,6 +88,7 @@ pub mod json;
 pub mod link;
 mod listed;
 pub mod problem;
+pub mod projection;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;
@@ -71,9 +112,11 @@ pub mod doctor;
 #[cfg(feature = "service")]
 pub mod failure;
 #[cfg(feature = "service")]
+pub mod internal_listener;
+#[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
-pub mod kafka_trouble;
+pub mod kafka_errors;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]

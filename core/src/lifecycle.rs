@@ -1,27 +1,13 @@
-//! Life of a process: supervised tasks, shutdown, readiness, and the sockets it listens on.
+//! Life cycle of a process: supervised tasks, shutdown, listening sockets.
 
 mod connection;
 pub mod health;
 mod progress;
 mod serve;
 
-use std::{
-    future::Future,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, pin::pin, time::Duration};
 
 use anyhow::Context as _;
-use axum::{
-    Router,
-    http::{StatusCode, header::CONTENT_TYPE},
-    routing::get,
-};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
@@ -32,23 +18,21 @@ use tokio_util::sync::CancellationToken;
 
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 
-use crate::metrics::recorder::Recorder;
-
-/// How long what was accepted may take to finish after the shutdown began, in seconds.
+/// Longest time for accepted work to finish after the shutdown began, in seconds.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// The background tasks of a process. One that ends before the shutdown begins, in whatever way,
-/// begins the shutdown and makes it a failure: nothing dies unseen.
+/// Supervised background tasks of a process. A task that ends before the shutdown, by an error, a
+/// panic or by itself, starts the shutdown and makes the process fail.
 pub struct Tasks {
     set: JoinSet<(&'static str, anyhow::Result<()>)>,
     shutdown: CancellationToken,
-    /// What the tasks of `set` need to finish.
+    /// Tasks that the tasks of `set` need until they have ended.
     until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
     drained: CancellationToken,
 }
 
 impl Tasks {
-    /// No tasks yet; they end when `shutdown` is cancelled.
+    /// Returns an empty set. The tasks must end when `shutdown` is cancelled.
     pub fn new(shutdown: CancellationToken) -> Self {
         Self {
             set: JoinSet::new(),
@@ -58,12 +42,12 @@ impl Tasks {
         }
     }
 
-    /// What the tasks watch to know when to end.
+    /// Returns the token that is cancelled when the shutdown begins.
     pub fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
-    /// Runs a task until it ends.
+    /// Spawns a supervised task.
     pub fn spawn(
         &mut self,
         name: &'static str,
@@ -72,13 +56,14 @@ impl Tasks {
         self.set.spawn(async move { (name, task.await) });
     }
 
-    /// What tasks that requests depend on watch to know when to end: during the shutdown, when the
-    /// last request is answered.
+    /// Returns the token that is cancelled when the last request of the shutdown is answered. For
+    /// tasks that requests depend on.
     pub fn drained(&self) -> CancellationToken {
         self.drained.clone()
     }
 
-    /// Runs a task that the others need until they have ended, with [`Tasks::drained`].
+    /// Spawns a task that other tasks need until they have ended. The task must end with
+    /// [`Tasks::drained`].
     pub fn spawn_until_drained(
         &mut self,
         name: &'static str,
@@ -87,14 +72,15 @@ impl Tasks {
         self.until_drained.spawn(async move { (name, task.await) });
     }
 
-    /// Waits until all have ended.
+    /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The first failure: an error, a panic, an end before the shutdown, or no end in time.
+    /// Returns the first failure: an error, a panic, an end before the shutdown, or a timeout of
+    /// the shutdown.
     pub async fn join(mut self) -> anyhow::Result<()> {
         let mut failure = None;
         let shutdown = self.shutdown.clone();
-        // One for all: it must not begin anew with each task that ends.
+        // One deadline for all tasks: the timeout must not restart when a task ends.
         let mut drain_time_is_over = pin!(drain_time_is_over(&shutdown));
         loop {
             if self.set.is_empty() {
@@ -115,7 +101,7 @@ impl Tasks {
                 Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
                 Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
                 Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
-                Err(error) => anyhow::Error::new(error).context("a task has panicked"),
+                Err(error) => anyhow::Error::new(error).context("a task panicked"),
             };
             self.shutdown.cancel();
             failure.get_or_insert(error);
@@ -128,13 +114,13 @@ async fn drain_time_is_over(shutdown: &CancellationToken) {
     tokio::time::sleep(DRAIN_TIME_MAX).await;
 }
 
-/// Cancels the token on SIGTERM or SIGINT.
+/// Cancels the shutdown token on SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the handlers can't be installed.
+/// Returns an error if the signal handlers cannot be installed.
 pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("can't handle SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("can't handle SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
     let shutdown = tasks.shutdown();
     tasks.spawn("signals", async move {
         tokio::select! {
@@ -148,73 +134,33 @@ pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a service may be sent requests.
-#[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<AtomicBool>);
-
-impl Readiness {
-    /// From here on it may.
-    pub fn set_ready(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether it may.
-    pub fn is_ready(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// What this machine is called; empty where that is not said.
+/// Returns the host name; empty if unknown.
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Lets the process open as many files, hence connections, as it may at all: the usual limit of
-/// 1,024 is made for other programs.
+/// Raises the limit of open files, hence of connections, to the hard limit: the usual soft limit of
+/// 1,024 is too low for a server.
 pub fn raise_open_files_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "can't raise the limit of open files"
+            "cannot raise the limit of open files"
         );
     }
 }
 
-/// A socket to listen on; port 0 takes a free one.
+/// Binds a listening socket. Port 0 chooses a free port.
 ///
 /// # Errors
-/// One line that names the address: in use, or not of this machine.
+/// Returns an error that names the address if the address is in use or not of this machine.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .with_context(|| format!("can't listen on {address}"))
-}
-
-/// Routes of the internal listener: `/livez`, `/readyz`, `/metrics`.
-pub fn internal_router(
-    readiness: Readiness,
-    shutdown: CancellationToken,
-    recorder: Recorder,
-) -> Router {
-    let ready = move || async move {
-        if readiness.is_ready() && !shutdown.is_cancelled() {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
-        }
-    };
-    // The version of the format, without which some scrapers refuse it.
-    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Router::new()
-        .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .route(
-            "/metrics",
-            get(move || async move { (text, recorder.render()) }),
-        )
+        .with_context(|| format!("cannot listen on {address}"))
 }
 
 #[cfg(test)]
@@ -222,28 +168,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_ready_from_its_start_to_its_shutdown_and_alive_throughout() {
-        let shutdown = CancellationToken::new();
-        let readiness = Readiness::default();
-        let mut tasks = Tasks::new(shutdown.clone());
-        let recorder = Recorder::install(&mut tasks).unwrap();
-        let router = internal_router(readiness.clone(), shutdown.clone(), recorder);
-        let status = async |path: &str| {
-            let request = axum::extract::Request::get(path);
-            let request = request.body(axum::body::Body::empty()).unwrap();
-            let response = tower::ServiceExt::oneshot(router.clone(), request).await;
-            response.unwrap().status().as_u16()
-        };
-        assert_eq!(status("/readyz").await, 503);
-        readiness.set_ready();
-        assert_eq!(status("/readyz").await, 200);
-        shutdown.cancel();
-        assert_eq!(status("/readyz").await, 503);
-        assert_eq!(status("/livez").await, 200);
-    }
-
-    #[tokio::test]
-    async fn a_task_that_ends_by_itself_takes_the_process_down() {
+    async fn ended_task_starts_the_shutdown() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let shutdown = tasks.shutdown();
         tasks.spawn("short", async { Ok(()) });
@@ -256,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_others_need_ends_after_them() {
+    async fn until_drained_tasks_end_last() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
         let (answer, question) = tokio::sync::oneshot::channel();
@@ -267,8 +192,8 @@ mod tests {
         let shutdown = tasks.shutdown();
         tasks.spawn_until_drained("answers", async move {
             shutdown.cancelled().await;
-            anyhow::ensure!(!drained.is_cancelled(), "somebody still asks");
-            answer.send(()).expect("somebody waits for it");
+            anyhow::ensure!(!drained.is_cancelled(), "a task still waits for the answer");
+            answer.send(()).expect("the test waits for the answer");
             drained.cancelled().await;
             Ok(())
         });
@@ -282,7 +207,7 @@ mod tests {
         tasks.spawn("panics", async { panic!("on purpose") });
         assert_eq!(
             tasks.join().await.unwrap_err().to_string(),
-            "a task has panicked"
+            "a task panicked"
         );
     }
 

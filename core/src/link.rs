@@ -1,4 +1,4 @@
-//! The link aggregate: what may happen to a link, and what has happened to it.
+//! The link aggregate: its commands, events and state.
 
 pub mod command;
 pub mod destination;
@@ -14,5 +14,6 @@ pub use destination::{Destination, OwnHosts};
 pub use event::{
     LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
 };
+pub use members::LinkDraft;
 pub use slug::Slug;
 pub use state::{ExistingLink, Link, LinkState};

@@ -1,6 +1,6 @@
-//! Enums that know all their variants.
+//! Enums with a constant of all variants.
 
-/// Declares an enum without fields, with the constant `ALL`: no variant can be left out of it.
+/// Declares an enum without fields, and the constant `ALL`, which cannot omit a variant.
 macro_rules! listed {
     (
         $(#[$attribute:meta])*
@@ -14,7 +14,7 @@ macro_rules! listed {
         }
 
         impl $name {
-            /// Every variant, in the order of their declaration.
+            /// All variants, in order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
         }
     };

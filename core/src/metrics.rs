@@ -1,32 +1,32 @@
-//! Every metric there is: its name, its labels, and what it says. Code names a metric by the
-//! constant made here; `docs/metrics.md` shows the same tables.
+//! Catalogue of all metrics: names, labels and help. Code names a metric by the constant declared
+//! here; `docs/metrics.md` shows the same tables.
 //!
 //! Labels have few values each: never an account, a slug, an address or a raw path.
 
 #[cfg(feature = "service")]
 pub mod recorder;
 
-/// A row of a table below.
+/// A row of the metrics tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Its name, with unit or `_total` last.
+    /// Name of the metric, with unit or `_total` last.
     pub name: &'static str,
-    /// How it moves.
-    pub kind: Kind,
-    /// The names of its labels.
+    /// Type of the metric.
+    pub kind: MetricKind,
+    /// Names of the metric's labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Help text of the metric.
     pub help: &'static str,
 }
 
-/// How a metric moves.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Only up.
+pub enum MetricKind {
+    /// A value that only increases.
     Counter,
-    /// Up and down.
+    /// A value that increases and decreases.
     Gauge,
-    /// Counted by size.
+    /// A distribution of values in buckets.
     Histogram,
 }
 
@@ -38,7 +38,7 @@ macro_rules! metrics {
         $(#[$doc])*
         pub const $table: &[Metric] = &[$(Metric {
             name: $constant,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             labels: &[$($label),*],
             help: $help,
         }),*];
@@ -46,72 +46,72 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Of every process.
+    /// Metrics of every process.
     PROCESS:
-    BUILD_INFO = Gauge "build_info" ["version"] "Always 1; the release is in the label.";
+    BUILD_INFO = Gauge "build_info" ["version"] "Always 1; the label has the release.";
 }
 
 metrics! {
-    /// Of command-api and query-api.
+    /// Metrics of command-api and query-api.
     HTTP:
-    HTTP_REQUEST_DURATION_SECONDS = Histogram "http_request_duration_seconds" ["service", "route", "method", "status"] "From the head of a request to the head of its answer, by template of the route.";
-    HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers that are problems, by code of the catalogue.";
-    CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "What was asked of a cache, by result: hit, miss, bypassed.";
+    HTTP_REQUEST_DURATION_SECONDS = Histogram "http_request_duration_seconds" ["service", "route", "method", "status"] "Time from the head of a request to the head of its answer, by template of the route.";
+    HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers that are problems, by their code.";
+    CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "Look-ups in a cache, by result: hit, miss, bypassed.";
 }
 
 metrics! {
-    /// Of query-api.
+    /// Metrics of query-api.
     QUERY_API:
-    REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Since all changes of redirects were heard of; from 0.5 s on the cache is bypassed.";
-    REDIRECT_CACHE_BYTES = Gauge "redirect_cache_bytes" [] "About how much memory the redirect cache takes.";
+    REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Age of the redirect cache: time since the cache last knew all changes of redirects; from 0.5 s on, the cache is bypassed.";
+    REDIRECT_CACHE_BYTES = Gauge "redirect_cache_bytes" [] "Approximate memory of the redirect cache.";
 }
 
 metrics! {
-    /// Of command-api.
+    /// Metrics of command-api.
     COMMAND_API:
     COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Commands that wait for a writer.";
-    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Commands dropped because they waited for too long.";
-    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Commands that were run in one transaction.";
-    APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "From the lock on the batch's accounts to the end of COMMIT: for so long other processes can't have them.";
-    APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "COMMIT of a batch.";
-    RELAY_POSITION = Gauge "relay_position" ["shard"] "The last position that the broker has acknowledged.";
-    RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not published yet.";
-    RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not published; 0 when there is none.";
-    RELAY_HELD_UP_SECONDS = Gauge "relay_held_up_seconds" [] "For how long the broker or the database has been holding the relay up; 0 while it gets on.";
-    RELAY_REFUSED = Gauge "relay_refused" ["reason"] "1 while nothing is published for that reason, until an operator has mended it; the log says how.";
-    RELAY_PAUSED = Gauge "relay_paused" [] "1 while an operator wants nothing to be published.";
-    RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Attempts to publish that have failed, for the broker or the database.";
-    LOG_HEAD = Gauge "log_head" ["shard"] "The last position of the log.";
-    LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "The last position of the last sealed segment.";
-    LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" ["reason"] "Attempts to seal a segment of the log that have failed: the database is `unreachable`, or the log is `unsound`.";
+    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Commands dropped because they waited too long in the queue.";
+    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Commands in one transaction.";
+    APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "Time from the lock on the batch's accounts to the end of COMMIT: for this time other processes cannot lock them.";
+    APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "Duration of the COMMIT of a batch.";
+    RELAY_POSITION = Gauge "relay_position" ["shard"] "Last position that the broker has acknowledged.";
+    RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not yet published.";
+    RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not yet published; 0 if all are published.";
+    RELAY_HELD_UP_SECONDS = Gauge "relay_held_up_seconds" [] "Time for which the broker or the database has blocked the relay; 0 while the relay publishes.";
+    RELAY_REFUSED = Gauge "relay_refused" ["reason"] "1 while the relay publishes nothing for this reason and waits for an operator; the log names the remedy.";
+    RELAY_PAUSED = Gauge "relay_paused" [] "1 while an operator has paused the relay.";
+    RELAY_FAILURES_TOTAL = Counter "relay_failures_total" [] "Failed attempts to publish, because of the broker or the database.";
+    LOG_HEAD = Gauge "log_head" ["shard"] "Last position of the log.";
+    LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "Last position of the last sealed segment.";
+    LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" ["reason"] "Failed attempts to seal a segment of the log: the database is `unreachable`, or the log is `unsound`.";
 }
 
 metrics! {
-    /// Of the projector.
+    /// Metrics of the projector.
     PROJECTOR:
-    PROJECTION_POSITION = Gauge "projection_position" ["projection", "shard"] "The checkpoint.";
+    PROJECTION_POSITION = Gauge "projection_position" ["projection", "shard"] "Checkpoint of the projection.";
     PROJECTION_LAG_EVENTS = Gauge "projection_lag_events" ["projection", "shard"] "Head minus checkpoint; 0 for shards of other projectors.";
-    PROJECTION_LAG_SECONDS = Gauge "projection_lag_seconds" ["projection", "shard"] "Age of the oldest event that is not applied; 0 when there is none, and for shards of other projectors.";
-    PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Events that were applied.";
-    PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "One transaction, from BEGIN to the end of COMMIT.";
-    PROJECTION_PAUSED = Gauge "projection_paused" ["projection", "shard"] "Whether an operator keeps the projection from moving; 0 for shards of other projectors.";
-    PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while the shard is not applied because its checkpoints are not of this log, until an operator has mended it; the log says how; 0 for shards of other projectors.";
-    RECORDS_FOREIGN_TOTAL = Counter "records_foreign_total" ["shard"] "Times that the topic had events that the log has not: it was restored.";
-    GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Holes in the topic that were filled from the event store.";
-    CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was so far behind, or stood still, that it was read from the event store.";
-    DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that had been applied before.";
-    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that somebody else had moved a shard's checkpoint, not counting those that an operator's command moves.";
-    PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them can't be applied, up to 1,000; 0 for shards of other projectors.";
-    PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Events put aside, counted in each projection: by why they can't be applied, or as behind another one of their account.";
-    OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 when the last command of that name on the projection, of the last day, has failed or its process has died.";
-    REBUILD_REMAINING_EVENTS = Gauge "rebuild_remaining_events" ["projection"] "Events that the generation which is built still lacks; 0 when none is built.";
-    OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "For how long the oldest transaction on the database server has been holding a snapshot; 0 when there is none. Dead rows are kept as long: none is to be held over 1 s.";
-    VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Rows that the last verification of what is served has found wrong, after a repair if there was one; 0 if it was never verified.";
-    VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "When that verification was, in seconds since 1970; 0 if it never was.";
-    RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that are not events of ours; the event store has what they hide.";
+    PROJECTION_LAG_SECONDS = Gauge "projection_lag_seconds" ["projection", "shard"] "Age of the oldest event that is not yet applied; 0 if all are applied, and for shards of other projectors.";
+    PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Applied events.";
+    PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "Duration of a transaction that applies events, from BEGIN to the end of COMMIT.";
+    PROJECTION_PAUSED = Gauge "projection_paused" ["projection", "shard"] "1 while an operator has paused the projection; 0 for shards of other projectors.";
+    PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while the shard is not applied because its checkpoints belong to another log, until an operator acts; the log names the remedy; 0 for shards of other projectors.";
+    RECORDS_FOREIGN_TOTAL = Counter "records_foreign_total" ["shard"] "Times that the topic had events that the log lacks: the log was restored from a backup.";
+    GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Gaps in the topic that were filled from the event store.";
+    CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was read from the event store because it lagged too far or stood still.";
+    DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that were already applied.";
+    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process had moved a shard's checkpoint, except by an operator's command.";
+    PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them cannot be applied, up to 1,000; 0 for shards of other projectors.";
+    PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Parked events of all projections, by the reason why they cannot be applied, or as events behind another one of their account.";
+    OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 if the last command with this name on the projection, within the last day, failed or its process died.";
+    REBUILD_REMAINING_EVENTS = Gauge "rebuild_remaining_events" ["projection"] "Events that the generation being built still lacks; 0 without a rebuild.";
+    OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "Age of the oldest snapshot that a transaction on the database server holds; 0 if none is held. Dead rows are kept as long: no snapshot should be held over 1 s.";
+    VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Wrong rows that the last verification of the live generation found, after a repair if there was one; 0 if never verified.";
+    VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "Time of the last verification, in seconds since 1970; 0 if never verified.";
+    RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that cannot be read as events; missing events are read from the event store.";
 }
 
-/// All of them, by who shows them.
+/// All metrics, by the process that exposes them.
 pub const ALL: [(&str, &[Metric]); 5] = [
     ("Every process", PROCESS),
     ("command-api and query-api", HTTP),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_shows_these_tables() {
+    fn metrics_page_has_these_tables() {
         let document = include_str!("../../docs/metrics.md");
         for (shown_by, metrics) in ALL {
             let section = format!("## {shown_by}\n\n{}", table(metrics));
@@ -159,7 +159,11 @@ mod tests {
         for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
             let (name, kind) = (metric.name, metric.kind);
             assert!(names.insert(name), "{name} twice");
-            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert_eq!(
+                name.ends_with("_total"),
+                kind == MetricKind::Counter,
+                "{name}"
+            );
             assert!(metric.help.ends_with('.'), "{name}");
         }
     }

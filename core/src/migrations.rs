@@ -1,4 +1,4 @@
-//! The two sets of migrations: run by `command-api migrate`, checked by everybody else.
+//! The migrations of both schemas: run by `command-api migrate`, checked by all other processes.
 
 use std::collections::HashMap;
 
@@ -7,29 +7,29 @@ use sqlx::{
     migrate::{MigrateError, Migrator},
 };
 
-/// The database is not at the state that this release needs.
+/// The database does not have the schema that this release needs.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// A migration has not been run.
+    /// A migration was not run.
     #[error("migration {version} of `{schema}` is pending; run `command-api migrate`")]
     Pending {
-        /// The schema it belongs to.
+        /// Schema of the migration.
         schema: &'static str,
-        /// Its version.
+        /// Version of the migration.
         version: i64,
     },
-    /// The file was changed after it was run.
+    /// The migration's file was changed after it was run.
     #[error(
-        "migration {version} of `{schema}` is not the one that was run; use a release that has it"
+        "migration {version} of `{schema}` differs from the one that was run; use the release that ran it"
     )]
     Changed {
-        /// The schema it belongs to.
+        /// Schema of the migration.
         schema: &'static str,
-        /// Its version.
+        /// Version of the migration.
         version: i64,
     },
     /// The database did not answer.
-    #[error("can't read which migrations were run")]
+    #[error("cannot read the applied migrations")]
     Database(#[from] sqlx::Error),
 }
 
@@ -48,10 +48,10 @@ fn sets() -> [(&'static str, Migrator); 2] {
     sets
 }
 
-/// Runs what is pending; one process at a time, the others wait.
+/// Runs pending migrations. Other processes that run migrations wait.
 ///
 /// # Errors
-/// When a migration fails or was changed after it was run.
+/// Returns an error if a migration fails or was changed after it was run.
 pub async fn run(pool: &PgPool) -> Result<(), MigrateError> {
     for (_, migrator) in sets() {
         migrator.run(pool).await?;
@@ -59,11 +59,11 @@ pub async fn run(pool: &PgPool) -> Result<(), MigrateError> {
     Ok(())
 }
 
-/// Checks that everything this release needs has been run. Later migrations are fine: they must
-/// work with the release before.
+/// Checks that all migrations of this release were run. Later migrations are accepted: they must be
+/// compatible with the release before.
 ///
 /// # Errors
-/// The first one that is pending or differs.
+/// Returns the first migration that is pending or changed.
 pub async fn check(pool: &PgPool) -> Result<(), SchemaError> {
     for (schema, migrator) in sets() {
         let applied = applied_checksums(pool, schema).await?;

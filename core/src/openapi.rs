@@ -1,5 +1,5 @@
-//! What both services' parts of the OpenAPI document share. Each operation is described at its
-//! handler; here it gets what is the same for all: problems, headers, the scheme of the API key.
+//! Shared parts of both services' OpenAPI documents. Each operation is described at its handler;
+//! this module adds problems, headers and the security scheme of the API key.
 
 mod headers;
 mod problems;
@@ -15,10 +15,10 @@ use utoipa::openapi::{
 
 use crate::problem::Code;
 
-/// The base address in examples.
+/// Base address in examples.
 const EXAMPLE_BASE_URL: &str = "https://api.example.com";
 
-/// The name of the bearer token; an operation's `security` names it together with its scope.
+/// Name of the security scheme; an operation's `security` lists it with the required scope.
 const API_KEY: &str = "api_key";
 
 /// Problems that every operation may answer with.
@@ -40,11 +40,11 @@ const COMMON_PROBLEMS: [Code; 15] = [
     Code::StorageUnavailable,
 ];
 
-/// Completes a service's document. `problems` names, for each operation, what it may answer with
-/// beside what every operation may.
+/// Completes a service's document. `problems` lists, for each operation, its problems beyond the
+/// common ones.
 ///
 /// # Panics
-/// When an operation is not in `problems`.
+/// Panics if `problems` lacks an operation.
 pub fn complete(mut document: OpenApi, problems: &[(&str, &[Code])]) -> OpenApi {
     document.info = info();
     document.servers = Some(vec![Server::new("/")]);
@@ -57,9 +57,7 @@ pub fn complete(mut document: OpenApi, problems: &[(&str, &[Code])]) -> OpenApi 
             .build(),
         Tag::builder()
             .name("credits")
-            .description(Some(
-                "What the account has paid for, and what it was charged.",
-            ))
+            .description(Some("Balance and ledger of the account."))
             .build(),
     ]);
     for item in document.paths.paths.values_mut() {
@@ -96,7 +94,7 @@ fn complete_operation(operation: &mut Operation, own_problems: &[Code]) {
             continue;
         };
         let common: &[&str] = match status.as_str() {
-            // Refused before the account is known whose requests are counted.
+            // The account, whose requests are counted, is unknown in a 401.
             "401" => &["X-Request-Id"],
             _ => &["X-Request-Id", "RateLimit", "RateLimit-Policy"],
         };

@@ -1,14 +1,14 @@
-//! Who gives an operator's command, and what they say of it, for the record.
+//! Operators' names and reasons, for the audit log.
 
 use clap::Args;
 use nix::unistd::{Uid, User};
 
 use crate::lifecycle::host_name;
 
-/// The name under which a command is recorded.
+/// Name under which a command is recorded.
 #[derive(Debug, Clone, Args)]
 pub struct Operator {
-    /// Who you are, for the record; your user name at this host unless you say otherwise.
+    /// Name of the operator, for the audit log [default: user name and host name].
     #[arg(
         id = "operator",
         long = "operator",
@@ -20,16 +20,16 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// As given, or made of user and host.
+    /// Returns the given name, or one made of user and host.
     pub fn name(&self) -> String {
         self.given.clone().unwrap_or_else(user_at_host)
     }
 }
 
-/// A name or a reason: one line of text that people can read. Others see it on their terminals.
+/// Parses a name or a reason: one printable line, because the text is shown on terminals.
 ///
 /// # Errors
-/// What to give instead.
+/// Returns a description of valid texts.
 pub fn parse_text(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > 200 || text.chars().any(char::is_control) {
@@ -48,7 +48,7 @@ fn user_at_host() -> String {
     }
 }
 
-/// Neither cron nor systemd need tell the name in the environment.
+/// Returns the user of the process. cron and systemd do not always set the name in the environment.
 fn user_of_process() -> String {
     let uid = Uid::current();
     match User::from_uid(uid) {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_for_the_record_is_one_line_that_people_can_read() {
+    fn recorded_text_is_one_printable_line() {
         assert_eq!(parse_text(" ticket 7 "), Ok("ticket 7".to_owned()));
         let too_long = "x".repeat(201);
         for text in [

@@ -1,6 +1,6 @@
-//! Problem details of RFC 9457: one occurrence of an error of the catalogue (contract §9).
+//! Problem details (RFC 9457): one occurrence of an error of the catalogue (`docs/api.md#errors`).
 //!
-//! Pure; `http::answer` turns a [`Problem`] into a response.
+//! Pure; `http::answer` renders a [`Problem`] as a response.
 
 mod advice;
 mod code;
@@ -12,21 +12,21 @@ use crate::field::{ERRORS_MAX, FieldError};
 pub use code::Code;
 pub use example::EXAMPLE_REQUEST_ID;
 
-/// One occurrence of a problem, on its way to the caller.
+/// One occurrence of a problem, to be sent to the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Which problem.
+    /// Code of the problem.
     pub code: Code,
-    /// What happened and what to do, for a person.
+    /// Explanation and remedy, for people.
     pub detail: String,
-    /// Members beyond those that every problem has.
+    /// Additional members, beyond those of every problem.
     pub members: Map<String, Value>,
-    /// Headers that belong to the answer, by name.
+    /// Headers of the answer, by name.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl Problem {
-    /// A problem with nothing but a detail.
+    /// Returns a problem without additional members and headers.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
@@ -36,27 +36,27 @@ impl Problem {
         }
     }
 
-    /// The same with one more member.
+    /// Adds a member.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same with one more header.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The same with `Retry-After`, in seconds.
+    /// Adds `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         self.with_header("retry-after", seconds.to_string())
     }
 
-    /// A defect of ours; the caller learns no more than that.
+    /// Returns the problem of an internal error, without details for the caller.
     pub fn internal() -> Self {
         Self::new(
             Code::InternalError,
@@ -64,22 +64,19 @@ impl Problem {
         )
     }
 
-    /// The database does not answer; nothing was done.
+    /// Returns the problem of a database that does not answer before anything was done.
     pub fn storage_unavailable() -> Self {
-        Self::new(
-            Code::StorageUnavailable,
-            "Nothing was done; try again shortly.",
-        )
-        .retry_after(1)
+        Self::new(Code::StorageUnavailable, "Nothing was done; retry shortly.").retry_after(1)
     }
 
-    /// The same for a malformed, an unknown and another account's id, whatever the method.
+    /// Returns the same problem for a malformed id, an unknown id and the id of another account,
+    /// for any method.
     pub fn link_not_found() -> Self {
         let detail = "Check the id; this account has no such link.";
         Self::new(Code::LinkNotFound, detail)
     }
 
-    /// Fields of the body are wrong: all of them at once, or as many as one answer names.
+    /// Returns the problem of an invalid body, with all its field errors.
     pub fn validation_failed(errors: &[FieldError]) -> Self {
         let detail = match errors.len() {
             1 => "1 field is not valid.".to_owned(),
@@ -99,19 +96,19 @@ impl Problem {
         Self::new(Code::ValidationFailed, detail).with("errors", errors)
     }
 
-    /// A query parameter is wrong.
+    /// Returns the problem of an invalid query parameter.
     pub fn invalid_parameter(parameter: &str, code: &str, detail: &str) -> Self {
         let error = json!({ "parameter": parameter, "code": code, "detail": detail });
         Self::new(Code::InvalidParameter, detail).with("errors", vec![error])
     }
 
-    /// A header is wrong.
+    /// Returns the problem of an invalid header.
     pub fn invalid_header(header: &str, detail: &str) -> Self {
         let error = json!({ "header": header, "code": "invalid_header", "detail": detail });
         Self::new(Code::InvalidHeader, detail).with("errors", vec![error])
     }
 
-    /// The body of the answer.
+    /// Returns the body of the answer.
     pub fn to_body(&self, base_url: &str, request_id: &str) -> Value {
         let mut body = self.members.clone();
         let code = self.code.as_str();

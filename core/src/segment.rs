@@ -1,51 +1,53 @@
-//! A sealed segment of the log: its place, and the hash that binds its events and all before them.
+//! Sealed segments of the log: places, and the hash over the events and all segments
+//! before.
 //!
-//! The bytes that are hashed are a contract with auditors (`docs/sealed-segments.md`): they never
-//! change, or no segment could be checked any more.
+//! Auditors compute the same hash (`docs/sealed-segments.md`): never change the hashed bytes.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::shard::{Position, Shard};
 
-/// SHA-256 of a segment.
+/// SHA-256 hash of a segment.
 pub type SegmentHash = [u8; 32];
 
-/// What the first segment of a shard has in place of the hash of the one before.
+/// Previous hash of the first segment of a shard.
 pub const NO_SEGMENT_BEFORE: SegmentHash = [0; 32];
 
-/// What the hashed bytes begin with: what they are, and the version of their form.
+/// Start of the hashed bytes: their type and the version of their format.
 const TAG: &[u8] = b"linkledger segment 1\n";
 
-/// Which events a segment has.
+/// Place of a segment: its shard, number, positions and epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentPlace {
-    /// The shard.
+    /// Shard of the segment.
     pub shard: Shard,
-    /// Place among the segments of the shard, from 1, without gaps.
+    /// Number of the segment within its shard, from 1, without gaps.
     pub number: i64,
-    /// Its first event.
+    /// Position of the first event.
     pub first_position: Position,
-    /// Its last event.
+    /// Position of the last event.
     pub last_position: Position,
-    /// The epoch of the log when it was sealed. After a restore that lost events the log goes on
-    /// with others at the same positions: their segments differ in this too.
+    /// Epoch of the log when the segment was sealed. After a restore that lost events, the log has
+    /// other events at the same positions; the epoch distinguishes their segments.
     pub epoch: i32,
 }
 
-/// A segment as it is stored.
+/// A sealed segment, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Which events it has.
+    /// Place of the segment.
     pub place: SegmentPlace,
-    /// The hash of them, and of the segment before.
+    /// Hash of the segment's events and of the segment before.
     pub sha256: SegmentHash,
 }
 
 impl Segment {
-    /// What follows it in a shard's chain, or begins the chain: `events` events.
+    /// Returns the place of the next segment of a shard with `events` events. `before` is the
+    /// segment before, or `None` for the first.
     pub fn next(before: Option<&Self>, shard: Shard, epoch: i32, events: i64) -> SegmentPlace {
-        let (number, position) =
-            before.map_or((0, 0), |it| (it.place.number, it.place.last_position));
+        let (number, position) = before.map_or((0, 0), |before| {
+            (before.place.number, before.place.last_position)
+        });
         SegmentPlace {
             shard,
             number: number + 1,
@@ -56,12 +58,12 @@ impl Segment {
     }
 }
 
-/// The hash of a segment in the making.
+/// Computes the hash of a segment.
 #[derive(Debug, Clone)]
 pub struct SegmentHasher(Sha256);
 
 impl SegmentHasher {
-    /// Of a segment without its events yet.
+    /// Starts the hash with the segment's place and the hash of the segment before.
     pub fn new(place: &SegmentPlace, before: &SegmentHash) -> Self {
         let hasher = Sha256::new()
             .chain_update(TAG)
@@ -79,7 +81,7 @@ impl SegmentHasher {
         self.0.update(rows);
     }
 
-    /// The hash.
+    /// Returns the hash.
     pub fn finish(self) -> SegmentHash {
         self.0.finalize().into()
     }
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_begins_at_the_first_position_and_goes_on_where_the_last_segment_ends() {
+    fn segments_are_consecutive_from_position_one() {
         let shard = Shard::new(3).unwrap();
         let place = Segment::next(None, shard, 1, 100);
         assert_eq!((place.number, place.first_position), (1, 1));
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_covers_the_place_the_segment_before_and_every_event() {
+    fn hash_covers_place_predecessor_and_events() {
         let place = SegmentPlace {
             shard: Shard::new(3).unwrap(),
             number: 2,

@@ -1,7 +1,7 @@
-//! Where settings come from: each is a flag, an environment variable `NAME`, or the content of the
-//! file that `NAME_FILE` names, in this order, or else its default.
+//! Sources of settings, in order of precedence: flag, environment variable `NAME`, content of the
+//! file named by `NAME_FILE`, default.
 //!
-//! What can't be a setting is refused before anything is done: see [`unknown`].
+//! Variables that look like misspelled settings are refused at the start: see [`unknown`].
 
 mod file;
 mod help;
@@ -24,21 +24,21 @@ pub use self::file::{FileError, variable};
 
 const PRINT_CONFIG: &str = "print-config";
 
-/// The variables of a process.
+/// Environment variables of a process.
 pub type Variables = BTreeMap<String, OsString>;
 
-/// Files whose content is the value of a setting, by the setting's variable.
+/// Files that contain the values of settings, by the setting's variable.
 type Files = BTreeMap<String, PathBuf>;
 
-/// The command line of this process, completed from variables and files. Ends the process where
-/// something is wrong, or asks for help, or to print the settings.
+/// Parses the command line, completed from variables and files. Ends the process after an error,
+/// after help, or after printing the settings.
 pub fn parse<T: Parser>() -> T {
     parse_explaining(|error| error)
 }
 
-/// The same, with another word on errors of the command line.
+/// Parses like [`parse`], and lets `explain` extend errors of the command line.
 pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error) -> T {
-    // Names that are not Unicode are not ours.
+    // Names that are not Unicode are never settings.
     let variables = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .collect();
@@ -58,8 +58,8 @@ pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error)
         .unwrap_or_else(|error| error.format(&mut read.command).exit())
 }
 
-/// A command line that is right.
-struct Read {
+/// A valid command line.
+struct ParsedCommandLine {
     command: Command,
     matches: ArgMatches,
     files: Files,
@@ -69,7 +69,7 @@ fn read(
     command: Command,
     arguments: impl IntoIterator<Item = OsString>,
     variables: &Variables,
-) -> Result<Read, clap::Error> {
+) -> Result<ParsedCommandLine, clap::Error> {
     let mut files = Files::new();
     let mut wrong = None;
     let mut command = complete(command, &mut |name| match file::value(name, variables) {
@@ -95,7 +95,7 @@ fn read(
     if let Some(unknown) = unknown.filter(|_| !asks_for_help) {
         return Err(command.error(ErrorKind::UnknownArgument, unknown));
     }
-    Ok(Read {
+    Ok(ParsedCommandLine {
         matches: parsed.map_err(|error| help::name_variables(error, &command))?,
         command,
         files,
@@ -107,10 +107,10 @@ fn print_config() -> Arg {
         .long(PRINT_CONFIG)
         .global(true)
         .action(ArgAction::SetTrue)
-        .help("Print each setting with its value and where it is from, secrets hidden, and end")
+        .help("Print each setting with its value and its source, hide secrets, and exit")
 }
 
-/// Gives each argument of the command and of those below it the value of its file.
+/// Sets the values from files as defaults of the arguments, in the command and its subcommands.
 fn complete(command: Command, value_of: &mut impl FnMut(&str) -> Option<OsString>) -> Command {
     let command = command.mut_args(|arg| {
         let value = arg
@@ -118,7 +118,7 @@ fn complete(command: Command, value_of: &mut impl FnMut(&str) -> Option<OsString
             .and_then(|name| name.to_str())
             .and_then(&mut *value_of);
         match value {
-            // The value can be a secret: no help shows it.
+            // The value may be a secret, so help never shows it.
             Some(value) => arg
                 .required(false)
                 .default_value(value)
@@ -129,7 +129,7 @@ fn complete(command: Command, value_of: &mut impl FnMut(&str) -> Option<OsString
     command.mut_subcommands(|command| complete(command, value_of))
 }
 
-/// The variables of the command and of those below it.
+/// Returns the variables of the command and its subcommands.
 fn names(command: &Command) -> Vec<String> {
     let own = command.get_arguments().filter_map(Arg::get_env);
     let mut names: Vec<String> = own

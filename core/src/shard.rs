@@ -1,24 +1,27 @@
-//! Where in the log an event stands: the shard of its account and the position in that shard.
+//! Shards and positions: the place of an event in the log.
 
 use std::fmt;
 
 use crate::id::AccountId;
 
-/// Number of shards of the log, and of partitions of the topic. Fixed for the life of a log.
+/// Number of shards of the log, and of partitions of the topic. Never changes during the life of a
+/// log.
 pub const SHARD_COUNT: u8 = 16;
 
-/// One of the [`SHARD_COUNT`] logs that together are *the* log; equal to the Kafka partition.
+/// One of the [`SHARD_COUNT`] parts of the log. Its number equals the number of the Kafka
+/// partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(u8);
 
 impl Shard {
-    /// The shard an account belongs to for ever, as Kafka's default partitioner would choose.
+    /// Returns the shard of an account: the partition that Kafka's default partitioner chooses.
+    /// Never changes.
     pub fn of(account_id: AccountId) -> Self {
         let hash = murmur2(account_id.to_string().as_bytes()) & 0x7fff_ffff;
         Self(u8::try_from(hash % u32::from(SHARD_COUNT)).expect("less than SHARD_COUNT"))
     }
 
-    /// The shard of that number, if there is one.
+    /// Returns the shard with this number, if it exists.
     pub fn new(number: i64) -> Option<Self> {
         u8::try_from(number)
             .ok()
@@ -26,17 +29,17 @@ impl Shard {
             .map(Self)
     }
 
-    /// All shards, in the order in which their counters are locked.
+    /// Returns all shards, in the order in which their counters are locked.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..SHARD_COUNT).map(Self)
     }
 
-    /// The number as SQL has it (`smallint`).
+    /// Returns the number, as stored in SQL (`smallint`).
     pub fn number(self) -> i16 {
         i16::from(self.0)
     }
 
-    /// The number as an index into an array of [`SHARD_COUNT`].
+    /// Returns the number as an index into an array of [`SHARD_COUNT`] elements.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -48,10 +51,10 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Place of an event in its shard, from 1, without gaps; 0 stands before the first event.
+/// Position of an event in its shard, from 1, without gaps; 0 is the place before the first event.
 pub type Position = i64;
 
-/// Murmur2 with the seed and the byte order of Kafka's Java client.
+/// Murmur2 with the seed and byte order of Kafka's Java client.
 fn murmur2(data: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let length = u32::try_from(data.len()).expect("keys are short");
@@ -78,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn murmur2_is_that_of_kafkas_java_client() {
+    fn murmur2_equals_kafkas_java_client() {
         // Vectors of Apache Kafka's own unit test of its murmur2.
         for (text, expected) in [
             ("21", -973_932_308),

@@ -1,4 +1,4 @@
-//! One load at a time for each key: whoever comes meanwhile waits for what it comes to.
+//! Deduplicates concurrent loads: one load for each key, whose result all waiting requests share.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -8,49 +8,49 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Loads that are under way, by key. No more than there are requests.
+/// Loads in progress, by key; at most one for each request.
 #[derive(Debug)]
-pub struct Flights<K: Eq + Hash, T>(Mutex<UnderWay<K, T>>);
+pub struct SingleFlight<K: Eq + Hash, T>(Mutex<Receivers<K, T>>);
 
-type UnderWay<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
+type Receivers<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
 
-/// What a request does.
+/// Role of a request in a load.
 #[derive(Debug)]
-pub enum Turn<'a, K: Eq + Hash, T> {
-    /// It loads, and tells the others.
-    Go(Flight<'a, K, T>),
-    /// Another one loads.
-    Wait(Landing<T>),
+pub enum LoadRole<'a, K: Eq + Hash, T> {
+    /// The request loads and publishes the result.
+    Load(LoadInProgress<'a, K, T>),
+    /// Another request loads.
+    Wait(LoadResult<T>),
 }
 
-/// A load that is under way. It ends with this value, so also when its request is given up.
+/// A load in progress. Dropping it ends the load, also if the request is cancelled.
 #[derive(Debug)]
-pub struct Flight<'a, K: Eq + Hash, T> {
-    flights: &'a Flights<K, T>,
+pub struct LoadInProgress<'a, K: Eq + Hash, T> {
+    flights: &'a SingleFlight<K, T>,
     key: K,
     sender: watch::Sender<Option<T>>,
 }
 
-/// What a load comes to, for somebody who waits.
+/// Receiver for the result of another request's load.
 #[derive(Debug)]
-pub struct Landing<T>(watch::Receiver<Option<T>>);
+pub struct LoadResult<T>(watch::Receiver<Option<T>>);
 
-impl<K: Eq + Hash, T> Default for Flights<K, T> {
+impl<K: Eq + Hash, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Clone + Eq + Hash, T> Flights<K, T> {
-    /// Begins a load, or finds the one that is under way.
-    pub fn join(&self, key: K) -> Turn<'_, K, T> {
+impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
+    /// Starts a load, or joins the load in progress.
+    pub fn join(&self, key: K) -> LoadRole<'_, K, T> {
         match self.lock().entry(key) {
-            Entry::Occupied(flight) => Turn::Wait(Landing(flight.get().clone())),
+            Entry::Occupied(flight) => LoadRole::Wait(LoadResult(flight.get().clone())),
             Entry::Vacant(place) => {
                 let (sender, receiver) = watch::channel(None);
                 let key = place.key().clone();
                 place.insert(receiver);
-                Turn::Go(Flight {
+                LoadRole::Load(LoadInProgress {
                     flights: self,
                     key,
                     sender,
@@ -60,34 +60,34 @@ impl<K: Clone + Eq + Hash, T> Flights<K, T> {
     }
 }
 
-impl<K: Eq + Hash, T> Flights<K, T> {
-    fn lock(&self) -> MutexGuard<'_, UnderWay<K, T>> {
+impl<K: Eq + Hash, T> SingleFlight<K, T> {
+    fn lock(&self) -> MutexGuard<'_, Receivers<K, T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Eq + Hash, T> Flight<'_, K, T> {
-    /// Ends it, and tells those who wait.
-    pub fn land(self, outcome: T) {
+impl<K: Eq + Hash, T> LoadInProgress<'_, K, T> {
+    /// Ends the load and publishes the result.
+    pub fn finish(self, outcome: T) {
         let sender = self.sender.clone();
-        // First: whoever comes after the end must not find this load.
+        // Removed first: a request that arrives after the end must start another load.
         drop(self);
         sender.send_replace(Some(outcome));
     }
 }
 
-impl<K: Eq + Hash, T> Drop for Flight<'_, K, T> {
+impl<K: Eq + Hash, T> Drop for LoadInProgress<'_, K, T> {
     fn drop(&mut self) {
-        let landed = self.flights.lock().remove(&self.key);
-        debug_assert!(landed.is_some(), "only this removes it");
+        let removed = self.flights.lock().remove(&self.key);
+        debug_assert!(removed.is_some(), "only the flight removes its key");
     }
 }
 
-impl<T: Clone> Landing<T> {
-    /// Waits for the end; `None` when the load was given up.
+impl<T: Clone> LoadResult<T> {
+    /// Waits for the result; `None` if the load was cancelled.
     pub async fn outcome(mut self) -> Option<T> {
-        let landed = self.0.wait_for(Option::is_some).await.ok()?;
-        landed.clone()
+        let result = self.0.wait_for(Option::is_some).await.ok()?;
+        result.clone()
     }
 }
 
@@ -95,41 +95,41 @@ impl<T: Clone> Landing<T> {
 mod tests {
     use super::*;
 
-    fn go(flights: &Flights<char, u8>) -> Flight<'_, char, u8> {
+    fn go(flights: &SingleFlight<char, u8>) -> LoadInProgress<'_, char, u8> {
         match flights.join('a') {
-            Turn::Go(flight) => flight,
-            Turn::Wait(_) => panic!("somebody was there before"),
+            LoadRole::Load(flight) => flight,
+            LoadRole::Wait(_) => panic!("another load is in progress"),
         }
     }
 
-    fn wait(flights: &Flights<char, u8>) -> Landing<u8> {
+    fn wait(flights: &SingleFlight<char, u8>) -> LoadResult<u8> {
         match flights.join('a') {
-            Turn::Wait(landing) => landing,
-            Turn::Go(_) => panic!("two at once"),
+            LoadRole::Wait(result) => result,
+            LoadRole::Load(_) => panic!("two loads at once"),
         }
     }
 
     #[tokio::test]
-    async fn one_goes_and_the_others_are_told_what_it_came_to() {
-        let flights = Flights::default();
+    async fn waiting_requests_share_one_result() {
+        let flights = SingleFlight::default();
         let first = go(&flights);
         let waiting = [(); 3].map(|()| wait(&flights));
-        assert!(matches!(flights.join('b'), Turn::Go(_)));
-        first.land(7);
-        for landing in waiting {
-            assert_eq!(landing.outcome().await, Some(7));
+        assert!(matches!(flights.join('b'), LoadRole::Load(_)));
+        first.finish(7);
+        for result in waiting {
+            assert_eq!(result.outcome().await, Some(7));
         }
-        // Whoever comes now needs a load of its own.
+        // A later request needs a load of its own.
         drop(go(&flights));
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_load_that_is_given_up_is_told_so() {
-        let flights = Flights::default();
+    async fn cancelled_load_ends_the_wait() {
+        let flights = SingleFlight::default();
         let first = go(&flights);
-        let landing = wait(&flights);
+        let result = wait(&flights);
         drop(first);
-        assert_eq!(landing.outcome().await, None);
+        assert_eq!(result.outcome().await, None);
         drop(go(&flights));
     }
 }

@@ -1,11 +1,11 @@
-//! Logs of a process, on standard error, and its traces, for a collector. Keys, tokens and full
-//! destinations are in neither: their types don't show them.
+//! Logs, on standard error, and traces, for a collector. Neither contains keys, tokens or full
+//! destinations: the types of these values redact the content.
 //!
-//! Names of fields, the same wherever they stand: `http.request_id`, `trace_id`, `service`,
-//! `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms` of a request;
-//! `shard`, `projection`, `position`, `epoch`, `lag`, `events`, `oldest_age_ms` of the log;
-//! `link.id`, `account.id`, `key.id`, `event.id`; `error` with its chain, `delay` and `attempt` of what is tried again; `address` of
-//! a listener.
+//! Names of fields are the same in all log lines. For requests: `http.request_id`, `trace_id`,
+//! `service`, `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms`.
+//! For the log: `shard`, `projection`, `position`, `epoch`, `lag`, `events`, `oldest_age_ms`. For
+//! ids: `link.id`, `account.id`, `key.id`, `event.id`. For errors: `error` with its chain; for
+//! retries: `delay` and `attempt`; for listeners: `address`.
 
 #[cfg(feature = "production")]
 mod otlp;
@@ -22,20 +22,21 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::Subscriber
 
 use self::span_fields::JsonSpanFields;
 
-/// How long the end of a process waits for the collector to take the last spans, in seconds.
+/// Maximal time for which the end of a process waits for the collector to accept the last spans, in
+/// seconds.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How a service logs, and where its traces go.
+/// Settings of logs and traces.
 #[derive(Debug, Clone, Args)]
 pub struct TelemetryConfig {
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
-    /// Which log lines are written: a level, or levels by module, such as
+    /// Filter of log lines: a level, or levels by module, such as
     /// `info,linkledger_command_api::relay=debug` [default: info].
     #[arg(long, env = "RUST_LOG", value_name = "LEVELS")]
     pub log_filter: Option<String>,
-    /// Collector that takes traces by OTLP over HTTP; without one, there are no traces.
+    /// Collector that receives traces by OTLP over HTTP. Without a collector, there are no traces.
     #[arg(
         long,
         env = "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -44,25 +45,26 @@ pub struct TelemetryConfig {
     pub otlp_endpoint: Option<String>,
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line, for machines.
+    /// One JSON object per line, for machines.
     Json,
-    /// For people.
+    /// Compact text, for people.
     Compact,
 }
 
-/// Logs and traces of this process; keep it to the end.
-#[must_use = "what is not sent yet is sent when it is dropped"]
+/// Logs and traces of this process. Keep the value until the end of the process.
+#[must_use = "the last spans are sent when the value is dropped"]
 pub struct Telemetry {
     traces: Option<otlp::Provider>,
 }
 
-/// Starts logging, and tracing if there is a collector; what the settings say overrides `default_filter`.
+/// Starts logging, and tracing if there is a collector. The settings override `default_filter`.
 ///
 /// # Errors
-/// When the filter or the collector's address can't be used, or logging was started before.
+/// Returns an error if the filter or the collector's address is invalid, or logging was already
+/// started.
 pub fn init(
     service: &'static str,
     config: &TelemetryConfig,
@@ -82,28 +84,30 @@ pub fn init(
         LogFormat::Compact => lines.compact().with_target(false).boxed(),
     };
     let endpoint = config.otlp_endpoint.as_deref();
-    let traces = endpoint.map(|it| otlp::provider(service, it)).transpose()?;
+    let traces = endpoint
+        .map(|endpoint| otlp::provider(service, endpoint))
+        .transpose()?;
     let subscriber = tracing_subscriber::registry()
         .with(lines.with_filter(filter))
         .with(traces.as_ref().map(otlp::layer));
-    // Not `try_init`, which listens to the crate `log` too: a line of it that the filter drops takes
-    // the next line of ours on that thread with it.
+    // Not `try_init`, which also captures the crate `log`: if the filter drops one of its lines,
+    // the next line on that thread is lost too.
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|error| anyhow!("can't start logging: {error}"))?;
+        .map_err(|error| anyhow!("cannot start logging: {error}"))?;
     Ok(Telemetry { traces })
 }
 
-/// Whether [`init`] would take that.
+/// Checks the settings without starting anything.
 ///
 /// # Errors
-/// What it says.
+/// Returns the errors of [`init`] for these settings.
 pub fn check(config: &TelemetryConfig) -> anyhow::Result<()> {
     config.log_filter.as_deref().map(filter).transpose()?;
     config.otlp_endpoint.as_deref().map_or(Ok(()), otlp::check)
 }
 
 fn filter(text: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(text).context("--log-filter (RUST_LOG) can't be used")
+    EnvFilter::try_new(text).context("--log-filter (RUST_LOG) is invalid")
 }
 
 impl Drop for Telemetry {
@@ -112,7 +116,7 @@ impl Drop for Telemetry {
             && let Err(error) = otlp::shut_down(traces, FLUSH_TIME_MAX)
         {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "the last spans have not reached the collector");
+            tracing::warn!(error, "the last spans did not reach the collector");
         }
     }
 }

@@ -26,8 +26,8 @@ use tokio::sync::OnceCell;
 use crate::{
     api_key::{ApiKey, Scope},
     batch::{
-        Batch, Command, IdempotencyKey, KeyedCreate, Known, LinkDraft, Outcome, Settled,
-        SettledCreate, Stamp, Terms,
+        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand,
+        LoadedState, Pricing, SettledCommand, SettledCreate,
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
@@ -35,10 +35,10 @@ use crate::{
         self, SessionKind, accounts,
         api_keys::{self, NewKey},
         append,
-        slugs::{self, Reservation},
+        slugs::{self, SlugReservation},
     },
     id::{AccountId, EventId, KeyId, LinkId},
-    link::{Destination, OwnHosts, Slug},
+    link::{Destination, LinkDraft, OwnHosts, Slug},
     migrations,
     postgres_server::temporary::TemporaryPostgres,
     shard::Shard,
@@ -232,15 +232,15 @@ pub async fn append_links(
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("it is locked");
-    let creates: Vec<Command> = links
+    let creates: Vec<LinkCommand> = links
         .iter()
         .map(|(slug, destination)| create(account_id, slug, destination))
         .collect();
-    let stamps: Vec<Stamp> = links.iter().map(|_| stamp()).collect();
-    let reservations: Vec<Reservation> = links
+    let stamps: Vec<DecisionIds> = links.iter().map(|_| stamp()).collect();
+    let reservations: Vec<SlugReservation> = links
         .iter()
         .zip(&stamps)
-        .map(|((slug, _), stamp)| Reservation {
+        .map(|((slug, _), stamp)| SlugReservation {
             slug: Slug::parse(slug).expect("a valid slug"),
             shard: Shard::of(account_id),
             link_id: stamp.link_id,
@@ -249,19 +249,22 @@ pub async fn append_links(
     let free = slugs::reserve_in_tx(&mut tx, &reservations)
         .await
         .expect("slugs are reserved");
-    let terms = Terms {
+    let terms = Pricing {
         link_price: 1,
         short_base_url: "http://127.0.0.1:8081".to_owned(),
     };
-    let known = Known {
+    let known = LoadedState {
         credits,
         free_slugs: free,
-        ..Known::default()
+        ..LoadedState::default()
     };
-    let mut batch = Batch::new(&terms, 1, known);
+    let mut batch = CommandBatch::new(&terms, 1, known);
     for (create, stamp) in creates.iter().zip(&stamps) {
         let outcome = batch.decide(create, stamp);
-        assert!(matches!(outcome, Outcome::Accepted(_)), "{outcome:?}");
+        assert!(
+            matches!(outcome, CommandOutcome::Accepted(_)),
+            "{outcome:?}"
+        );
     }
     let mut decided = batch.finish();
     let events: Vec<_> = decided
@@ -276,14 +279,14 @@ pub async fn append_links(
         .accepted
         .into_iter()
         .map(|accepted| match accepted.settled {
-            Settled::Create(settled) => settled,
-            Settled::Change(settled) => panic!("nothing was to be changed: {settled:?}"),
+            SettledCommand::Create(settled) => settled,
+            SettledCommand::Change(settled) => panic!("nothing was to be changed: {settled:?}"),
         })
         .collect()
 }
 
-fn create(account_id: AccountId, slug: &str, destination: &str) -> Command {
-    Command::Create(KeyedCreate {
+fn create(account_id: AccountId, slug: &str, destination: &str) -> LinkCommand {
+    LinkCommand::Create(KeyedCreate {
         account_id,
         key: IdempotencyKey(new_uuid(SystemClock.now())),
         fingerprint: [0; 32],
@@ -296,9 +299,9 @@ fn create(account_id: AccountId, slug: &str, destination: &str) -> Command {
     })
 }
 
-fn stamp() -> Stamp {
+fn stamp() -> DecisionIds {
     let now = SystemClock.now();
-    Stamp {
+    DecisionIds {
         now,
         link_id: LinkId::from_uuid(new_uuid(now)),
         event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),

@@ -1,15 +1,15 @@
-//! The one spelling of instants in HTTP and on Kafka: RFC 3339, UTC, `Z`, milliseconds.
+//! Format of instants in HTTP and on Kafka: RFC 3339, UTC, `Z`, milliseconds.
 
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-/// `2026-11-20T09:51:00.123Z`
+/// Formats an instant, such as `2026-11-20T09:51:00.123Z`.
 pub fn format(instant: OffsetDateTime) -> String {
     let instant = instant.to_offset(UtcOffset::UTC);
     let (year, month, day) = instant.to_calendar_date();
     let (hour, minute, second, millisecond) = instant.to_hms_milli();
     let mut text = *b"0000-00-00T00:00:00.000Z";
-    // By hand: a list has a hundred of them, and the formatter of a description takes ten times as
-    // long.
+    // Written by hand: a list formats a hundred instants, and the generic formatter takes ten times
+    // as long.
     let mut write = |place: usize, length: usize, number: u32| {
         let mut rest = number;
         for digit in text[place..place + length].iter_mut().rev() {
@@ -27,15 +27,16 @@ pub fn format(instant: OffsetDateTime) -> String {
     String::from_utf8(text.to_vec()).expect("digits and signs")
 }
 
-/// The text is no instant, or none that can be written in UTC.
+/// The text is not an instant, or its year in UTC is not from 0 to 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an instant of RFC 3339 from year 0 to year 9999 in UTC")]
 pub struct InvalidTimestamp;
 
-/// The instant of that text, whatever its offset, in UTC.
+/// Parses an instant with any offset and converts it to UTC.
 ///
 /// # Errors
-/// [`InvalidTimestamp`], also where only the offset leads out of the years that have four digits.
+/// Returns [`InvalidTimestamp`] if the text is not an instant, or its year in UTC is not from 0 to
+/// 9999.
 pub fn parse(text: &str) -> Result<OffsetDateTime, InvalidTimestamp> {
     let given = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| InvalidTimestamp)?;
     given
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_does_not_lead_out_of_the_years_with_four_digits() {
+    fn offset_cannot_leave_four_digit_years() {
         for text in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
             assert_eq!(parse(text), Err(InvalidTimestamp), "{text}");
         }

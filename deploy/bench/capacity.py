@@ -1,5 +1,5 @@
-"""The tables of docs/scaling.md, from what was measured: docs/performance/*.json and storage.csv,
-deploy/bench/cost/figures.json, and a simulation of how accounts fall on shards.
+"""Prints the tables of docs/scaling.md, from measured figures (docs/performance/*.json and storage.csv,
+deploy/bench/cost/figures.json) and a simulation of the distribution of accounts over shards.
 
 usage: capacity.py, from the root of the repository; needs nothing but Python
 """
@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 
 SHARDS = 16
-# Of a link that is created and never changed.
+# Number of rows of a link that is created and never changed.
 ROWS_OF_A_LINK = {"event_store.events": 2, "event_store.slugs": 1, "read_model.links": 1, "read_model.redirects": 1, "read_model.credit_entries": 1}
 LINKS = [10**6, 10**8, 10**9, 10**10]
 TRIALS = 200
@@ -65,7 +65,7 @@ def costs():
 
 
 def busiest(accounts, exponent, servers):
-    """The share of the busiest server, of accounts whose sizes follow Zipf's law."""
+    """Returns the share of the busiest server, for accounts whose sizes follow Zipf's law."""
     weights = [1 / rank**exponent for rank in range(1, accounts + 1)]
     total = sum(weights)
     shares = []

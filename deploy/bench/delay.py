@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Delay from commit to consumer, as a foreign consumer of the topic sees it.
+"""Measures the delay from commit to consumer, as a foreign consumer of the topic.
 
     delay.py SECONDS [SKIP]
 
-Reads from the end of the topic at KAFKA_BROKERS and prints how long after their `ce_time` records
-arrive; those of the first SKIP seconds (3) are left out. `ce_time` is taken before the command is
-decided, hence before its commit: what is printed is an upper bound of the delay after the commit.
-Both clocks must be of this machine.
+Reads from the end of the topic at KAFKA_BROKERS, and prints the time between `ce_time` and the arrival of the
+records, without the records of the first SKIP seconds (default: 3). `ce_time` is taken before the command is
+decided, hence before its commit: the printed delay is an upper bound of the delay after the commit.
+The stack must run on this machine, with the same clock.
 """
 
 import os
@@ -32,7 +32,7 @@ def main():
         "bootstrap.servers": os.environ["KAFKA_BROKERS"],
         "group.id": "linkledger-delay",
         "enable.auto.commit": False,
-        # Half a second by default, should the broker not wake the fetch.
+        # The default is half a second, if the broker does not end a waiting fetch.
         "fetch.wait.max.ms": 10,
     })
     consumer.assign([TopicPartition(topic, number, OFFSET_END) for number in range(PARTITIONS)])
@@ -50,7 +50,7 @@ def main():
             delays.append(arrived - datetime.fromisoformat(ce_time).timestamp())
     consumer.close()
     if not delays:
-        sys.exit("error: no record has arrived: is there a load, and is KAFKA_BROKERS right?")
+        sys.exit("error: no record has arrived; check that a load is running and that KAFKA_BROKERS is right")
     delays.sort()
     milliseconds = [f"{1000 * percentile(delays, share):.0f}" for share in (0.5, 0.99, 0.999, 1)]
     print(f"records/s {len(delays) / (seconds - skipped):.0f}  arrival after ce_time: "

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Delay from commit to consumer at half of the maximum load of a running stack.
+# Measures the delay from commit to consumer, at half of the maximum load of a running stack.
 #
 #   deploy/bench/delay.sh [SECONDS [CONNECTIONS [ACCOUNTS]]]
 #
-# First the maximum, then half of it in an open loop; meanwhile deploy/bench/delay.py reads the topic.
-# Needs a stack started by `cargo run --release`, whose data folder is .linkledger or the folder in
-# DATA_DIR, and Python with venv (Debian: apt-get install python3-venv). BENCH names a
-# linkledger-bench that is built, else target/release/linkledger-bench.
+# First measures the maximum rate of creates, then creates links at half of this rate, while deploy/bench/delay.py
+# reads the topic. Needs Python with venv (Debian: apt-get install python3-venv), and a stack started by `cargo run
+# --release`, with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
+# (default: target/release/linkledger-bench).
 set -euo pipefail
 
 seconds=${1:-20} connections=${2:-64} accounts=${3:-100}
@@ -23,12 +23,12 @@ creates() {
         --connections "$connections" --accounts "$accounts" "$@"
 }
 
-echo '== maximum'
+echo '== maximum rate'
 line=$(creates --seconds 10)
 echo "$line"
 maximum=$(echo "$line" | grep -oP 'creates/s \K\d+')
 
-echo '== half of it'
+echo '== half of the maximum rate'
 "$tools/bin/python" "$here/delay.py" "$seconds" &
 reader=$!
 creates --seconds "$seconds" --per-second $((maximum / 2))

@@ -1,6 +1,6 @@
--- What each table of the database takes for a row, in bytes: as CSV, for deploy/bench/capacity.py.
+-- Bytes per row of each table of the database, as CSV, for deploy/bench/capacity.py.
 --   psql --no-psqlrc --quiet --csv --file deploy/bench/storage.sql "$DATABASE_URL"
--- Rows are what ANALYZE has last counted; tables below a megabyte are left out.
+-- The number of rows is the estimate of the last ANALYZE; tables below a megabyte are left out.
 SELECT t.relnamespace::regnamespace || '.' || regexp_replace(t.relname, '_\d+$', '') AS "table",
        t.reltuples::bigint AS rows,
        round((pg_table_size(t.oid) / t.reltuples)::numeric, 1) AS row_bytes,

@@ -1,5 +1,5 @@
-"""Writes the table of docs/performance.md that says what was to be reached, and what was, from
-docs/performance/*.json: between the two comments that name this file.
+"""Writes the table of docs/performance.md, goals and measured figures, from docs/performance/*.json:
+between the two comments that name this file.
 
 usage: summary.py, from the root of the repository, after `linkledger-bench`; needs nothing but Python
 """
@@ -17,7 +17,7 @@ def number(value):
 
 
 def spread(figures):
-    return f"{number(figures['median'])} ({number(figures['min'])} to {number(figures['max'])})"
+    return f"{number(figures['median'])} ({number(figures['min'])}–{number(figures['max'])})"
 
 
 def line(question, row):
@@ -25,14 +25,14 @@ def line(question, row):
     (bound, wanted), = row["reach"].items()
     is_reached = figures["median"] >= wanted if bound == "at_least" else figures["median"] <= wanted
     measured = f"{spread(row['measured'])} {row['unit']}"
-    baseline = f"{spread(row['ratio'])} times {row['baseline']['what']}" if row["ratio"] else ""
+    baseline = f"{spread(row['ratio'])} × {row['baseline']['what']}" if row["ratio"] else ""
     sign = "≥" if bound == "at_least" else "≤"
-    verdict = "reached" if is_reached else "**missed**"
-    return f"| {question} | {row['what']} | {measured} | {baseline} | {sign} {number(wanted)} | {verdict} |\n"
+    verdict = "" if is_reached else ", **missed**"
+    return f"| {question}: {row['what']} | {measured} | {baseline} | {sign} {number(wanted)}{verdict} |\n"
 
 
 def main():
-    table = "| question | what | measured | to its baseline | reach | |\n|---|---|---|---|---|---|\n"
+    table = "| question | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
     for question in QUESTIONS:
         rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
         table += "".join(line(question, row) for row in rows if row["reach"])

@@ -1,6 +1,6 @@
--- The users that the processes connect as: the roles of `roles.sql`, each with the password in the
--- file of its name in FOLDER. Run by a superuser on a new server, before there is a database, and
--- again with other files to change passwords; sessions that are open stay.
+-- Makes the users with which the processes connect: the roles of `roles.sql`, each with the password in the
+-- file of its name in FOLDER. Run this script as a superuser on a new server, before the database is created,
+-- and again with other files to change passwords. Open sessions stay open.
 --
 --   psql -X -v folder=FOLDER -f deploy/postgres/logins.sql "host=… dbname=postgres user=postgres"
 \set ON_ERROR_STOP on
@@ -15,7 +15,7 @@
 \set operator `cat linkledger_operator`
 
 BEGIN;
--- What is set is not to be read in the server's log.
+-- The passwords must not appear in the log of the server.
 SET LOCAL log_statement = 'none';
 SET LOCAL log_min_duration_statement = -1;
 SET LOCAL log_min_error_statement = 'panic';
@@ -33,7 +33,7 @@ SELECT * FROM (VALUES
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM users WHERE password = '') THEN
-        RAISE EXCEPTION 'no password in the folder for %',
+        RAISE EXCEPTION 'the folder has no password, or an empty file, for: %',
             (SELECT string_agg(name, ', ') FROM users WHERE password = '');
     END IF;
 END

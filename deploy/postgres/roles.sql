@@ -1,8 +1,8 @@
--- What each process may do, and for how long. Run on the database after `command-api migrate`, and
--- again after each upgrade, by its owner or by a superuser; safe to repeat. The roles that it makes
--- can't log in: `logins.sql` makes them users with passwords, or grant them to users of your own.
+-- Rights and time limits of each role. Run this script on the database after `command-api migrate`, and again
+-- after each upgrade, as the owner of the database or as a superuser. Running the script again is safe. The
+-- roles can't log in: `logins.sql` makes them users with passwords, or grant the roles to users of your own.
 
--- One transaction: processes that run meanwhile never find a right missing that they have after it.
+-- One transaction, so that no running process misses for a moment a right that it keeps.
 BEGIN;
 
 DO $$
@@ -17,14 +17,15 @@ BEGIN
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', role);
         EXCEPTION
-            -- Roles belong to the whole server: another database may be making them.
+            -- Roles belong to the whole server: a run on another database may make the same role at this
+            -- moment.
             WHEN duplicate_object OR unique_violation THEN NULL;
         END;
     END LOOP;
 END
 $$;
 
--- What an earlier release granted and this one does not need goes.
+-- Removes rights that an earlier release granted and this release does not need.
 REVOKE ALL ON SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api, linkledger_relay,
     linkledger_projector, linkledger_query_api, linkledger_operator;
 REVOKE ALL ON ALL TABLES IN SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api,
@@ -32,7 +33,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA event_store, read_model FROM PUBLIC, linkledg
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api,
     linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- Nobody makes tables of his own, not even for a while.
+-- No user may create tables, not even temporary tables.
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 DO $$
 BEGIN
@@ -45,30 +46,30 @@ GRANT USAGE ON SCHEMA event_store TO linkledger_command_api, linkledger_relay,
 GRANT USAGE ON SCHEMA read_model TO
     linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- Everybody: whether the migrations that a release needs were run, and how far the log is.
+-- All services: position of the migrations, and heads of the log.
 GRANT SELECT ON event_store._sqlx_migrations, read_model._sqlx_migrations TO
     linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
 GRANT SELECT ON event_store.log_meta, event_store.log_shards TO linkledger_command_api,
     linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- To lock a row takes the right to update one of its columns, whichever: the rights below are what
--- is written, and suffice for the locks.
+-- Locking a row needs the right to update any one of its columns. The rights below are only for columns that
+-- are written, and suffice for the locks.
 
--- command-api decides: it appends events and never changes one.
+-- command-api decides commands: it appends events and never changes an event.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
 GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
 GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
--- Of a key nothing but when it was used.
+-- Of an API key, command-api writes only the time of its last use.
 GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
 GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
--- DELETE for reservations that nobody took, before they are committed.
+-- DELETE is for reservations that no link took; they are deleted before the commit.
 GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
 GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
--- It seals segments of the log, and changes none.
+-- command-api seals segments of the log, and never changes a segment.
 GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
 
--- The relay, which runs inside command-api with sessions of its own (RELAY_DATABASE_URL), reads
--- the log and moves its cursors; which log they belong to is an operator's to say.
+-- The relay runs inside command-api with sessions of its own (RELAY_DATABASE_URL). It reads the log and moves
+-- its cursors; only an operator may say to which log the cursors belong.
 GRANT SELECT ON event_store.events TO linkledger_relay;
 GRANT SELECT ON event_store.relay_cursors TO linkledger_relay;
 GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record_offset, topic_lost,
@@ -77,8 +78,8 @@ GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record
 GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_relay;
 GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_relay;
 
--- projector reads the log and writes the read tables. It deletes what the log has ended: links,
--- suspensions, changes that no cache waits for. Which generation is read is not its to say.
+-- The projector reads the log and writes the read tables. It deletes rows of deleted links, of lifted
+-- suspensions, and changes that no redirect cache waits for. It may not choose the generation that is served.
 GRANT SELECT ON event_store.events TO linkledger_projector;
 GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
 GRANT UPDATE (position) ON read_model.checkpoints TO linkledger_projector;
@@ -88,29 +89,29 @@ GRANT SELECT, INSERT, UPDATE ON
 GRANT DELETE ON read_model.links TO linkledger_projector;
 GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
     TO linkledger_projector;
--- Accounts that can't be projected: they are parked, and released.
+-- Accounts with an event that can't be applied are parked, and released later.
 GRANT SELECT, INSERT, DELETE ON read_model.parked_accounts, read_model.parked_events
     TO linkledger_projector;
 GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
     TO linkledger_projector;
 GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_projector;
--- What operators have decided, and what it tells them of itself.
+-- Decisions of operators, which the projector reads, and the projector's report about itself.
 GRANT SELECT ON read_model.skipped_events, read_model.verifications TO linkledger_projector;
 GRANT SELECT, INSERT ON read_model.tenures TO linkledger_projector;
 GRANT UPDATE (owner, version, since, seen_at, events_per_second, last_error, last_error_at)
     ON read_model.tenures TO linkledger_projector;
 GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
 GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
--- How far publishing is, and what operators have made of the read models, for its status.
+-- Positions of the relay and commands of operators, for the status.
 GRANT SELECT ON event_store.relay_cursors, read_model.operations, read_model.generations
     TO linkledger_projector;
--- Its console shows accounts, and links by their slugs; it writes nothing.
+-- The console of the projector shows accounts, and links by their slugs; it writes nothing.
 GRANT SELECT (account_id, name, balance, version, status, redirects_stopped, created_at)
     ON event_store.accounts TO linkledger_projector;
 GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_projector;
 
--- query-api reads; of the event store only what tells a miss from a 404, and who calls. It writes
--- one thing: when a key was used.
+-- query-api reads. Of the event store it reads only what tells a stale read table from a 404, and who calls.
+-- It writes one column: the time of the last use of an API key.
 GRANT SELECT ON read_model.links, read_model.redirects, read_model.stopped_accounts,
     read_model.credit_balances, read_model.credit_entries, read_model.projections,
     read_model.checkpoints, read_model.parked_accounts, read_model.redirect_changes,
@@ -124,7 +125,7 @@ GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_u
 GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
 GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
--- An operator's commands: accounts, keys, credits, links, the relay.
+-- Operators' commands on accounts, API keys, credits, links and the relay.
 GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
 GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
 GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
@@ -132,20 +133,20 @@ GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accoun
     TO linkledger_operator;
 GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
 GRANT SELECT ON event_store.log_segments TO linkledger_operator;
--- Another epoch after a restore, and the record of it.
+-- A new epoch after a restore, and the record of the epoch.
 GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
 GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
 GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
 GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
 GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
 GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
--- What operators do to the read models is on record: begun, and ended, and never taken away.
+-- Records of operators' commands on read models: they are inserted and ended, and never deleted.
 GRANT INSERT ON read_model.operations TO linkledger_operator;
 GRANT UPDATE (lease_expires_at, finished_at, outcome, detail) ON read_model.operations
     TO linkledger_operator;
 
--- An operator pauses projections, leaves events out, and applies what waits of parked accounts,
--- which is to write as the projector does.
+-- An operator pauses projections, skips events, and applies the waiting events of parked accounts, which
+-- needs the same writes as the projector.
 GRANT UPDATE (paused_at) ON read_model.checkpoints TO linkledger_operator;
 GRANT INSERT ON read_model.skipped_events TO linkledger_operator;
 GRANT INSERT, UPDATE ON
@@ -159,7 +160,7 @@ GRANT DELETE ON read_model.parked_accounts, read_model.parked_events TO linkledg
 GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
     TO linkledger_operator;
 
--- What a verification has come to, and the right rows in the place of wrong ones.
+-- Results of verifications, and the repair of wrong rows.
 GRANT INSERT ON read_model.verifications TO linkledger_operator;
 GRANT UPDATE (verified_at, operator, events, mismatches) ON read_model.verifications
     TO linkledger_operator;
@@ -167,8 +168,8 @@ GRANT DELETE ON
     read_model.redirects, read_model.credit_balances, read_model.credit_entries
     TO linkledger_operator;
 
--- An operator builds generations as the projector writes them, and says which one is served. Their
--- tables are made and dropped by functions that run with the rights of the owner.
+-- An operator builds generations, with the same writes as the projector, and chooses the generation that is
+-- served. Functions with the rights of the owner create and drop the tables of generations.
 GRANT UPDATE (position, role) ON read_model.checkpoints TO linkledger_operator;
 GRANT UPDATE (active_generation) ON read_model.projections TO linkledger_operator;
 GRANT UPDATE (phase, compared_at, last_active_at) ON read_model.generations TO linkledger_operator;
@@ -180,9 +181,9 @@ GRANT EXECUTE ON FUNCTION
     read_model.drop_generation(text, integer)
     TO linkledger_operator;
 
--- How long a session may take. A service's sessions ask for less where less will do, and an
--- operator's commands for what they need; this bounds whatever asks for nothing. A transaction that
--- stands still keeps dead rows for the whole server, and its locks for everybody.
+-- Time limits of sessions. The services and the operators' commands set limits of their own; these limits
+-- apply to every other session. A transaction that stands still keeps dead rows for the whole server, and
+-- holds its locks.
 DO $$
 DECLARE
     it record;
@@ -194,9 +195,9 @@ BEGIN
             ('linkledger_relay', '5s', '1s', '1s'),
             ('linkledger_projector', '5s', '1s', '1s'),
             ('linkledger_query_api', '5s', '1s', '1s'),
-            -- People, who look at a statement before they end it.
+            -- People look at a statement before they end it.
             ('linkledger_operator', '60s', '1s', '10s'),
-            -- A migration takes as long as it takes, once it has its locks.
+            -- A migration may run for any time, once it has its locks.
             ('linkledger_owner', '0', '5s', '60s')
         ) AS limits (role, statement, lock, idle)
         CROSS JOIN LATERAL (VALUES
@@ -217,16 +218,16 @@ BEGIN
             );
         EXCEPTION
             WHEN insufficient_privilege THEN
-                RAISE WARNING 'a superuser has to run this script once more, for the time limits of %',
+                RAISE WARNING 'the time limits of % were not set; run this script again as a superuser',
                     it.role;
         END;
     END LOOP;
 END
 $$;
 
--- Who holds the oldest snapshot of the server: the projector's metrics and its status say it. A
--- superuser grants that, or whoever may grant this role; without it only sessions of the own user
--- are seen, and the status says so.
+-- pg_read_all_stats shows which session holds the oldest snapshot of the server, for the projector's metrics
+-- and its status. A superuser can grant this role, or a user with the admin option. Without the role only
+-- sessions of the same user are visible, and the status says so.
 DO $$
 DECLARE
     role text;
@@ -237,10 +238,10 @@ BEGIN
                 EXECUTE format('GRANT pg_read_all_stats TO %I', role);
             END IF;
         EXCEPTION
-            -- From another database of the server.
+            -- A run on another database of the server grants the role at this moment.
             WHEN unique_violation THEN NULL;
             WHEN insufficient_privilege THEN
-                RAISE WARNING 'a superuser has to grant pg_read_all_stats to %', role;
+                RAISE WARNING 'pg_read_all_stats was not granted to %; grant it as a superuser', role;
         END;
     END LOOP;
 END

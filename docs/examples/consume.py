@@ -15,7 +15,7 @@ import event_stream
 
 def main():
     parser = argparse.ArgumentParser(description="Prints the events of linkledger, each once.")
-    parser.add_argument("--follow", action="store_true", help="go on at the end of the topic, until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="wait for new events at the end of the topic, until Ctrl-C")
     follow = parser.parse_args().follow
     counts = collections.Counter()
     try:
@@ -28,7 +28,7 @@ def main():
     except KeyboardInterrupt:
         pass
     if not counts:
-        sys.exit("consume.py: the topic is empty: nothing has happened yet, or retention has dropped it")
+        sys.exit("consume.py: the topic is empty: no event was published, or retention has removed all")
     summary = ", ".join(f"{count:,} {event_type}" for event_type, count in sorted(counts.items()))
     print(f"{counts.total():,} events: {summary}", file=sys.stderr)
 

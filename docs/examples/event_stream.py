@@ -1,7 +1,7 @@
 """The event stream of linkledger, each event once and in order: the rule of docs/events.md.
 
-The settings are the variables of `.linkledger/env`: KAFKA_BROKERS, KAFKA_TOPIC, and those of the
-same names as linkledger's own where brokers ask for TLS or a password.
+Settings are the variables of `.linkledger/env`, KAFKA_BROKERS and KAFKA_TOPIC, and for TLS and passwords
+those of linkledger.
 """
 
 import collections
@@ -17,7 +17,7 @@ SILENCE_MAX_S = 30
 
 
 class StreamError(Exception):
-    """The stream can't be read; the text says why, and what to do."""
+    """The stream can't be read; the text has the reason and the remedy."""
 
 
 @dataclass
@@ -33,23 +33,23 @@ class Event:
 
 
 class Applied:
-    """How far each partition has been applied."""
+    """The last applied event of each partition."""
 
     def __init__(self):
         self.last = {}
 
     def is_next(self, partition, epoch, sequence):
-        """Whether a record is to be applied; it then counts as applied."""
+        """Returns True for a new record, and counts it as applied."""
         last_epoch, last = self.last.get(partition, (epoch, None))
         if epoch > last_epoch:
             raise StreamError(
                 f"the log was restored: partition {partition} went from epoch {last_epoch} to {epoch}."
-                " Throw away what you have derived, and begin anew"
+                " Discard all derived results, and begin anew"
             )
         if epoch < last_epoch or (last is not None and sequence <= last):
-            return False  # it came again
+            return False  # repeated
         if last is not None and sequence > last + 1:
-            raise StreamError(f"partition {partition} lacks what is between {last} and {sequence}")
+            raise StreamError(f"partition {partition} lacks the events between {last} and {sequence}")
         self.last[partition] = (epoch, sequence)
         return True
 
@@ -76,13 +76,13 @@ def poll(consumer, unfinished, follow, complaints):
             if not follow:
                 raise StreamError(f"the broker has sent nothing for {SILENCE_MAX_S} s{why}")
             if why:
-                print(f"nothing has come for {SILENCE_MAX_S} s{why}", file=sys.stderr)
+                print(f"no record for {SILENCE_MAX_S} s{why}", file=sys.stderr)
         elif message.error() is None:
             event = event_of(message)
             if event.partition not in applied.last and event.sequence > 1:
                 print(
                     f"partition {event.partition} begins with event {event.sequence}:"
-                    " what was before is in `command-api log export` alone",
+                    " only `command-api log export` has earlier events",
                     file=sys.stderr,
                 )
             if applied.is_next(event.partition, event.epoch, event.sequence):
@@ -108,14 +108,14 @@ def event_of(message):
 
 
 def connect(complaints):
-    """A consumer, the name of the topic, and the numbers of its partitions; it notes what it complains of."""
+    """Returns a consumer, the topic, and its partitions; the consumer adds its errors to complaints."""
     brokers = os.environ.get("KAFKA_BROKERS")
     if not brokers:
         raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
     topic = os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
     settings = {
         "bootstrap.servers": brokers,
-        "group.id": "linkledger-examples",  # asked for, but unused: partitions are assigned by hand
+        "group.id": "linkledger-examples",  # required, but unused: partitions are assigned by hand
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,
@@ -130,7 +130,7 @@ def connect(complaints):
     try:
         known = consumer.list_topics(topic, timeout=ANSWER_TIME_MAX_S).topics[topic]
     except KafkaException as error:
-        consumer.poll(0)  # has the complaints delivered
+        consumer.poll(0)  # delivers the errors
         why = complaints.pop() if complaints else error.args[0].str()
         raise StreamError(f"no Kafka broker answers at {brokers}: {why}. Is linkledger running?") from error
     if known.error is not None:

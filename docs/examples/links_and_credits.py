@@ -20,7 +20,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import dates, pyplot, ticker  # noqa: E402
 
-# Events in the JSON event format of CloudEvents, one on each line: what is asked of them here.
+# Events in the JSON format of CloudEvents, one on each line, with the columns used here.
 EVENTS = """
 CREATE TABLE events AS
 SELECT type, "time"[1:10]::DATE AS day, partitionkey AS account_id, -- every time is in UTC
@@ -38,7 +38,7 @@ SELECT account_id, day,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsGranted.v1'), 0)::BIGINT AS granted,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsAdjusted.v1'), 0)::BIGINT AS adjusted,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsCharged.v1'), 0)::BIGINT AS charged,
-       -- The account's events are in one partition, so its sequences say what came last.
+       -- The account's events are in one partition, so sequences order them.
        arg_max(balance_after, (epoch, sequence)) FILTER (balance_after IS NOT NULL) AS balance
 FROM events
 GROUP BY ALL
@@ -46,7 +46,7 @@ ORDER BY account_id, day
 """
 
 COLUMNS = ["account", "day", "links", "deleted", "granted", "adjusted", "charged", "balance"]
-EMPTY = " in the topic; what retention has dropped comes from `command-api log export` (--from)"
+EMPTY = " in the topic; for events removed by retention use `command-api log export` (--from)"
 OTHERS = "all others"
 ACCOUNTS_SHOWN_MAX, DAYS_LABELLED_MAX = 9, 8
 CHART_INCHES, CHART_DPI = (11, 7), 120
@@ -54,7 +54,7 @@ DAY = datetime.timedelta(days=1)
 
 
 def write_topic(file):
-    """The topic's events as lines of JSON."""
+    """Writes the topic's events as lines of JSON."""
     for event in event_stream.read():
         line = {
             "type": event.type,
@@ -90,7 +90,7 @@ def print_table(days):
 
 
 def stacks(days, column):
-    """{account: its value on each day}: those with most links one by one, then all others together."""
+    """Returns {account: its value on each day}: accounts with most links one by one, then all others together."""
     links = collections.Counter()
     for account, _, created, *_ in days:
         links[account] += created

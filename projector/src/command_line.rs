@@ -6,13 +6,14 @@ use std::{
 };
 
 use crate::{
-    Listeners, admin,
+    Listeners,
     config::{InternalListen, Settings},
     doctor, serve,
+    surfaces::cli,
 };
 use clap::Parser;
 use linkledger_core::{
-    doctor::Check,
+    doctor::DoctorArgs,
     failure,
     lifecycle::{self, health},
     settings, telemetry,
@@ -31,17 +32,17 @@ enum Cli {
     Health(InternalListen),
     /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<Settings>>),
     /// Check the settings of `run` and what they lead to: the server, its settings and its upkeep,
     /// migrations, rights, the read models. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<Settings>>),
     #[command(flatten)]
-    Admin(admin::Command),
+    Operator(cli::Command),
 }
 
-/// Runs the command line of this process to its end.
+/// Runs the command line of this process, and returns its exit code.
 ///
-/// The futures of all commands are compiled here, so that the program itself is only linked.
+/// The futures of all commands are compiled here, so the program itself is only linked.
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let outcome = match settings::parse() {
@@ -49,7 +50,7 @@ pub async fn main() -> ExitCode {
         Cli::Health(internal) => health::check(internal.address).await,
         Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
         Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Cli::Admin(command) => admin::run(command).await,
+        Cli::Operator(command) => cli::run(command).await,
     };
     if let Err(error) = outcome {
         if is_closed_pipe(&error) {

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use linkledger_core::{config::Secret, kafka_config::KafkaConfig, telemetry::TelemetryConfig};
-
-use crate::consumer::GroupProtocol;
 
 /// All settings of `run`.
 #[derive(Debug, Clone, Args)]
@@ -76,4 +74,23 @@ pub struct InternalListen {
         default_value = "127.0.0.1:9102"
     )]
     pub address: SocketAddr,
+}
+
+/// How the members of the group agree on who gets which partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GroupProtocol {
+    /// The members agree among themselves; every broker knows it.
+    Classic,
+    /// The broker decides (KIP-848); Apache Kafka 4.0 or later. Rebalances at once.
+    Consumer,
+}
+
+impl GroupProtocol {
+    /// The name by which it is set.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+        }
+    }
 }

@@ -2,15 +2,15 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right},
+    doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::{self, SessionKind},
     failure, migrations,
 };
 
-use crate::{config::Settings, console, status};
+use crate::{config::Settings, operations::status, surfaces::console};
 
 /// What the service reads and writes, in short: a release whose grants are older lacks some.
-const RIGHTS: [Right; 10] = [
+const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.accounts", "SELECT"),
@@ -35,7 +35,7 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let config = &settings.config;
     let database_url = config.database_url.reveal();
-    let patient = Patient {
+    let patient = DatabaseRequirements {
         database_url,
         kind: SessionKind::Projector,
         allows_unsafe: config.allow_unsafe_postgres,
@@ -47,14 +47,14 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let of_database = doctor::examine(&patient).await;
     let has_answered = of_database
         .iter()
-        .any(|it| it.check == "migrations" && it.verdict == Verdict::Ok);
+        .any(|it| it.check == "migrations" && it.verdict == Severity::Ok);
     findings.extend(of_database);
     if has_answered {
         match read_models(database_url).await {
             Ok(of_read_models) => findings.extend(of_read_models),
             Err(error) => {
                 let error = failure::text(&error);
-                findings.push(Finding::new("read models", Verdict::Error, error, ""));
+                findings.push(Finding::new("read models", Severity::Error, error, ""));
             }
         }
     }
@@ -69,7 +69,7 @@ async fn read_models(database_url: &str) -> anyhow::Result<Vec<Finding>> {
         .await
         .context("can't read the status")?;
     pool.close().await;
-    let finding = |it: &String| Finding::new("read models", Verdict::Warning, it, "");
+    let finding = |it: &String| Finding::new("read models", Severity::Warning, it, "");
     Ok(if status.findings.is_empty() {
         vec![Finding::ok("read models", "nothing waits for an operator")]
     } else {

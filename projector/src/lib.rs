@@ -1,38 +1,28 @@
 //! Keeps the read models up to date with the event log.
 //!
-//! Records of the topic come in through [`consumer`], [`progress`] tells which of their events
-//! are next in line, [`engine`] applies them in a transaction or two per cycle ([`apply`]) to all
-//! [`projections`], and reads from the event store what the topic lacks. A [`checkpoint`] moves in
-//! the same transaction as the rows, so that a crash, a duplicate or a second projector has no
-//! effect. An account one of whose events can't be applied waits aside ([`parking`]). Redirect
-//! caches follow [`redirect_changes`]. Operators look at it all in the [`console`].
+//! Four folders:
+//!
+//! - [`pipeline`] runs all day. Records of the topic come in through [`pipeline::consumer`],
+//!   [`pipeline::progress`] selects the events that are next in line, and [`pipeline::engine`]
+//!   applies them in one or two transactions per cycle ([`pipeline::apply`]); events that the topic
+//!   lacks are read from the event store. A [`pipeline::checkpoint`] moves in the same transaction
+//!   as the rows, so that a crash, a duplicate or a second projector has no effect. An account with
+//!   an event that can't be applied is parked ([`pipeline::parking`]).
+//! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
+//!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
+//! - [`operations`] holds the operator's functions: rebuild, verify, pause, why, status.
+//! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
+//!
+//! `pipeline` imports from `read_models`, `operations` from both, `surfaces` from all three, and
+//! nothing the other way round.
 
-pub mod admin;
-pub mod apply;
-pub mod checkpoint;
 pub mod command_line;
 pub mod config;
-pub mod console;
-pub mod consumer;
 pub mod doctor;
-pub mod engine;
-mod figures;
-pub mod heartbeat;
-pub mod operation;
-pub mod parking;
-pub mod pause;
-mod periodic;
-pub mod poison;
-pub mod progress;
-pub mod progress_report;
-pub mod projections;
-pub mod rebuild;
-pub mod redirect_changes;
-pub mod retry;
-pub mod run;
-pub mod status;
-pub mod verify;
-pub mod why;
+pub mod operations;
+pub mod pipeline;
+pub mod read_models;
+pub mod surfaces;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -40,7 +30,8 @@ use futures::future::BoxFuture;
 use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
         RECORDS_UNREADABLE_TOTAL, recorder::Recorder,
@@ -53,7 +44,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::config::Config;
-use crate::{consumer::Consumer, engine::Engine, heartbeat::Heartbeat};
+use crate::{
+    operations::{audit, status, verify},
+    pipeline::{
+        consumer::Consumer,
+        engine::Engine,
+        heartbeat::{self, Heartbeat},
+        redirect_changes, run,
+    },
+    surfaces::console,
+};
 
 /// The sockets of the service.
 pub struct Listeners {
@@ -104,7 +104,7 @@ async fn start_among(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projec
     );
     tasks.spawn(
         "what operators' commands have come to",
-        operation::report::keep_reported(pool.clone(), tasks.shutdown()),
+        audit::report::keep_reported(pool.clone(), tasks.shutdown()),
     );
     let projector = run::Loop {
         consumer,
@@ -155,8 +155,8 @@ async fn serve_until(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let projector = start(config, &mut tasks).await?;
-    let router = lifecycle::internal_router(projector.readiness, shutdown, recorder)
-        .merge(projector.console);
+    let router =
+        internal_listener::router(projector.readiness, shutdown, recorder).merge(projector.console);
     lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
     tasks.join().await
 }

@@ -1,4 +1,4 @@
-//! One watcher of checkpoints for all requests that wait, in place of a poll for each of them.
+//! Polls the checkpoints once for all requests that wait for the read tables.
 
 use std::{
     sync::{
@@ -15,6 +15,7 @@ use linkledger_core::{
         time_limit::{ANSWER_TIME_MAX, within},
     },
     lifecycle::Tasks,
+    projection::Projection,
 };
 use sqlx::PgPool;
 use tokio::{
@@ -23,38 +24,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::read_model::{self, Checkpoints, Place};
+use crate::read_model::{self, Checkpoints, LogPosition};
 
-/// Time between two looks at the checkpoints while somebody waits.
+/// Interval of polling the checkpoints while a request waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Time until the next look after one that failed.
+/// Delay before the next poll after a failed poll.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// Time between two looks at the epoch of the log, which only a restore changes.
+/// Interval of polling the epoch of the log, which only a restore changes.
 const EPOCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A projection that requests wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Projection {
-    Links,
-    Redirects,
-    Credits,
-}
-
-impl Projection {
-    fn of(self, checkpoints: &Checkpoints) -> &PerShard<Place> {
-        match self {
-            Self::Links => &checkpoints.links,
-            Self::Redirects => &checkpoints.redirects,
-            Self::Credits => &checkpoints.credits,
-        }
-    }
-}
-
-/// Looks at the checkpoints while somebody waits, and knows the epoch of the log.
+/// Polls the checkpoints while a request waits, and the epoch of the log at all times.
 pub(crate) struct CheckpointWatcher {
-    /// Its receivers are those who wait.
+    /// Latest checkpoints. Each waiting request holds one receiver.
     published: watch::Sender<Checkpoints>,
-    somebody_waits: Notify,
+    request_waits: Notify,
     log_epoch: AtomicI32,
 }
 
@@ -63,10 +46,10 @@ impl CheckpointWatcher {
     pub(crate) async fn start(pool: PgPool, tasks: &mut Tasks) -> anyhow::Result<Arc<Self>> {
         let epoch = log::epoch(&pool)
             .await
-            .context("can't read the epoch of the log")?;
+            .context("cannot read the epoch of the log")?;
         let watcher = Arc::new(Self {
             published: watch::Sender::new(Checkpoints::default()),
-            somebody_waits: Notify::new(),
+            request_waits: Notify::new(),
             log_epoch: AtomicI32::new(epoch),
         });
         let task = Arc::clone(&watcher).watch(pool, tasks.drained());
@@ -74,26 +57,26 @@ impl CheckpointWatcher {
         Ok(watcher)
     }
 
-    /// The epoch of the log, as of a short while ago.
+    /// Returns the epoch of the log, stale by at most `EPOCH_INTERVAL` while the database answers.
     pub(crate) fn log_epoch(&self) -> i32 {
         self.log_epoch.load(Ordering::Relaxed)
     }
 
-    /// Waits until a look at the checkpoints that ends after this call finds one that satisfies
-    /// `is_enough`. Looks before this call don't count: the caller has just seen for itself.
+    /// Waits until a poll that ends after this call reads checkpoints that satisfy `is_enough`.
+    /// Earlier polls do not count: the caller has just read newer checkpoints.
     pub(crate) async fn wait_until(
         &self,
         projection: Projection,
-        is_enough: impl Fn(&PerShard<Place>) -> bool,
+        is_enough: impl Fn(&PerShard<LogPosition>) -> bool,
     ) {
         let mut receiver = self.published.subscribe();
-        self.somebody_waits.notify_one();
+        self.request_waits.notify_one();
         loop {
             receiver
                 .changed()
                 .await
                 .expect("the sender lives as long as `self`");
-            if is_enough(projection.of(&receiver.borrow_and_update())) {
+            if is_enough(&receiver.borrow_and_update()[projection.index()]) {
                 return;
             }
         }
@@ -108,20 +91,20 @@ impl CheckpointWatcher {
         loop {
             tokio::select! {
                 biased;
-                _ = epoch_is_due.tick() => self.look_at_epoch(&pool).await,
-                () = self.until_somebody_waits() => self.look_at_checkpoints(&pool).await,
+                _ = epoch_is_due.tick() => self.poll_epoch(&pool).await,
+                () = self.until_a_request_waits() => self.poll_checkpoints(&pool).await,
                 () = drained.cancelled() => return Ok(()),
             }
         }
     }
 
-    async fn until_somebody_waits(&self) {
+    async fn until_a_request_waits(&self) {
         while self.published.receiver_count() == 0 {
-            self.somebody_waits.notified().await;
+            self.request_waits.notified().await;
         }
     }
 
-    async fn look_at_checkpoints(&self, pool: &PgPool) {
+    async fn poll_checkpoints(&self, pool: &PgPool) {
         let pause = match within(ANSWER_TIME_MAX, read_model::checkpoints(pool)).await {
             Ok(checkpoints) => {
                 self.published.send_replace(checkpoints);
@@ -129,23 +112,23 @@ impl CheckpointWatcher {
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "can't read the checkpoints");
+                tracing::warn!(error, "cannot read the checkpoints; retrying in 250 ms");
                 RETRY_DELAY
             }
         };
         sleep(pause).await;
     }
 
-    async fn look_at_epoch(&self, pool: &PgPool) {
+    async fn poll_epoch(&self, pool: &PgPool) {
         match within(ANSWER_TIME_MAX, log::epoch(pool)).await {
             Ok(epoch) => {
                 if self.log_epoch.swap(epoch, Ordering::Relaxed) != epoch {
-                    tracing::info!(epoch, "the log has another epoch");
+                    tracing::info!(epoch, "the epoch of the log has changed");
                 }
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "can't read the epoch of the log");
+                tracing::warn!(error, "cannot read the epoch of the log; retrying in 10 s");
             }
         }
     }

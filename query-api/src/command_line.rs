@@ -2,9 +2,9 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use crate::{InternalListen, config::Settings, doctor, serve};
+use crate::{QueryApiInternalListen, config::QueryApiSettings, doctor, serve};
 use clap::Parser;
-use linkledger_core::{doctor::Check, failure, lifecycle::health, settings, telemetry};
+use linkledger_core::{doctor::DoctorArgs, failure, lifecycle::health, settings, telemetry};
 use tokio_util::sync::CancellationToken;
 
 /// Answers reads of the API and follows short links.
@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 #[command(name = "query-api", version)]
 enum Command {
     /// Serves the API's reads and the short host until SIGTERM.
-    Serve(Box<Settings>),
+    Serve(Box<QueryApiSettings>),
     /// Asks the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
+    Health(QueryApiInternalListen),
     /// Checks the settings of `serve`: reads all files, connects to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<Check<Settings>>),
+    CheckConfig(Box<DoctorArgs<QueryApiSettings>>),
     /// Checks the settings of `serve` and what they lead to: the server, its settings and its
     /// upkeep, migrations, rights. Exits with 1 if something must be mended.
-    Doctor(Box<Check<Settings>>),
+    Doctor(Box<DoctorArgs<QueryApiSettings>>),
 }
 
-/// Runs the command line of this process to its end.
+/// Runs the command line of this process, and returns its exit code.
 ///
-/// The futures of all commands are compiled here, so that the program itself is only linked.
+/// The futures of all commands are compiled here, so the program itself is only linked.
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let outcome = match settings::parse() {
@@ -44,7 +44,7 @@ pub async fn main() -> ExitCode {
     }
 }
 
-async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
+async fn run(QueryApiSettings { config, listen }: QueryApiSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("query-api", &listen.telemetry, "info")?;
     serve(config, listen.listen().await?, CancellationToken::new()).await
 }

@@ -9,38 +9,38 @@ use linkledger_core::{
     telemetry::TelemetryConfig,
 };
 
-use crate::Listeners;
+use crate::QueryApiListeners;
 
 /// All settings of `serve`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Settings {
+pub struct QueryApiSettings {
     #[command(flatten)]
-    pub config: Config,
+    pub config: QueryApiConfig,
     #[command(flatten)]
-    pub listen: ListenConfig,
+    pub listen: QueryApiListenConfig,
 }
 
-/// What query-api has to be told.
+/// Settings of query-api itself, without addresses to listen on and logging.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Config {
+pub struct QueryApiConfig {
     /// Address of the Postgres database that holds the read tables and the event store.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
-    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
-    /// for the disk: for tests. Each start warns of it.
+    /// Accept a Postgres that does not wait for the disk and can lose the log when its machine
+    /// crashes: only for tests. Each start logs a warning.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
-    /// Where clients reach the API.
+    /// Address at which clients reach the API.
     #[arg(long, env = "BASE_URL", default_value = "http://127.0.0.1:8080")]
     pub base_url: BaseUrl,
-    /// Where visitors reach short links.
+    /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
-    /// Secrets that authenticate cursors, of 32 bytes or more in hex or base64url, separated by
-    /// commas: the first one signs, all are accepted.
+    /// Secrets that sign cursors, of 32 bytes or more in hex or base64url, separated by commas. The
+    /// first secret signs new cursors; cursors of every secret are accepted.
     #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]
     pub cursor_keys: Secret,
-    /// Requests per second of one account, counted in this process; 0 for no limit.
+    /// Read requests per second of each account, counted in this process; 0 for no limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
     /// Origins whose pages may call the API from a browser, separated by commas, such as
@@ -60,9 +60,9 @@ pub struct Config {
     pub connections_max: u32,
 }
 
-/// Where a process of its own listens, and how it logs.
+/// Addresses of the listeners of a separate process, and its logging.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ListenConfig {
+pub struct QueryApiListenConfig {
     /// Address to serve the API on.
     #[arg(long, env = "QUERY_API_LISTEN", default_value = "127.0.0.1:8083")]
     pub api_listen: SocketAddr,
@@ -70,14 +70,14 @@ pub struct ListenConfig {
     #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8084")]
     pub short_listen: SocketAddr,
     #[command(flatten)]
-    pub internal: InternalListen,
+    pub internal: QueryApiInternalListen,
     #[command(flatten)]
     pub telemetry: TelemetryConfig,
 }
 
-/// Where the service answers those who watch it.
+/// Address of the internal listener.
 #[derive(Debug, Clone, clap::Args)]
-pub struct InternalListen {
+pub struct QueryApiInternalListen {
     /// Address for probes and metrics; keep it inside.
     #[arg(
         id = "internal_listen",
@@ -89,13 +89,13 @@ pub struct InternalListen {
     pub address: SocketAddr,
 }
 
-impl ListenConfig {
+impl QueryApiListenConfig {
     /// Opens the three sockets.
     ///
     /// # Errors
-    /// One line that names the address that can't be had.
-    pub async fn listen(&self) -> anyhow::Result<Listeners> {
-        Ok(Listeners {
+    /// Returns an error that names the address, if a socket cannot be opened.
+    pub async fn listen(&self) -> anyhow::Result<QueryApiListeners> {
+        Ok(QueryApiListeners {
             api: listen(self.api_listen).await?,
             short_host: listen(self.short_listen).await?,
             internal: listen(self.internal.address).await?,
@@ -103,12 +103,12 @@ impl ListenConfig {
     }
 }
 
-/// A status that makes a client go on to `Location`.
+/// HTTP status that makes a client follow `Location`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedirectStatus(StatusCode);
 
 impl RedirectStatus {
-    /// The status itself.
+    /// Returns the HTTP status.
     pub fn code(self) -> StatusCode {
         self.0
     }
@@ -133,11 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_no_larger_than_what_a_machine_may_have() {
+    fn redirect_cache_size_over_64_gib_is_rejected() {
         #[derive(clap::Parser)]
         struct Cli {
             #[command(flatten)]
-            config: Config,
+            config: QueryApiConfig,
         }
         let parse = |mib: &str| {
             let required = "query-api --database-url x --cursor-keys x --redirect-cache-mib";
@@ -147,12 +147,12 @@ mod tests {
         };
         assert_eq!(parse("0").unwrap(), 0);
         assert_eq!(parse("65536").unwrap(), 65_536);
-        let refused = parse("65537").unwrap_err().to_string();
-        assert!(refused.contains("65537 is not in 0..=65536"), "{refused}");
+        let error = parse("65537").unwrap_err().to_string();
+        assert!(error.contains("65537 is not in 0..=65536"), "{error}");
     }
 
     #[test]
-    fn only_redirects_are_a_redirect_status() {
+    fn other_redirect_statuses_are_rejected() {
         let code = |text: &str| {
             text.parse()
                 .ok()

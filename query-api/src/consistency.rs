@@ -1,4 +1,5 @@
-//! How far the read tables must be for an answer, and the wait until they are (contract §7).
+//! The wait of a request until the read tables contain the write that the caller's `Consistency-Token` names.
+//! `docs/api.md#consistency` describes the guarantee.
 
 use std::time::Duration;
 
@@ -8,26 +9,28 @@ use linkledger_core::{
     http::request::single,
     id::AccountId,
     problem::{Code, Problem},
+    projection::Projection,
     shard::Shard,
 };
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
 use crate::{
-    checkpoint_watcher::{CheckpointWatcher, Projection},
-    read_model::{Place, Seen},
+    checkpoint_watcher::CheckpointWatcher,
+    read_model::{LogPosition, SnapshotRead},
 };
 
-/// Longest time that a request waits for the read tables.
+/// Timeout of a request that waits for the read tables.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static(consistency::HEADER);
 
-/// The header as it is documented.
+/// The header in the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(crate) struct TokenHeader {
-    /// Of an earlier answer to this account: waits up to a second until that write can be read.
+    /// Token of an earlier answer to this account. The request waits up to one second until that
+    /// write can be read.
     #[param(
         rename = "Consistency-Token",
         required = false,
@@ -36,44 +39,44 @@ pub(crate) struct TokenHeader {
     consistency_token: String,
 }
 
-/// The place that the caller has a token for; without one, nothing is asked for.
+/// Returns the position that the caller's token names; [`LogPosition::BEGINNING`] without a token.
 ///
 /// # Errors
-/// `invalid_header` when the token is malformed, repeated, or another account's.
-pub(crate) fn place_of_token(
+/// Returns `invalid_header` if the token is malformed, repeated, or of another account.
+pub(crate) fn position_of_token(
     headers: &HeaderMap,
     account_id: AccountId,
     log_epoch: i32,
-) -> Result<Place, Problem> {
+) -> Result<LogPosition, Problem> {
     if !headers.contains_key(CONSISTENCY_TOKEN) {
-        return Ok(Place::BEGINNING);
+        return Ok(LogPosition::BEGINNING);
     }
     let token = single(headers, &CONSISTENCY_TOKEN)
         .and_then(|text| ConsistencyToken::decode(text, account_id))
         .ok_or_else(|| {
-            let detail = "Send the Consistency-Token of an answer to this account as it is, once.";
+            let detail = "Send one Consistency-Token, unchanged, from an answer to this account.";
             Problem::invalid_header("Consistency-Token", detail)
         })?;
-    // A restore has lost what an older epoch's token stands for.
+    // A restore has lost the write that a token of an older epoch names.
     if token.epoch < log_epoch {
-        return Ok(Place::BEGINNING);
+        return Ok(LogPosition::BEGINNING);
     }
-    Ok(Place {
+    Ok(LogPosition {
         epoch: token.epoch,
         position: token.position,
     })
 }
 
-/// One request's wait for one projection of one shard; all its parts share one deadline.
-pub(crate) struct Wait<'a> {
+/// Wait of one request for one projection of one shard. All reads of the request share one deadline.
+pub(crate) struct VisibilityWait<'a> {
     watcher: &'a CheckpointWatcher,
     projection: Projection,
     shard: Shard,
     deadline: Instant,
 }
 
-impl<'a> Wait<'a> {
-    /// The time runs from here on.
+impl<'a> VisibilityWait<'a> {
+    /// Starts the timeout.
     pub(crate) fn begin(
         watcher: &'a CheckpointWatcher,
         projection: Projection,
@@ -87,34 +90,34 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Reads, again when needed, until the snapshot contains everything up to `place`. If the
-    /// account is parked there is nothing to wait for: an operator has to release it.
+    /// Repeats `read` until its snapshot contains all events up to `position`. For a parked account
+    /// the wait would be in vain: an operator has to release the account.
     ///
     /// # Errors
-    /// `read_model_behind` when it does not in time, or that of `read`.
+    /// Returns `read_model_behind` on timeout and for a parked account, or the error of `read`.
     pub(crate) async fn read_containing<T, F>(
         &self,
-        place: Place,
+        position: LogPosition,
         read: impl Fn() -> F,
-    ) -> Result<Seen<T>, Problem>
+    ) -> Result<SnapshotRead<T>, Problem>
     where
-        F: Future<Output = Result<Seen<T>, Problem>>,
+        F: Future<Output = Result<SnapshotRead<T>, Problem>>,
     {
         loop {
-            let seen = read().await?;
-            if place == Place::BEGINNING {
-                return Ok(seen);
+            let snapshot = read().await?;
+            if position == LogPosition::BEGINNING {
+                return Ok(snapshot);
             }
-            if seen.visibility.is_parked {
+            if snapshot.visibility.is_parked {
                 return Err(read_model_behind());
             }
-            if seen.visibility.checkpoint >= place {
-                return Ok(seen);
+            if snapshot.visibility.checkpoint >= position {
+                return Ok(snapshot);
             }
             let index = self.shard.index();
-            let reached = self
-                .watcher
-                .wait_until(self.projection, |checkpoints| checkpoints[index] >= place);
+            let reached = self.watcher.wait_until(self.projection, |checkpoints| {
+                checkpoints[index] >= position
+            });
             timeout_at(self.deadline, reached)
                 .await
                 .map_err(|_| read_model_behind())?;
@@ -122,11 +125,11 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The problem of something that exists but can't be shown yet.
+/// Returns the problem for a resource that is stored while the read tables still lag behind.
 pub(crate) fn read_model_behind() -> Problem {
     Problem::new(
         Code::ReadModelBehind,
-        "It is stored, but can't be read yet; try again shortly.",
+        "The resource is stored, but the read tables lag behind; retry in a second.",
     )
     .retry_after(1)
 }
@@ -152,34 +155,35 @@ mod tests {
         .encode()
     }
 
-    fn place(values: &[&str]) -> Result<Place, Code> {
+    fn position(values: &[&str]) -> Result<LogPosition, Code> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(CONSISTENCY_TOKEN, HeaderValue::from_str(value).unwrap());
         }
-        place_of_token(&headers, ACCOUNT, LOG_EPOCH).map_err(|problem| problem.code)
+        position_of_token(&headers, ACCOUNT, LOG_EPOCH).map_err(|problem| problem.code)
     }
 
     #[test]
-    fn a_token_asks_for_its_place_unless_it_is_of_an_older_epoch() {
+    fn token_of_older_epoch_is_ignored() {
         let at = |epoch| {
-            Ok(Place {
+            Ok(LogPosition {
                 epoch,
                 position: 77,
             })
         };
-        assert_eq!(place(&[]), Ok(Place::BEGINNING));
-        assert_eq!(place(&[&token(LOG_EPOCH, 1)]), at(LOG_EPOCH));
-        // Our own knowledge of the epoch may be a few seconds old.
-        assert_eq!(place(&[&token(LOG_EPOCH + 1, 1)]), at(LOG_EPOCH + 1));
-        assert_eq!(place(&[&token(LOG_EPOCH - 1, 1)]), Ok(Place::BEGINNING));
+        assert_eq!(position(&[]), Ok(LogPosition::BEGINNING));
+        assert_eq!(position(&[&token(LOG_EPOCH, 1)]), at(LOG_EPOCH));
+        // The epoch that query-api knows may be stale for some seconds after a restore.
+        assert_eq!(position(&[&token(LOG_EPOCH + 1, 1)]), at(LOG_EPOCH + 1));
+        let beginning = Ok(LogPosition::BEGINNING);
+        assert_eq!(position(&[&token(LOG_EPOCH - 1, 1)]), beginning);
     }
 
     #[test]
-    fn malformed_repeated_and_foreign_tokens_are_refused() {
+    fn malformed_repeated_and_foreign_tokens_are_rejected() {
         let own = token(LOG_EPOCH, 1);
         for values in [&[""][..], &["x"], &[&own, &own], &[&token(LOG_EPOCH, 2)]] {
-            assert_eq!(place(values), Err(Code::InvalidHeader), "{values:?}");
+            assert_eq!(position(values), Err(Code::InvalidHeader), "{values:?}");
         }
     }
 }

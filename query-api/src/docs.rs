@@ -1,5 +1,5 @@
-//! The description of the API: the document for programs, and a page for people that renders it.
-//! Everything that the page needs comes from here, and it may load nothing from elsewhere.
+//! The description of the API: the OpenAPI document for programs, and a page that renders the document for people.
+//! The page loads files of query-api only, never a file of another host.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -23,18 +23,19 @@ const PAGE: &str = include_str!("docs/page.html");
 const STYLE: &str = include_str!("docs/page.css");
 const START: &str = include_str!("docs/start.js");
 
-/// The page runs no script but ours, and talks to nobody but the API that it describes.
+/// Content security policy: the page runs only the scripts of query-api, and connects only to the API.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// What a release changes is asked for each time; Swagger UI itself is large and changes rarely.
-const ASK_AGAIN: &str = "no-cache";
+/// `Cache-Control` of files that a release may change: browsers revalidate them each time.
+const REVALIDATE: &str = "no-cache";
+/// `Cache-Control` of Swagger UI, which is large and changes rarely.
 const KEEP_FOR_A_DAY: &str = "public, max-age=86400";
 
-/// The document, the page, and what the page loads.
+/// Returns the routes of the document, of the page, and of the files that the page loads.
 pub(crate) fn router() -> Router {
-    let text = |content_type, body: &'static str| file(content_type, ASK_AGAIN, body.into());
+    let text = |content_type, body: &'static str| file(content_type, REVALIDATE, body.into());
     Router::new()
         .route(route_table::OPENAPI, text("application/json", DOCUMENT))
         .route(route_table::DOCS, text("text/html; charset=utf-8", PAGE))

@@ -1,15 +1,15 @@
-//! `check-config` and `doctor`: the settings alone, and what they lead to.
+//! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
     cursor::CursorKeys,
-    doctor::{self, Finding, Patient, Verdict, configuration, rights::Right},
+    doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::SessionKind,
 };
 
-use crate::{FOLLOWER_CONNECTIONS, config::Settings};
+use crate::{FOLLOWER_CONNECTIONS, config::QueryApiSettings};
 
-/// What the service reads and writes, in short: a release whose grants are older lacks some.
-const RIGHTS: [Right; 10] = [
+/// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
+const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
@@ -22,14 +22,14 @@ const RIGHTS: [Right; 10] = [
     ("read_model.redirect_changes", "SELECT"),
 ];
 
-/// What can be said of the settings without connecting to anything.
-pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
+/// Examines the settings without connecting to a server.
+pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> Vec<Finding> {
     let mut findings = configuration::database(config.database_url.reveal());
     findings.push(match CursorKeys::parse(config.cursor_keys.reveal()) {
-        Ok(_) => Finding::ok("cursor keys", "they can be used"),
+        Ok(_) => Finding::ok("cursor keys", "valid"),
         Err(error) => {
             let remedy = "give 32 random bytes in hex: openssl rand -hex 32";
-            Finding::new("cursor keys", Verdict::Error, error.to_string(), remedy)
+            Finding::new("cursor keys", Severity::Error, error.to_string(), remedy)
         }
     });
     findings.push(configuration::telemetry(&listen.telemetry));
@@ -45,10 +45,10 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// That, and what the settings lead to.
-pub async fn examine(settings: &Settings) -> Vec<Finding> {
+/// Examines the settings and the database that they name.
+pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let patient = Patient {
+    let patient = DatabaseRequirements {
         database_url: config.database_url.reveal(),
         kind: SessionKind::Reader,
         allows_unsafe: config.allow_unsafe_postgres,

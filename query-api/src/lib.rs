@@ -1,7 +1,7 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
-//! Writes nothing but when API keys were last used. From the event store it reads the epoch, API keys, and, when a read table lacks
-//! something, whether that exists at all: a miss is not yet a 404.
+//! The only write of query-api is the time at which each API key was last used. query-api reads the epoch and the API keys
+//! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404.
 
 mod checkpoint_watcher;
 pub mod command_line;
@@ -32,10 +32,11 @@ use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, cors, observe::Service,
+        answer::AnswerSettings, authentication::Authenticator, cors, observe::ServiceName,
         rate_limit::RateLimits,
     },
-    lifecycle::{self, Readiness, Tasks},
+    internal_listener::{self, Readiness},
+    lifecycle::{self, Tasks},
     metrics::recorder::Recorder,
     migrations,
 };
@@ -46,44 +47,44 @@ use crate::{
     checkpoint_watcher::CheckpointWatcher,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
-    redirect_changes::Follower,
-    routes::Api,
+    redirect_changes::ChangeFollower,
+    routes::ApiState,
     shared_reads::SharedReads,
 };
-pub use config::{Config, InternalListen, ListenConfig};
+pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
 
-/// Sessions of what follows changes for the redirect cache.
+/// Most sessions of the follower that invalidates the redirect cache.
 const FOLLOWER_CONNECTIONS: u32 = 1;
 
-/// The running service, but for the sockets.
+/// The running service without its sockets.
 pub struct QueryApi {
-    /// What the API's address serves.
+    /// Routes of the API.
     pub api: Router,
-    /// What the short host serves.
+    /// Service of the short host.
     pub short_host: ShortHost,
-    /// Whether requests may be sent to the two.
+    /// Readiness of the API and of the short host.
     pub readiness: Readiness,
 }
 
-/// The sockets of a process of its own.
-pub struct Listeners {
-    /// Of the API.
+/// Sockets of query-api as a separate process.
+pub struct QueryApiListeners {
+    /// Socket of the API.
     pub api: TcpListener,
-    /// Of the short host.
+    /// Socket of the short host.
     pub short_host: TcpListener,
-    /// Of probes and metrics; never reachable from outside.
+    /// Socket of probes and metrics; never reachable from outside.
     pub internal: TcpListener,
 }
 
 /// Connects, checks that the migrations were run, and starts the background tasks.
 ///
 /// # Errors
-/// When the database does not answer or is not at the state that this release needs, or a setting
-/// can't be used.
+/// Returns an error if the database does not answer or lacks migrations, or if a setting is
+/// invalid.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(
-    config: Config,
+    config: QueryApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
@@ -91,15 +92,15 @@ pub fn start(
 }
 
 async fn start_among(
-    config: Config,
+    config: QueryApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<QueryApi> {
     let cursor_keys =
-        CursorKeys::parse(config.cursor_keys.reveal()).context("can't use the cursor keys")?;
+        CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
     let database_url = config.database_url.reveal();
     let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
-        .context("can't use the database's address")?;
+        .context("invalid --database-url")?;
     server::admit(
         database_url,
         SessionKind::Reader,
@@ -108,7 +109,7 @@ async fn start_among(
     .await?;
     migrations::check(&pool)
         .await
-        .context("can't use the database")?;
+        .context("cannot start on this database")?;
     server::admit(
         database_url,
         SessionKind::Reader,
@@ -128,7 +129,7 @@ async fn start_among(
         usage.run(drained).await;
         Ok(())
     });
-    let guards = routes::Guards {
+    let guards = routes::ReadGuards {
         authenticator,
         rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
     };
@@ -137,9 +138,9 @@ async fn start_among(
         redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
         status: config.redirect_status,
     };
-    let short_host = ShortHost::new(follow, settings(Service::ShortHost));
-    let answers = settings(Service::QueryApi);
-    let api = Api {
+    let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
+    let answers = settings(ServiceName::QueryApi);
+    let api = ApiState {
         links: SharedReads::start(&pool, tasks),
         link_pages: SharedReads::start(&pool, tasks),
         pool,
@@ -160,34 +161,38 @@ async fn start_among(
     })
 }
 
-/// Without a follower, as long as the cache has no size, it is bypassed.
-fn start_redirect_cache(config: &Config, tasks: &mut Tasks) -> anyhow::Result<Arc<RedirectCache>> {
+/// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a
+/// follower, every lookup bypasses the cache.
+fn start_redirect_cache(
+    config: &QueryApiConfig,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Arc<RedirectCache>> {
     let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
     if config.redirect_cache_mib > 0 {
         let database_url = config.database_url.reveal();
         let pool = event_store::pool(database_url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
-        let follower = Follower::new(Arc::clone(&cache), pool);
+        let follower = ChangeFollower::new(Arc::clone(&cache), pool);
         tasks.spawn("redirect changes", follower.run(tasks.shutdown()));
     }
     Ok(cache)
 }
 
-/// Runs the service as a process of its own, until the shutdown or a signal.
+/// Runs query-api as a separate process, until the shutdown or a signal.
 ///
 /// # Errors
-/// When it can't start, or when a task of it has failed.
+/// Returns an error if the service cannot start, or if one of its tasks fails.
 // Boxed for the reason of `start`.
 pub fn serve(
-    config: Config,
-    listeners: Listeners,
+    config: QueryApiConfig,
+    listeners: QueryApiListeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(serve_until(config, listeners, shutdown))
 }
 
 async fn serve_until(
-    config: Config,
-    listeners: Listeners,
+    config: QueryApiConfig,
+    listeners: QueryApiListeners,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     lifecycle::raise_open_files_limit();
@@ -195,7 +200,7 @@ async fn serve_until(
     let recorder = Recorder::install(&mut tasks)?;
     lifecycle::shutdown_on_signal(&mut tasks)?;
     let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
-    let internal = lifecycle::internal_router(service.readiness, shutdown, recorder);
+    let internal = internal_listener::router(service.readiness, shutdown, recorder);
     lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
     lifecycle::serve_behind_ingress(
         &mut tasks,

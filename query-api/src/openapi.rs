@@ -1,4 +1,4 @@
-//! The part of the OpenAPI document that query-api answers for.
+//! The operations of query-api in the OpenAPI document.
 
 use linkledger_core::{openapi, problem::Code};
 use utoipa::OpenApi as _;
@@ -14,7 +14,7 @@ use crate::routes::{get_credits, get_link, list_credit_entries, list_links};
 ))]
 struct Operations;
 
-/// What each operation may answer with, beside what every operation may.
+/// Problems of each operation, without the problems that every operation has.
 const PROBLEMS: [(&str, &[Code]); 4] = [
     ("list_links", &[Code::InvalidCursor, Code::ReadModelBehind]),
     ("get_link", &[Code::LinkNotFound, Code::ReadModelBehind]),
@@ -25,7 +25,7 @@ const PROBLEMS: [(&str, &[Code]); 4] = [
     ),
 ];
 
-/// The document of the reads.
+/// Returns the OpenAPI document of the operations of query-api.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     openapi::complete(Operations::openapi(), &PROBLEMS)
 }

@@ -1,4 +1,5 @@
-//! Pages of a list: `limit` and `cursor`, and the form of the answer (contract §6).
+//! Pages of a list: the parameters `limit` and `cursor`, and the form of the answer.
+//! `docs/api.md#lists` describes both.
 
 use axum::{
     http::{
@@ -26,25 +27,26 @@ use crate::{
     routes::NOT_SHARED,
 };
 
-/// The parameters of every list.
+/// Name of the parameter for the page size of a list.
 pub(crate) const LIMIT: &str = "limit";
+/// Name of the parameter for the start of a page.
 pub(crate) const CURSOR: &str = "cursor";
 
 const LIMIT_MIN: u8 = 1;
 const LIMIT_MAX: u8 = 100;
 const LIMIT_DEFAULT: u8 = 50;
 
-/// Which part of a list is asked for.
+/// Page of a list that a request asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PageRequest {
     /// Most items on the page.
     pub(crate) limit: u8,
-    /// Where the page begins, as the caller has it.
+    /// Start of the page, as `next_cursor` of the page before.
     pub(crate) cursor: Option<String>,
 }
 
 impl PageRequest {
-    /// Takes it out of the parameters, which are told what is wrong with it.
+    /// Takes `limit` and `cursor` from the parameters, which record an invalid `limit`.
     pub(crate) fn take(parameters: &mut Parameters) -> Self {
         Self {
             limit: parameters.take(LIMIT, parse_limit).unwrap_or(LIMIT_DEFAULT),
@@ -52,7 +54,8 @@ impl PageRequest {
         }
     }
 
-    /// How many items to read: one more than is shown tells whether there are more.
+    /// Returns the number of items to read: one more than the page shows, so that `has_more` is
+    /// known.
     pub(crate) fn count_max(&self) -> i64 {
         i64::from(self.limit) + 1
     }
@@ -87,7 +90,7 @@ impl IntoParams for PageRequest {
     }
 }
 
-/// Only the one usual spelling: the parser alone would take `+5` and `05`.
+/// Parses the canonical spelling only: the parser of the standard library would accept `+5` and `05`.
 fn parse_limit(text: &str) -> Result<u8, ParameterError> {
     text.parse()
         .ok()
@@ -99,30 +102,30 @@ fn parse_limit(text: &str) -> Result<u8, ParameterError> {
         })
 }
 
-/// One list of one account, and what its pages are tied together with.
-pub(crate) struct List<'a> {
+/// Makes the pages of one list of one account, and the cursors between the pages.
+pub(crate) struct Paginator<'a> {
     pub(crate) scope: CursorScope,
     pub(crate) cursor_keys: &'a CursorKeys,
     pub(crate) base_url: &'a str,
 }
 
-/// A page as it is sent.
+/// Page as sent to the client.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Page<B> {
     #[schema(max_items = 100)]
     items: Vec<B>,
-    /// Where the next page begins; null on the last one.
+    /// Start of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<String>,
     has_more: bool,
 }
 
-impl List<'_> {
-    /// The place where the page begins; `None` for the beginning of the list.
+impl Paginator<'_> {
+    /// Returns the sort key of the last item before the page; `None` for the first page.
     ///
     /// # Errors
-    /// `invalid_cursor` when this account was not given the cursor for this list.
-    pub(crate) fn place_of(&self, page: &PageRequest) -> Result<Option<u128>, Problem> {
+    /// Returns `invalid_cursor` if the cursor was not issued to this account for this list.
+    pub(crate) fn start_of(&self, page: &PageRequest) -> Result<Option<u128>, Problem> {
         let open = |cursor| {
             self.cursor_keys
                 .open(&self.scope, cursor)
@@ -131,12 +134,13 @@ impl List<'_> {
         page.cursor.as_deref().map(open).transpose()
     }
 
-    /// The page of the first of these items, of which there is one more if there are more.
+    /// Returns the page of the first `page.limit` items. One item more than the limit means that
+    /// another page follows. `sort_key_of` returns the sort key that the cursor carries.
     pub(crate) fn answer<T, B: Serialize>(
         &self,
         page: &PageRequest,
         mut items: Vec<T>,
-        place_of: impl Fn(&T) -> u128,
+        sort_key_of: impl Fn(&T) -> u128,
         body_of: impl Fn(T) -> B,
     ) -> Response {
         let has_more = items.len() > usize::from(page.limit);
@@ -144,7 +148,7 @@ impl List<'_> {
         let next_cursor = items
             .last()
             .filter(|_| has_more)
-            .map(|last| self.cursor_keys.seal(&self.scope, place_of(last)));
+            .map(|last| self.cursor_keys.seal(&self.scope, sort_key_of(last)));
         let next_page = next_cursor
             .as_ref()
             .map(|cursor| self.link_to(page.limit, cursor));
@@ -165,7 +169,8 @@ impl List<'_> {
         response
     }
 
-    /// On the configured host, whatever the request says of it.
+    /// Returns the `Link` header of the next page. The address has the configured host, not the host
+    /// that the request names.
     fn link_to(&self, limit: u8, cursor: &str) -> HeaderValue {
         let (base_url, list) = (self.base_url, &self.scope.list);
         let separator = if list.contains('?') { '&' } else { '?' };
@@ -176,8 +181,8 @@ impl List<'_> {
 }
 
 fn invalid_cursor() -> Problem {
-    let detail = "Send next_cursor of the page before as it is, with the same filters, or begin \
-                  without a cursor.";
+    let detail = "Send next_cursor of the page before unchanged and with the same filters, or \
+                  begin without a cursor.";
     let error = json!({ "parameter": CURSOR, "code": "invalid_cursor", "detail": detail });
     Problem::new(Code::InvalidCursor, detail).with("errors", vec![error])
 }
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_fifty_from_the_beginning() {
+    fn missing_limit_and_cursor_use_defaults() {
         let page = PageRequest {
             limit: 50,
             cursor: None,
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_a_number_in_its_usual_spelling() {
+    fn limit_accepts_canonical_numbers_1_to_100() {
         for (text, number) in [("1", 1), ("9", 9), ("50", 50), ("100", 100), ("%31", 1)] {
             assert_eq!(limit(text), Some(number), "{text}");
         }
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_limit_is_told_the_range() {
+    fn invalid_limit_names_minimum_and_maximum() {
         let problem = parse("?limit=0").unwrap_err();
         assert_eq!(problem.code, Code::InvalidParameter);
         assert_eq!(problem.members["minimum"], 1);

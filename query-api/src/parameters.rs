@@ -1,5 +1,4 @@
-//! The parameters of a query: each one known here, there at most once, and of its own form
-//! (contract §6).
+//! The query parameters of a request: each parameter must be known, sent at most once, and valid.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +9,22 @@ use linkledger_core::{
 };
 use serde_json::{Value, json};
 
-/// Most errors that one answer names, beside those of parameters that are known.
+/// Most errors about unknown parameters in one answer.
 const ERRORS_MAX: usize = 20;
-/// Longest part of an unknown name that is sent back, in characters.
+/// Most characters of an unknown name that an answer shows.
 const NAME_SHOWN_MAX: usize = 64;
 
-/// What is wrong with a value.
+/// Error in the value of a parameter.
 #[derive(Debug, Clone)]
 pub(crate) struct ParameterError {
     pub(crate) code: &'static str,
-    /// What to do about it, for a person.
+    /// Advice to the caller.
     pub(crate) detail: String,
-    /// Members that the answer has besides.
+    /// Additional members of the problem.
     pub(crate) members: Vec<(&'static str, Value)>,
 }
 
-/// The values by their names, and what is wrong with them: all of it is told at once.
+/// Values by name, and the errors in them. The answer names all errors at once.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     values: BTreeMap<String, String>,
@@ -34,7 +33,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters of that address, of which those are known.
+    /// Reads the parameters of `uri`; every parameter that is not in `known` is an error.
     pub(crate) fn of(uri: &Uri, known: &[&str]) -> Self {
         let mut parameters = Self {
             values: BTreeMap::new(),
@@ -54,14 +53,15 @@ impl Parameters {
                 let detail = format!("There is no such parameter; use {}.", known.join(", "));
                 parameters.refuse_unknown(&shown, "unknown_parameter", &detail);
             } else if parameters.values.insert(name.clone(), value).is_some() {
-                let detail = "The query parameter may stand there only once.";
+                let detail = "Send the query parameter only once.";
                 parameters.refuse(&name, "repeated_parameter", detail);
             }
         }
         parameters
     }
 
-    /// The value of that parameter, if it was sent and has its form.
+    /// Takes the value of the named parameter. Returns `None` if the parameter was not sent or is
+    /// invalid; [`Self::check`] reports the error.
     pub(crate) fn take<T>(
         &mut self,
         name: &str,
@@ -78,10 +78,10 @@ impl Parameters {
         }
     }
 
-    /// To be asked once all parameters have been taken.
+    /// Returns the errors of all parameters. Callers take all parameters before they call `check`.
     ///
     /// # Errors
-    /// `invalid_parameter` names everything that is wrong.
+    /// Returns `invalid_parameter` with every error.
     pub(crate) fn check(self) -> Result<(), Problem> {
         let detail = match self.errors.as_slice() {
             [] => return Ok(()),
@@ -96,14 +96,14 @@ impl Parameters {
         Err(members.fold(problem, |problem, (name, value)| problem.with(name, value)))
     }
 
-    /// Of the names that a caller may think of, only as many are told as an answer has room for.
+    /// Records the error of an unknown parameter, up to `ERRORS_MAX` errors.
     fn refuse_unknown(&mut self, parameter: &str, code: &str, detail: &str) {
         if self.errors.len() < ERRORS_MAX {
             self.refuse(parameter, code, detail);
         }
     }
 
-    /// Of each parameter, the first error is told.
+    /// Records the error, unless the parameter already has an error.
     fn refuse(&mut self, parameter: &str, code: &str, detail: &str) {
         let is_named = |error: &Value| error["parameter"] == parameter;
         if !self.errors.iter().any(is_named) {
@@ -138,12 +138,14 @@ mod tests {
         assert_eq!(problem.code, Code::InvalidParameter, "{query}");
         let errors = problem.members["errors"].as_array().unwrap().iter();
         errors
-            .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap().to_owned()))
+            .map(|error| {
+                ["parameter", "code"].map(|member| error[member].as_str().unwrap().to_owned())
+            })
             .collect()
     }
 
     #[test]
-    fn values_are_decoded_and_nothing_is_needed() {
+    fn optional_parameters_are_decoded() {
         for (query, value) in [
             ("", None),
             ("?", None),
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_repeated_and_wrong_ones_are_all_named() {
+    fn unknown_repeated_and_invalid_parameters_are_named() {
         for (query, expected) in [
             ("?A=5", &[["A", "unknown_parameter"]][..]),
             ("?a=5&c=2", &[["c", "unknown_parameter"]]),
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_stays_small_whatever_was_sent() {
+    fn number_of_errors_and_shown_names_is_bounded() {
         let sent: Vec<String> = (0..5_000).map(|n| n.to_string()).collect();
         assert_eq!(errors(&format!("?{}", sent.join("&"))).len(), ERRORS_MAX);
         let query = format!("?{}&b=wrong", sent.join("&"));

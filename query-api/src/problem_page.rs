@@ -1,4 +1,4 @@
-//! `GET /docs/problems/{code}`: what a code of the error catalogue means, for people.
+//! `GET /docs/problems/{code}`: a page that explains one code of the error catalogue to people.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -21,10 +21,10 @@ use linkledger_core::{
     problem::{Code, EXAMPLE_REQUEST_ID, Problem},
 };
 
-/// The page loads our style sheet and nothing else.
+/// Headers of a page. The page loads the style sheet of query-api and nothing else.
 const HEADERS: [(HeaderName, &str); 5] = [
     (CONTENT_TYPE, "text/html; charset=utf-8"),
-    // Only a release changes it.
+    // Only a new release changes the page.
     (CACHE_CONTROL, "public, max-age=3600"),
     (
         CONTENT_SECURITY_POLICY,
@@ -35,7 +35,8 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
 
-/// The pages; the examples on them show addresses that begin with `base_url`.
+/// Returns the route of the pages. The examples on the pages show addresses that begin with
+/// `base_url`.
 pub(crate) fn router(base_url: Arc<str>) -> Router {
     Router::new()
         .route(route_table::PROBLEM, get(problem_page))
@@ -43,7 +44,7 @@ pub(crate) fn router(base_url: Arc<str>) -> Router {
 }
 
 async fn problem_page(State(base_url): State<Arc<str>>, uri: Uri) -> Result<Response, Problem> {
-    // From the path as it was sent: a code has one spelling, and a percent sign is in none.
+    // The path is not percent-decoded: no code contains a percent sign.
     let code = uri.path().rsplit('/').next().and_then(Code::find);
     let code = code.ok_or_else(|| {
         let detail = "Check the path; the error catalogue has no such code.";
@@ -81,7 +82,7 @@ fn page(code: Code, base_url: &str) -> String {
     )
 }
 
-/// Every code that one of the `errors` may have.
+/// Lists the codes of the member `errors`.
 fn field_codes() -> String {
     let mut list = String::from("<h2>The codes of fields</h2>\n<dl>\n");
     for code in FieldCode::ALL {
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_a_code_means_what_to_do_and_how_it_looks() {
+    fn page_shows_meaning_advice_and_example() {
         for code in Code::ALL {
             let page = page(*code, "https://api.example.com");
             let name = code.as_str();
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_invalid_bodies_lists_the_codes_of_fields() {
+    fn page_of_validation_failed_lists_field_codes() {
         let page = page(Code::ValidationFailed, "");
         for code in FieldCode::ALL {
             assert!(
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_text() {
+    fn text_is_escaped() {
         assert_eq!(escaped("<a & b>"), "&lt;a &amp; b&gt;");
     }
 }

@@ -1,8 +1,7 @@
-//! The read tables: every SQL statement of query-api on them.
+//! All SQL statements of query-api on the read tables.
 //!
-//! Each statement takes the active generation by a sub-select of its own, so that a swap between
-//! two statements can't mix generations. A checkpoint comes out of the same snapshot as the rows
-//! that are judged by it.
+//! Each statement selects the active generation itself, so that a swap between two statements cannot mix generations. Rows and
+//! the checkpoint that says how current the rows are come from the same database snapshot.
 
 pub(crate) mod credits;
 pub(crate) mod links;
@@ -14,66 +13,71 @@ use linkledger_core::{
         time_limit::{ANSWER_TIME_MAX, within},
     },
     problem::Problem,
+    projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
 
-/// A place in the log of one shard. Of two, the later epoch is later, whatever the positions.
+/// Position in the log of one shard, with the epoch of the log. A position of a later epoch is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
+pub(crate) struct LogPosition {
     pub(crate) epoch: i32,
     pub(crate) position: Position,
 }
 
-impl Place {
-    /// Before every event: whoever asks for it asks for nothing.
+impl LogPosition {
+    /// Position before every event: a snapshot of any age contains all events up to here.
     pub(crate) const BEGINNING: Self = Self {
         epoch: 0,
         position: 0,
     };
 }
 
-/// How far one snapshot of the read tables has the events of an account.
+/// Events of an account that one snapshot of the read tables contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visibility {
-    /// Everything of the shard up to here is in the snapshot, unless its account is parked.
-    pub(crate) checkpoint: Place,
-    /// The account's events wait outside of the read tables, from some place on.
+    /// Checkpoint of the shard. The snapshot contains all events up to the checkpoint, except later
+    /// events of a parked account.
+    pub(crate) checkpoint: LogPosition,
+    /// True if the account is parked: its later events wait outside of the read tables.
     pub(crate) is_parked: bool,
 }
 
 impl Visibility {
-    /// What such a snapshot shows.
-    pub(crate) fn of<T>(self, value: T) -> Seen<T> {
-        Seen {
+    /// Returns the visibility from the columns of a row of `read_model.checkpoints`.
+    pub(crate) const fn new(epoch: i32, position: Position, is_parked: bool) -> Self {
+        Self {
+            checkpoint: LogPosition { epoch, position },
+            is_parked,
+        }
+    }
+
+    /// Joins a value to the visibility of the snapshot that the value was read from.
+    pub(crate) fn with<T>(self, value: T) -> SnapshotRead<T> {
+        SnapshotRead {
             value,
             visibility: self,
         }
     }
 }
 
-/// What one snapshot of the read tables shows.
-pub(crate) struct Seen<T> {
+/// Value that was read from one snapshot of the read tables.
+pub(crate) struct SnapshotRead<T> {
     pub(crate) value: T,
     pub(crate) visibility: Visibility,
 }
 
-impl<T> Seen<T> {
-    /// Something made of it, in the same snapshot.
-    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Seen<U> {
-        self.visibility.of(make(self.value))
+impl<T> SnapshotRead<T> {
+    /// Converts the value and keeps the visibility.
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> SnapshotRead<U> {
+        self.visibility.with(make(self.value))
     }
 }
 
-/// Checkpoints of the active generations.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Checkpoints {
-    pub(crate) links: PerShard<Place>,
-    pub(crate) redirects: PerShard<Place>,
-    pub(crate) credits: PerShard<Place>,
-}
+/// Checkpoints of the active generation of each projection.
+pub(crate) type Checkpoints = PerProjection<PerShard<LogPosition>>;
 
-/// How far the projections are that somebody may wait for.
+/// Reads the checkpoints of all projections.
 pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     let rows = sqlx::query!(
         "
@@ -88,14 +92,10 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     .await?;
     let mut checkpoints = Checkpoints::default();
     for row in rows {
-        let per_shard = match row.projection.as_str() {
-            "links" => &mut checkpoints.links,
-            "redirects" => &mut checkpoints.redirects,
-            "credits" => &mut checkpoints.credits,
-            _ => continue,
-        };
-        if let Some(shard) = Shard::new(row.shard.into()) {
-            per_shard[shard.index()] = Place {
+        let projection = Projection::named(&row.projection);
+        let shard = Shard::new(row.shard.into());
+        if let (Some(projection), Some(shard)) = (projection, shard) {
+            checkpoints[projection.index()][shard.index()] = LogPosition {
                 epoch: row.epoch,
                 position: row.position,
             };
@@ -104,23 +104,23 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     Ok(checkpoints)
 }
 
-/// What a statement shows, if it does in time. Why it did not is logged, because the caller learns
-/// no more than that.
+/// Waits for the result of a statement, up to a timeout. An error is logged, because the caller
+/// only learns that the storage is unavailable.
 ///
 /// # Errors
-/// `storage_unavailable`.
-pub(crate) async fn available<T>(
+/// Returns `storage_unavailable` if the database fails or does not answer in time.
+pub(crate) async fn read_in_time<T>(
     reading: impl Future<Output = sqlx::Result<T>>,
 ) -> Result<T, Problem> {
     let read = within(ANSWER_TIME_MAX, reading).await;
-    read.map_err(|error| unavailable(&error))
+    read.map_err(|error| storage_unavailable(&error))
 }
 
-/// What the caller learns of an error, which is logged.
-pub(crate) fn unavailable(error: &sqlx::Error) -> Problem {
+/// Logs the error and returns `storage_unavailable`.
+pub(crate) fn storage_unavailable(error: &sqlx::Error) -> Problem {
     tracing::error!(
         error = error as &dyn std::error::Error,
-        "can't read the database"
+        "cannot read the database"
     );
     Problem::storage_unavailable()
 }

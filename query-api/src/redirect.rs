@@ -1,4 +1,5 @@
-//! `GET /{slug}` on the short host: follows a short link (contract §11).
+//! `GET /{slug}` on the short host: follows a short link.
+//! `docs/api.md#redirects` describes the answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,50 +12,51 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
-    event_store::{log::LinkFate, slugs, time_limit::within},
+    event_store::{log::LinkEndState, slugs, time_limit::within},
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
-    single_flight::{Flights, Turn},
+    projection::Projection,
+    single_flight::{LoadRole, SingleFlight},
 };
 use metrics::{Counter, counter};
 use sqlx::PgPool;
 use tokio::time::Instant;
 
 use crate::{
-    checkpoint_watcher::{CheckpointWatcher, Projection},
+    checkpoint_watcher::CheckpointWatcher,
     config::RedirectStatus,
-    consistency::{Wait, read_model_behind},
+    consistency::{VisibilityWait, read_model_behind},
     read_model::{
-        Place, available,
-        redirects::{self, Redirect, Target},
+        LogPosition, read_in_time,
+        redirects::{self, Redirect, RedirectTarget},
     },
-    redirect_cache::{LookUp, RedirectCache, Ticket},
+    redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
 };
 
-/// Longest time that a look into the read table may take: others wait for the same.
+/// Timeout of reading a redirect from the database: other requests wait for the same read.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Headers of a redirect, those included that are the same for all answers.
+/// Number of headers of a redirect, including the headers that all answers have.
 const HEADERS: usize = 5;
 
-/// Finds out where slugs lead to.
+/// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
     pool: PgPool,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
-    flights: Flights<String, Load>,
-    look_ups: LookUps,
+    flights: SingleFlight<String, RedirectLoad>,
+    counters: LookupCounters,
 }
 
-/// What the cache has said so far.
-struct LookUps {
+/// Counts of cache lookups by result.
+struct LookupCounters {
     hits: Counter,
     misses: Counter,
     bypassed: Counter,
 }
 
-impl LookUps {
+impl LookupCounters {
     fn new() -> Self {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result);
@@ -66,11 +68,11 @@ impl LookUps {
     }
 }
 
-/// What a load has found, for all who waited for it.
+/// Result of a load, shared by all requests that waited for the load.
 #[derive(Debug, Clone)]
-struct Load {
-    ticket: Ticket,
-    found: Result<Option<Redirect>, Problem>,
+struct RedirectLoad {
+    ticket: LoadTicket,
+    result: Result<Option<Redirect>, Problem>,
 }
 
 impl Redirects {
@@ -83,133 +85,134 @@ impl Redirects {
             pool,
             watcher,
             cache,
-            flights: Flights::default(),
-            look_ups: LookUps::new(),
+            flights: SingleFlight::default(),
+            counters: LookupCounters::new(),
         }
     }
 
-    /// What becomes of a visitor of this slug; `None` when nobody has it. Every look-up of a
-    /// redirect is here.
-    async fn redirect_of(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+    /// Returns the redirect of a slug; `None` if no link has the slug. Every request for a short
+    /// link comes through this function.
+    async fn find_redirect(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
         let folded = slug.folded();
-        let found = match self.look_up(&folded) {
-            LookUp::Hit(redirect) => Some(redirect),
-            LookUp::Miss => self.load_once(slug, &folded).await?,
-            LookUp::Bypassed => {
-                let found = self.find(slug).await?;
-                self.cache.forget_slug(&folded);
-                found
+        let redirect = match self.look_up(&folded) {
+            CacheLookup::Hit(redirect) => Some(redirect),
+            CacheLookup::Miss => self.load_once(slug, &folded).await?,
+            CacheLookup::Bypassed => {
+                let redirect = self.read(slug).await?;
+                self.cache.invalidate_slug(&folded);
+                redirect
             }
         };
-        if found.is_some() {
-            return Ok(found);
+        if redirect.is_some() {
+            return Ok(redirect);
         }
-        let found = self.missing(slug).await?;
-        if found.is_some() {
-            self.cache.forget_slug(&folded);
+        let redirect = self.find_in_event_store(slug).await?;
+        if redirect.is_some() {
+            self.cache.invalidate_slug(&folded);
         }
-        Ok(found)
+        Ok(redirect)
     }
 
-    /// The redirect, if the read table has it; of requests for one slug, one asks.
+    /// Loads the redirect from the read table, if the table has the slug. Concurrent requests for
+    /// one slug share one load.
     async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
-        // Ends with the first load that is not given up by its client.
+        // The loop ends with the first load whose client does not disconnect.
         loop {
-            let landing = match self.flights.join(folded.to_owned()) {
-                Turn::Go(flight) => {
+            let result = match self.flights.join(folded.to_owned()) {
+                LoadRole::Load(flight) => {
                     let load = self.load(slug, folded).await;
-                    flight.land(load.clone());
-                    return load.found;
+                    flight.finish(load.clone());
+                    return load.result;
                 }
-                Turn::Wait(landing) => landing,
+                LoadRole::Wait(result) => result,
             };
-            if let Some(load) = landing.outcome().await {
-                // Begun before this request, it is good as long as the cache would have it; whatever
-                // comes after the first wait has begun later.
-                let is_good = has_waited || self.cache.is_current(load.ticket, Instant::now());
-                if is_good || load.found.is_err() {
-                    return load.found;
+            if let Some(load) = result.outcome().await {
+                // The first load began before this request, so its result may only be used while the
+                // cache would still store that result. Every later load began after this request.
+                let is_usable = has_waited || self.cache.is_current(load.ticket, Instant::now());
+                if is_usable || load.result.is_err() {
+                    return load.result;
                 }
             }
             has_waited = true;
         }
     }
 
-    async fn load(&self, slug: &Slug, folded: &str) -> Load {
+    async fn load(&self, slug: &Slug, folded: &str) -> RedirectLoad {
         let ticket = self.cache.ticket();
-        let found = self.find(slug).await;
-        if let Ok(Some(redirect)) = &found {
+        let result = self.read(slug).await;
+        if let Ok(Some(redirect)) = &result {
             self.cache.store(ticket, folded, redirect.clone());
         }
-        Load { ticket, found }
+        RedirectLoad { ticket, result }
     }
 
-    async fn find(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        available(within(LOAD_TIME_MAX, redirects::find(&self.pool, slug))).await
+    async fn read(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+        read_in_time(within(LOAD_TIME_MAX, redirects::find(&self.pool, slug))).await
     }
 
-    fn look_up(&self, folded: &str) -> LookUp {
+    fn look_up(&self, folded: &str) -> CacheLookup {
         let look_up = self.cache.look_up(folded, Instant::now());
         let count = match &look_up {
-            LookUp::Hit(_) => &self.look_ups.hits,
-            LookUp::Miss => &self.look_ups.misses,
-            LookUp::Bypassed => &self.look_ups.bypassed,
+            CacheLookup::Hit(_) => &self.counters.hits,
+            CacheLookup::Miss => &self.counters.misses,
+            CacheLookup::Bypassed => &self.counters.bypassed,
         };
         count.increment(1);
         look_up
     }
 
-    /// A miss is judged by the event store: what exists there is never answered with 404.
-    async fn missing(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        let Some(holder) = available(slugs::find_holder(&self.pool, slug)).await? else {
+    /// Asks the event store for a slug that the read table lacks: an existing link must not get 404.
+    async fn find_in_event_store(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+        let Some(holder) = read_in_time(slugs::find_holder(&self.pool, slug)).await? else {
             return Ok(None);
         };
-        match holder.extent.fate {
-            LinkFate::Deleted | LinkFate::Disabled => {
+        match holder.extent.end_state {
+            LinkEndState::Deleted | LinkEndState::Disabled => {
                 return Ok(Some(Redirect {
                     account_id: holder.account_id,
-                    target: Target::Gone,
+                    target: RedirectTarget::Gone,
                 }));
             }
-            LinkFate::Open => {}
+            LinkEndState::Undetermined => {}
         }
-        let created_at = Place {
+        let created_at = LogPosition {
             epoch: self.watcher.log_epoch(),
             position: holder.extent.created_at,
         };
-        let seen = Wait::begin(&self.watcher, Projection::Redirects, holder.shard)
+        let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                available(redirects::find_of_owner(
+                read_in_time(redirects::find_of_owner(
                     &self.pool,
                     slug,
                     holder.account_id,
                 ))
             })
             .await?;
-        // Still missing although the checkpoint is past it: it exists all the same.
-        seen.value.map(Some).ok_or_else(read_model_behind)
+        // The link exists, although the read table lacks it at a later checkpoint.
+        snapshot.value.map(Some).ok_or_else(read_model_behind)
     }
 }
 
-/// What following a link needs.
+/// State for following short links.
 #[derive(Clone)]
 pub(crate) struct FollowLink {
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) status: RedirectStatus,
 }
 
-/// Sends the visitor on. The query of the request is neither looked at nor passed on.
+/// Redirects the visitor. The query of the request is neither checked nor added to the destination.
 pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
-    // A name that has been reserved since is still that of its link.
+    // A link keeps a slug that became a reserved name later.
     let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
-    let redirect = follow.redirects.redirect_of(&slug).await?;
+    let redirect = follow.redirects.find_redirect(&slug).await?;
     let destination = match redirect.ok_or_else(no_such_short_link)?.target {
-        Target::Destination(destination) => destination,
-        Target::Gone => return Err(short_link_gone()),
+        RedirectTarget::Destination(destination) => destination,
+        RedirectTarget::Gone => return Err(short_link_gone()),
     };
     let location = HeaderValue::try_from(String::from(destination)).map_err(|_| {
-        tracing::error!("a stored destination is no header value");
+        tracing::error!(%slug, "the stored destination of the short link is no valid header value");
         Problem::internal()
     })?;
     let mut response = Response::new(Body::from("Redirecting.\n"));
@@ -223,14 +226,14 @@ pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Respo
     Ok(response)
 }
 
-/// The same for a malformed and an unknown slug.
+/// Returns the problem for a malformed slug and for an unknown slug.
 fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
 }
 
-/// The same for a deleted, a disabled and a stopped link: a visitor need not know which.
+/// Returns the problem for a deleted, a disabled and a stopped link. Visitors do not learn the reason.
 fn short_link_gone() -> Problem {
-    let detail = "The link was deleted or taken out of service; it can't be followed.";
+    let detail = "The link was deleted or taken out of service.";
     Problem::new(Code::ShortLinkGone, detail)
 }

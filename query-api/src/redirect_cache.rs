@@ -1,7 +1,7 @@
-//! Redirects in memory: bounded, and never older than what was last heard of changes.
+//! Cache of redirects: bounded in memory, and never stale by more than `STALENESS_MAX`.
 //!
-//! No I/O: `redirect_changes` tells it what to forget, `redirect` fills it. An entry stays until
-//! it is pushed out or forgotten. Nobody remembers here that there is nothing.
+//! The cache does no I/O: `redirect` stores entries, `redirect_changes` invalidates them. An entry stays until the cache is full
+//! or until the entry is invalidated. The cache never stores that a slug is unknown.
 
 mod weight;
 
@@ -17,150 +17,154 @@ use std::{
 use tokio::time::Instant;
 
 use self::weight::{Entries, bounded};
-use crate::read_model::redirects::{Change, Redirect};
+use crate::read_model::redirects::{Redirect, RedirectChange};
 
-/// How long ago all changes may have been heard of at most: otherwise the cache is not asked.
-pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum staleness of an answer from the cache. Lookups bypass the cache once the changes were
+/// last read longer ago.
+pub(crate) const STALENESS_MAX: Duration = Duration::from_millis(500);
 
-/// Which entries have to go.
+/// Entries to remove from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Forget {
-    These(Vec<Change>),
+pub(crate) enum Invalidation {
+    Changes(Vec<RedirectChange>),
     Everything,
 }
 
-/// What the cache says to a request.
+/// Result of a cache lookup.
 #[derive(Debug)]
-pub(crate) enum LookUp {
+pub(crate) enum CacheLookup {
     Hit(Redirect),
-    /// Load it, and remember it.
+    /// No entry: the caller loads the redirect and stores the entry.
     Miss,
-    /// It has not heard of changes for too long. Load it, and don't remember it.
+    /// Cache that may be stale: the caller loads the redirect and stores nothing.
     Bypassed,
 }
 
-/// The state of the cache in which a load began.
+/// Number of invalidations before a load began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct LoadTicket(u64);
 
 /// Redirects by folded slug.
 pub(crate) struct RedirectCache {
     entries: Entries,
-    /// How often something was forgotten. A load that began before that may have read what is
-    /// outdated: it is not remembered after it. Held for reading while an entry is stored, so that
-    /// it can't slip in between.
-    forgotten_count: RwLock<u64>,
+    /// Number of invalidations so far. A load that began before an invalidation may have read stale
+    /// data, and must not be stored after the invalidation. Storing holds the read lock, so that no
+    /// invalidation comes between the comparison and the insertion.
+    invalidation_count: RwLock<u64>,
     begun_at: Instant,
-    /// When all changes had been heard of, in microseconds since `begun_at`, plus 1; 0 for never.
-    heard_at: AtomicU64,
+    /// Latest instant up to which all changes are invalidated, in microseconds since `begun_at`, plus
+    /// 1; 0 before the first read of the changes.
+    fresh_at: AtomicU64,
 }
 
 impl RedirectCache {
-    /// An empty cache of at most so many MiB. It is bypassed until it hears of changes.
+    /// Creates an empty cache of at most `mib_max` MiB. Lookups bypass the cache until the changes
+    /// are read for the first time.
     pub(crate) fn new(mib_max: u32) -> Self {
         Self {
             entries: bounded(mib_max),
-            forgotten_count: RwLock::new(0),
+            invalidation_count: RwLock::new(0),
             begun_at: Instant::now(),
-            heard_at: AtomicU64::new(0),
+            fresh_at: AtomicU64::new(0),
         }
     }
 
-    /// What is known of a slug.
-    pub(crate) fn look_up(&self, slug_folded: &str, now: Instant) -> LookUp {
-        // Before the entry: what is forgotten until then can't be found any more.
-        if !self.has_heard_lately(now) {
-            return LookUp::Bypassed;
+    /// Looks up the redirect of a slug.
+    pub(crate) fn look_up(&self, slug_folded: &str, now: Instant) -> CacheLookup {
+        // Freshness is checked before the entry is read: an entry that was invalidated by then is
+        // no longer found.
+        if !self.is_fresh(now) {
+            return CacheLookup::Bypassed;
         }
         match self.entries.get(slug_folded) {
-            Some(redirect) => LookUp::Hit(redirect),
-            None => LookUp::Miss,
+            Some(redirect) => CacheLookup::Hit(redirect),
+            None => CacheLookup::Miss,
         }
     }
 
-    /// What is loaded from now on may be remembered under this ticket.
-    pub(crate) fn ticket(&self) -> Ticket {
-        let forgotten_count = self.forgotten_count.read();
-        Ticket(*forgotten_count.unwrap_or_else(PoisonError::into_inner))
+    /// Returns a ticket for a load that begins now.
+    pub(crate) fn ticket(&self) -> LoadTicket {
+        let invalidation_count = self.invalidation_count.read();
+        LoadTicket(*invalidation_count.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether what was loaded under this ticket is as good as an entry.
-    pub(crate) fn is_current(&self, ticket: Ticket, now: Instant) -> bool {
-        self.has_heard_lately(now) && self.ticket() == ticket
+    /// Returns true if the cache is fresh, and nothing was invalidated since the ticket was issued.
+    pub(crate) fn is_current(&self, ticket: LoadTicket, now: Instant) -> bool {
+        self.is_fresh(now) && self.ticket() == ticket
     }
 
-    /// Remembers what was loaded, before it is answered with. If something was forgotten since the
-    /// load began, nothing is known of the slug instead.
-    pub(crate) fn store(&self, ticket: Ticket, slug_folded: &str, redirect: Redirect) {
-        let forgotten_count = self
-            .forgotten_count
+    /// Stores a loaded redirect; callers store before they answer. Removes the entry instead if
+    /// anything was invalidated since the ticket was issued.
+    pub(crate) fn store(&self, ticket: LoadTicket, slug_folded: &str, redirect: Redirect) {
+        let invalidation_count = self
+            .invalidation_count
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if Ticket(*forgotten_count) == ticket {
+        if LoadTicket(*invalidation_count) == ticket {
             self.entries.insert(slug_folded.into(), redirect);
         } else {
             self.entries.remove(slug_folded);
         }
     }
 
-    /// To be called before something is answered that was loaded past the cache: it may be newer
-    /// than what is here, and what is older must not come back after it.
-    pub(crate) fn forget_slug(&self, slug_folded: &str) {
-        let mut forgotten_count = self
-            .forgotten_count
+    /// Removes the entry of a slug. Callers invalidate a slug before they answer with a redirect
+    /// that bypassed the cache: the cached entry may be older, and must not be served afterwards.
+    pub(crate) fn invalidate_slug(&self, slug_folded: &str) {
+        let mut invalidation_count = self
+            .invalidation_count
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *forgotten_count += 1;
+        *invalidation_count += 1;
         self.entries.remove(slug_folded);
     }
 
-    /// Forgets; from here on nothing is remembered that was loaded before.
-    pub(crate) fn forget(&self, forget: &Forget) {
-        let mut forgotten_count = self
-            .forgotten_count
+    /// Removes the invalidated entries. Loads that began earlier are not stored any more.
+    pub(crate) fn invalidate(&self, invalidation: &Invalidation) {
+        let mut invalidation_count = self
+            .invalidation_count
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *forgotten_count += 1;
-        let changes = match forget {
-            Forget::Everything => return self.entries.clear(),
-            Forget::These(changes) => changes,
+        *invalidation_count += 1;
+        let changes = match invalidation {
+            Invalidation::Everything => return self.entries.clear(),
+            Invalidation::Changes(changes) => changes,
         };
         let mut accounts = HashSet::new();
         for change in changes {
             match change {
-                Change::Slug(slug) => {
+                RedirectChange::Slug(slug) => {
                     self.entries.remove(slug.as_str());
                 }
-                Change::Account(account_id) => {
+                RedirectChange::Account(account_id) => {
                     accounts.insert(*account_id);
                 }
             }
         }
-        // All entries are looked through: an account is suspended rarely.
+        // Scans all entries: suspensions of accounts are rare.
         if !accounts.is_empty() {
             self.entries
                 .retain(|_, redirect| !accounts.contains(&redirect.account_id));
         }
     }
 
-    /// All changes up to this moment have been forgotten.
-    pub(crate) fn heard_everything(&self, until: Instant) {
-        let since_begin = until.duration_since(self.begun_at).as_micros();
+    /// Records that all changes up to this instant are invalidated.
+    pub(crate) fn mark_fresh(&self, up_to: Instant) {
+        let since_begin = up_to.duration_since(self.begun_at).as_micros();
         let since_begin = u64::try_from(since_begin).expect("a process ends before that");
-        self.heard_at.store(since_begin + 1, Ordering::Release);
+        self.fresh_at.store(since_begin + 1, Ordering::Release);
     }
 
-    fn has_heard_lately(&self, now: Instant) -> bool {
-        match self.heard_at.load(Ordering::Acquire) {
+    fn is_fresh(&self, now: Instant) -> bool {
+        match self.fresh_at.load(Ordering::Acquire) {
             0 => false,
             since_begin => {
-                let heard_at = self.begun_at + Duration::from_micros(since_begin - 1);
-                now.duration_since(heard_at) < HEARD_WITHIN
+                let fresh_at = self.begun_at + Duration::from_micros(since_begin - 1);
+                now.duration_since(fresh_at) < STALENESS_MAX
             }
         }
     }
 
-    /// About how much memory the entries take.
+    /// Returns the estimated memory of the entries, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "a metric")]
     pub(crate) fn bytes(&self) -> f64 {
         self.entries.weight() as f64

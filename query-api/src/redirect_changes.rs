@@ -1,7 +1,7 @@
-//! Follows the changes of redirects, so that the cache forgets what has changed.
+//! Follows the changes of redirects, and invalidates the cache entries that have changed.
 //!
-//! Changes are numbered without gaps and become visible in order. Loads read the same server: what
-//! a load has missed is still to come here.
+//! Changes are numbered without gaps and become visible in order. Loads of the cache read the same server as the follower, so the
+//! follower reads every change that a load has missed later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,69 +13,70 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    read_model::redirects::{self, Changes, Origin},
-    redirect_cache::{Forget, RedirectCache},
+    read_model::redirects::{self, ChangeOrigin, RedirectChanges},
+    redirect_cache::{Invalidation, RedirectCache},
 };
 
-/// Time between two looks at the changes.
+/// Interval of polling the changes.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest time that a look may take; long after this the cache is bypassed.
+/// Timeout of one poll. Lookups bypass the cache long before this timeout.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(2);
-/// Most changes that are looked at one by one; if there are more, everything is forgotten.
+/// Most changes that one poll applies singly; more changes invalidate the whole cache.
 const CHANGES_MAX: i64 = 1_000;
 
-/// Up to where the cache has forgotten what has changed.
+/// Last change that the cache was invalidated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Followed {
-    origin: Origin,
+struct ChangeCursor {
+    origin: ChangeOrigin,
     number: i64,
 }
 
-impl Followed {
-    /// What has to be forgotten, given what is there now; `None` for nothing.
-    fn advance(previous: Option<Self>, seen: Changes) -> (Self, Option<Forget>) {
+impl ChangeCursor {
+    /// Returns the new cursor, and the invalidation that the changes require, if any.
+    fn advance(previous: Option<Self>, read: RedirectChanges) -> (Self, Option<Invalidation>) {
         let now = Self {
-            origin: seen.origin,
-            number: seen.last_number,
+            origin: read.origin,
+            number: read.last_number,
         };
-        let forget = match previous {
+        let invalidation = match previous {
             Some(previous) if previous == now => None,
-            Some(previous) if previous.precedes(now, seen.found.len()) => {
-                Some(Forget::These(seen.found))
+            Some(previous) if previous.precedes(now, read.changes.len()) => {
+                Some(Invalidation::Changes(read.changes))
             }
-            // Numbers of another origin, or such as went back or were pruned meanwhile.
-            Some(_) | None => Some(Forget::Everything),
+            // Numbers of another origin, numbers that went back, or pruned changes.
+            Some(_) | None => Some(Invalidation::Everything),
         };
-        (now, forget)
+        (now, invalidation)
     }
 
-    /// Whether just as many changes as were found lead from one to the other.
-    fn precedes(self, later: Self, found: usize) -> bool {
+    /// Returns true if exactly `count` changes lie between the two cursors.
+    fn precedes(self, later: Self, count: usize) -> bool {
         self.origin == later.origin
-            && i64::try_from(found).is_ok_and(|found| self.number + found == later.number)
+            && i64::try_from(count).is_ok_and(|count| self.number + count == later.number)
     }
 }
 
-/// Tells the cache of changes.
-pub(crate) struct Follower {
+/// Polls the changes of redirects and invalidates the cache.
+pub(crate) struct ChangeFollower {
     cache: Arc<RedirectCache>,
-    /// Of its own: requests that wait for the database must not make it miss changes.
+    /// Pool of the follower alone: requests that wait for the database must not delay the follower.
     pool: PgPool,
-    followed: Option<Followed>,
-    heard_at: Instant,
+    cursor: Option<ChangeCursor>,
+    fresh_at: Instant,
 }
 
-impl Follower {
+impl ChangeFollower {
     pub(crate) fn new(cache: Arc<RedirectCache>, pool: PgPool) -> Self {
         Self {
             cache,
             pool,
-            followed: None,
-            heard_at: Instant::now(),
+            cursor: None,
+            fresh_at: Instant::now(),
         }
     }
 
-    /// Follows until the shutdown. Failures pass by themselves; meanwhile the cache is bypassed.
+    /// Follows the changes until the shutdown. After a failure the follower retries; meanwhile
+    /// lookups bypass the cache.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut due = interval(FOLLOW_INTERVAL);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -86,37 +87,41 @@ impl Follower {
                 () = shutdown.cancelled() => return Ok(()),
             }
             let outcome = self.follow().await;
-            // Said when it begins and when it ends, not ten times a second.
+            // An outage is logged at its beginning and at its end, not ten times a second.
             match &outcome {
                 Err(error) if is_following => tracing::warn!(
                     error = format!("{error:#}"),
-                    "the redirect cache is bypassed until changes can be followed again"
+                    "cannot read the changes of redirects; lookups bypass the redirect cache until a retry succeeds"
                 ),
-                Ok(()) if !is_following => tracing::info!("changes can be followed again"),
+                Ok(()) if !is_following => {
+                    tracing::info!(
+                        "reads the changes of redirects again; the redirect cache is in use"
+                    );
+                }
                 Ok(()) | Err(_) => {}
             }
             is_following = outcome.is_ok();
-            gauge!(REDIRECT_CACHE_AGE_SECONDS).set(self.heard_at.elapsed().as_secs_f64());
+            gauge!(REDIRECT_CACHE_AGE_SECONDS).set(self.fresh_at.elapsed().as_secs_f64());
             gauge!(REDIRECT_CACHE_BYTES).set(self.cache.bytes());
         }
     }
 
-    /// Looks once.
+    /// Polls the changes once.
     async fn follow(&mut self) -> anyhow::Result<()> {
         let begun_at = Instant::now();
-        let after = self.followed.map_or(i64::MAX, |followed| followed.number);
+        let after = self.cursor.map_or(i64::MAX, |cursor| cursor.number);
         let reading = redirects::changes_after(&self.pool, after, CHANGES_MAX);
-        let seen = timeout(FOLLOW_TIME_MAX, reading)
+        let changes = timeout(FOLLOW_TIME_MAX, reading)
             .await
-            .context("the database does not answer in time")?
-            .context("can't read the changes of redirects")?;
-        let (followed, forget) = Followed::advance(self.followed, seen);
-        if let Some(forget) = forget {
-            self.cache.forget(&forget);
+            .context("the database does not answer within the timeout of 2 s")?
+            .context("cannot read the changes of redirects")?;
+        let (cursor, invalidation) = ChangeCursor::advance(self.cursor, changes);
+        if let Some(invalidation) = invalidation {
+            self.cache.invalidate(&invalidation);
         }
-        self.cache.heard_everything(begun_at);
-        self.heard_at = begun_at;
-        self.followed = Some(followed);
+        self.cache.mark_fresh(begun_at);
+        self.fresh_at = begun_at;
+        self.cursor = Some(cursor);
         Ok(())
     }
 }
@@ -126,74 +131,75 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::read_model::redirects::Change;
+    use crate::read_model::redirects::RedirectChange;
 
-    const ORIGIN: Origin = Origin {
+    const ORIGIN: ChangeOrigin = ChangeOrigin {
         epoch: 1,
         generation: 1,
         server_started_at: datetime!(2026-11-20 09:51 UTC),
     };
-    const FIRST: Followed = Followed {
+    const FIRST: ChangeCursor = ChangeCursor {
         origin: ORIGIN,
         number: 7,
     };
 
-    /// What there is after `FIRST`, with those numbers' changes still there.
-    fn seen(last_number: i64, found: &[i64]) -> Changes {
-        Changes {
+    /// Changes after `FIRST` up to `last_number`, of which only `kept` are not pruned.
+    fn changes(last_number: i64, kept: &[i64]) -> RedirectChanges {
+        RedirectChanges {
             origin: ORIGIN,
             last_number,
-            found: found.iter().map(|number| slug(*number)).collect(),
+            changes: kept.iter().map(|number| slug(*number)).collect(),
         }
     }
 
-    fn slug(number: i64) -> Change {
-        Change::Slug(number.to_string())
+    fn slug(number: i64) -> RedirectChange {
+        RedirectChange::Slug(number.to_string())
     }
 
     #[test]
-    fn changes_are_forgotten_one_by_one_while_none_is_missing() {
-        let (followed, forget) = Followed::advance(Some(FIRST), seen(7, &[]));
-        assert_eq!((followed, forget), (FIRST, None));
-        let (followed, forget) = Followed::advance(Some(FIRST), seen(9, &[8, 9]));
-        assert_eq!(followed.number, 9);
-        assert_eq!(forget, Some(Forget::These(vec![slug(8), slug(9)])));
+    fn complete_changes_invalidate_single_slugs() {
+        let (cursor, invalidation) = ChangeCursor::advance(Some(FIRST), changes(7, &[]));
+        assert_eq!((cursor, invalidation), (FIRST, None));
+        let (cursor, invalidation) = ChangeCursor::advance(Some(FIRST), changes(9, &[8, 9]));
+        assert_eq!(cursor.number, 9);
+        let slugs = vec![slug(8), slug(9)];
+        assert_eq!(invalidation, Some(Invalidation::Changes(slugs)));
     }
 
     #[test]
-    fn everything_is_forgotten_when_something_may_have_been_missed() {
-        let nothing_is_known = Followed::advance(None, seen(7, &[]));
-        assert_eq!(nothing_is_known, (FIRST, Some(Forget::Everything)));
-        for (what, seen) in [
-            ("pruned", seen(9, &[9])),
-            ("all pruned", seen(9, &[])),
-            ("numbers went back", seen(6, &[])),
+    fn possibly_missed_changes_invalidate_everything() {
+        let first_poll = ChangeCursor::advance(None, changes(7, &[]));
+        assert_eq!(first_poll, (FIRST, Some(Invalidation::Everything)));
+        for (case, changes) in [
+            ("pruned", changes(9, &[9])),
+            ("all pruned", changes(9, &[])),
+            ("numbers went back", changes(6, &[])),
         ] {
-            let number = seen.last_number;
-            let (followed, forget) = Followed::advance(Some(FIRST), seen);
-            assert_eq!(forget, Some(Forget::Everything), "{what}");
-            assert_eq!(followed.number, number, "{what}");
+            let number = changes.last_number;
+            let (cursor, invalidation) = ChangeCursor::advance(Some(FIRST), changes);
+            assert_eq!(invalidation, Some(Invalidation::Everything), "{case}");
+            assert_eq!(cursor.number, number, "{case}");
         }
         let origins = [
-            Origin { epoch: 2, ..ORIGIN },
-            Origin {
+            ChangeOrigin { epoch: 2, ..ORIGIN },
+            ChangeOrigin {
                 generation: 2,
                 ..ORIGIN
             },
-            // Restored, or another one in its place: its numbers may have been given out before.
-            Origin {
+            // A restored or a replaced server may reuse numbers.
+            ChangeOrigin {
                 server_started_at: datetime!(2026-11-20 09:52 UTC),
                 ..ORIGIN
             },
         ];
         for origin in origins {
-            let seen = Changes {
+            let changes = RedirectChanges {
                 origin,
-                ..seen(8, &[8])
+                ..changes(8, &[8])
             };
-            let (followed, forget) = Followed::advance(Some(FIRST), seen);
-            assert_eq!(forget, Some(Forget::Everything), "{origin:?}");
-            assert_eq!(followed.origin, origin);
+            let (cursor, invalidation) = ChangeCursor::advance(Some(FIRST), changes);
+            assert_eq!(invalidation, Some(Invalidation::Everything), "{origin:?}");
+            assert_eq!(cursor.origin, origin);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The routes of the API that read; which methods a path knows at all is in core's route table.
+//! The routes of the API that read. The methods of each path are listed in core's route table.
 
 pub(crate) mod get_credits;
 pub(crate) mod get_link;
@@ -14,7 +14,7 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         authentication::Authenticator,
-        gate::Gate,
+        gate::RouteGate,
         rate_limit::{RateLimits, RequestClass},
         route_table,
     },
@@ -24,17 +24,17 @@ use sqlx::PgPool;
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
     docs,
-    paging::List,
+    paging::Paginator,
     problem_page,
     read_model::links::{LinkKey, LinkRange},
     shared_reads::SharedReads,
 };
 
-/// `Cache-Control` of what belongs to one account and may change at any time.
+/// `Cache-Control` of an answer that belongs to one account and may change at any time.
 pub(crate) const NOT_SHARED: &str = "private, no-cache";
 
-/// What the handlers share.
-pub(crate) struct Api {
+/// State shared by the handlers.
+pub(crate) struct ApiState {
     pub(crate) pool: PgPool,
     pub(crate) links: SharedReads<LinkKey>,
     pub(crate) link_pages: SharedReads<LinkRange>,
@@ -44,10 +44,10 @@ pub(crate) struct Api {
     pub(crate) short_base_url: Arc<str>,
 }
 
-impl Api {
-    /// The list that those cursors are good for.
-    fn list(&self, scope: CursorScope) -> List<'_> {
-        List {
+impl ApiState {
+    /// Returns the paginator of one list of one account.
+    fn list(&self, scope: CursorScope) -> Paginator<'_> {
+        Paginator {
             scope,
             cursor_keys: &self.cursor_keys,
             base_url: &self.base_url,
@@ -55,23 +55,23 @@ impl Api {
     }
 }
 
-/// What the routes are guarded by, together.
-pub(crate) struct Guards {
+/// Checks that every route makes before its handler runs.
+pub(crate) struct ReadGuards {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) rate_limits: Option<Arc<RateLimits>>,
 }
 
-/// All routes, with everything before and around them.
-pub(crate) fn router(api: Api, guards: &Guards, settings: AnswerSettings) -> Router {
-    let gate = |scope| Gate {
+/// Returns all routes, with their guards and the form of their answers.
+pub(crate) fn router(api: ApiState, guards: &ReadGuards, settings: AnswerSettings) -> Router {
+    let gate = |scope| RouteGate {
         authenticator: Arc::clone(&guards.authenticator),
         rate_limits: guards.rate_limits.clone(),
         scope,
         class: RequestClass::Read,
     };
-    // A `route_layer`: a method that the route doesn't know is told so before anything else.
-    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), Gate::pass);
-    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), Gate::pass);
+    // With `route_layer`, an unknown method gets 405 before any other check.
+    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), RouteGate::pass);
+    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,

@@ -1,8 +1,8 @@
-//! Links by id, and pages of links, for many requests in one statement: those that come while it
-//! runs share the next.
+//! Reads links by id, and pages of links, for many requests in one statement: requests that arrive while a statement runs share
+//! the next statement.
 //!
-//! A request that comes alone is read for at once. A statement costs the database and this process
-//! ten times what one more link of it does, and about what one more page of it does.
+//! A single request is read at once. For the database and for query-api, a statement costs as much as ten links by id within one
+//! statement, or as one page of links.
 
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
@@ -19,68 +19,74 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::read_model::{
-    Seen, available,
-    links::{self, Link, LinkKey, LinkRange},
-    unavailable,
+    SnapshotRead,
+    links::{self, LinkKey, LinkRange, LinkView},
+    read_in_time, storage_unavailable,
 };
 
-/// Most statements that run at once: one that hangs must not hold up the others.
+/// Most concurrent statements: one statement that hangs must not block the others.
 const READERS: usize = 4;
-/// For how long a statement is waited for before the next begins.
+/// Longest time that the next statement waits for the statement before.
 const TURN_TIME_MAX: Duration = Duration::from_millis(5);
-/// Requests that wait for the next statement; further ones wait to get in line.
+/// Length of the queue for the next statement; further requests wait until the queue has room.
 const WAITING_MAX: usize = 1_024;
 
-/// One of the requests that can share a statement.
+/// Key of a read that can share a statement with other reads.
 pub(crate) trait SharedRead: Copy + Send + Sync + 'static {
-    /// What one request gets.
-    type Found: Send + 'static;
-    /// Its name among the background tasks.
+    /// Result of one read.
+    type Value: Send + 'static;
+    /// Name of the background task.
     const TASK: &'static str;
-    /// Most requests of one statement.
+    /// Most reads of one statement.
     const REQUESTS_MAX: usize;
 
-    /// For each of these what it asks for, all from one snapshot.
+    /// Reads the value of each key, all from one snapshot.
     fn read_each(
         pool: &PgPool,
-        wanted: &[Self],
-    ) -> impl Future<Output = sqlx::Result<Vec<Seen<Self::Found>>>> + Send;
+        keys: &[Self],
+    ) -> impl Future<Output = sqlx::Result<Vec<SnapshotRead<Self::Value>>>> + Send;
 }
 
 impl SharedRead for LinkKey {
-    type Found = Option<Link>;
+    type Value = Option<LinkView>;
     const TASK: &'static str = "link reader";
     const REQUESTS_MAX: usize = 64;
 
-    async fn read_each(pool: &PgPool, wanted: &[Self]) -> sqlx::Result<Vec<Seen<Self::Found>>> {
-        links::find_each(pool, wanted).await
+    async fn read_each(
+        pool: &PgPool,
+        keys: &[Self],
+    ) -> sqlx::Result<Vec<SnapshotRead<Self::Value>>> {
+        links::find_each(pool, keys).await
     }
 }
 
 impl SharedRead for LinkRange {
-    type Found = Vec<Link>;
+    type Value = Vec<LinkView>;
     const TASK: &'static str = "list reader";
-    /// Of 10 KB each as a rule, and of 220 KB at most.
+    /// Most pages of one statement: a page usually has 10 KB, and at most 220 KB.
     const REQUESTS_MAX: usize = 16;
 
-    async fn read_each(pool: &PgPool, wanted: &[Self]) -> sqlx::Result<Vec<Seen<Self::Found>>> {
-        links::list_each(pool, wanted).await
+    async fn read_each(
+        pool: &PgPool,
+        keys: &[Self],
+    ) -> sqlx::Result<Vec<SnapshotRead<Self::Value>>> {
+        links::list_each(pool, keys).await
     }
 }
 
-/// Reads for all requests together.
+/// Reads the values of many concurrent requests in shared statements.
 pub(crate) struct SharedReads<R: SharedRead> {
-    queue: mpsc::Sender<Waiting<R>>,
+    queue: mpsc::Sender<QueuedRead<R>>,
 }
 
-/// One request.
-struct Waiting<R: SharedRead> {
-    wanted: R,
-    answer: oneshot::Sender<Result<Seen<R::Found>, Problem>>,
+/// Read of one request, in the queue for the next statement.
+struct QueuedRead<R: SharedRead> {
+    key: R,
+    reply: oneshot::Sender<Result<SnapshotRead<R::Value>, Problem>>,
 }
 
-type Receiver<R> = mpsc::Receiver<Waiting<R>>;
-/// Whoever has it may read.
+type Receiver<R> = mpsc::Receiver<QueuedRead<R>>;
+/// Queue of one kind of reads. The reader that holds the lock takes the next requests.
 type Queue<R> = Arc<Mutex<Receiver<R>>>;
 
 impl<R: SharedRead> SharedReads<R> {
@@ -95,24 +101,20 @@ impl<R: SharedRead> SharedReads<R> {
         Self { queue: sender }
     }
 
-    /// What is wanted, from a snapshot that is taken after this call.
+    /// Reads the value of a key, from a snapshot that is taken after this call.
     ///
     /// # Errors
-    /// `storage_unavailable`.
-    pub(crate) async fn read(&self, wanted: R) -> Result<Seen<R::Found>, Problem> {
-        let (sender, answer) = oneshot::channel();
-        let waiting = Waiting {
-            wanted,
-            answer: sender,
-        };
-        let found = timeout(ANSWER_TIME_MAX, async {
-            self.queue.send(waiting).await.ok()?;
+    /// Returns `storage_unavailable` if the database fails or does not answer in time.
+    pub(crate) async fn read(&self, key: R) -> Result<SnapshotRead<R::Value>, Problem> {
+        let (reply, answer) = oneshot::channel();
+        let answer = timeout(ANSWER_TIME_MAX, async {
+            self.queue.send(QueuedRead { key, reply }).await.ok()?;
             answer.await.ok()
         });
-        // None after the end of the last reader, which is after that of the last request; and none
-        // in time while statements hang.
-        let found = found.await.unwrap_or(None);
-        found.unwrap_or_else(|| Err(Problem::storage_unavailable()))
+        // `None` means that all readers have ended, which they do after the last request, or that
+        // all statements hang until the timeout.
+        let answer = answer.await.unwrap_or(None);
+        answer.unwrap_or_else(|| Err(Problem::storage_unavailable()))
     }
 }
 
@@ -127,7 +129,7 @@ async fn run<R: SharedRead>(
             turn = next(&queue, &mut requests) => turn,
             () = drained.cancelled() => return Ok(()),
         };
-        // A full one would be no fuller for waiting.
+        // A full statement gains nothing from a delay of the next statement.
         let turn_time = if requests.len() == R::REQUESTS_MAX {
             Duration::ZERO
         } else {
@@ -142,52 +144,53 @@ async fn run<R: SharedRead>(
     }
 }
 
-/// Waits for the next requests. Nobody else takes any until the turn is over.
+/// Waits for the next requests. No other reader takes requests while the returned lock is held.
 async fn next<'q, R: SharedRead>(
     queue: &'q Queue<R>,
-    requests: &mut Vec<Waiting<R>>,
+    requests: &mut Vec<QueuedRead<R>>,
 ) -> MutexGuard<'q, Receiver<R>> {
     let mut turn = queue.lock().await;
     if turn.recv_many(requests, R::REQUESTS_MAX).await == 0 {
-        // Nobody is left who could ask.
+        // All senders are gone, so no request can come any more.
         pending::<()>().await;
     }
     turn
 }
 
-/// Reads for those whose clients are still there.
-async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<Waiting<R>>) {
-    requests.retain(|it| !it.answer.is_closed());
-    let wanted: Vec<R> = requests.iter().map(|it| it.wanted).collect();
-    if wanted.is_empty() {
+/// Reads for the requests whose clients are still connected, and answers the requests.
+async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>) {
+    requests.retain(|request| !request.reply.is_closed());
+    let keys: Vec<R> = requests.iter().map(|request| request.key).collect();
+    if keys.is_empty() {
         return;
     }
-    match within(ANSWER_TIME_MAX, R::read_each(pool, &wanted)).await {
-        Ok(found) => {
-            for (request, found) in requests.drain(..).zip(found) {
-                // Its client may have gone.
-                request.answer.send(Ok(found)).ok();
+    match within(ANSWER_TIME_MAX, R::read_each(pool, &keys)).await {
+        Ok(values) => {
+            for (request, value) in requests.drain(..).zip(values) {
+                // Sending fails if the client has disconnected.
+                request.reply.send(Ok(value)).ok();
             }
         }
-        Err(error) if wanted.len() > 1 && may_be_of_one(&error) => {
-            for request in requests.drain(..).filter(|it| !it.answer.is_closed()) {
-                let found = available(R::read_each(pool, &[request.wanted])).await;
-                let found = found.map(|mut found| found.remove(0));
-                request.answer.send(found).ok();
+        Err(error) if keys.len() > 1 && may_concern_one_account(&error) => {
+            let open = |request: &QueuedRead<R>| !request.reply.is_closed();
+            for request in requests.drain(..).filter(open) {
+                let values = read_in_time(R::read_each(pool, &[request.key])).await;
+                let value = values.map(|mut values| values.remove(0));
+                request.reply.send(value).ok();
             }
         }
         Err(error) => {
-            let problem = unavailable(&error);
+            let problem = storage_unavailable(&error);
             for request in requests.drain(..) {
-                request.answer.send(Err(problem.clone())).ok();
+                request.reply.send(Err(problem.clone())).ok();
             }
         }
     }
 }
 
-/// Whether the database has answered, and others may be answered better: what is damaged for one
-/// account must not be the others' outage.
-const fn may_be_of_one(error: &sqlx::Error) -> bool {
+/// Returns true if the database has answered with an error that other keys may not cause: damaged
+/// rows of one account must not fail the reads of other accounts.
+const fn may_concern_one_account(error: &sqlx::Error) -> bool {
     use sqlx::Error::{ColumnDecode, Database, Decode, RowNotFound};
     matches!(
         error,

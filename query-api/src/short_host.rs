@@ -1,4 +1,4 @@
-//! The short host: its one route, and pages that people can read in place of problem details.
+//! The short host: one route, with pages for people in place of problem details.
 
 mod accept;
 mod page;
@@ -20,7 +20,7 @@ use crate::redirect::{FollowLink, follow_link};
 
 const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// The one route, with everything around it. No router: one costs more than a redirect.
+/// Service of the short host. The service has no axum router: a router costs more than a redirect.
 #[derive(Clone)]
 pub struct ShortHost {
     follow: FollowLink,
@@ -47,7 +47,7 @@ impl ShortHost {
 
     async fn handle(&self, head: &Parts) -> Response {
         let (method, path) = (&head.method, head.uri.path());
-        // The path as it was sent: no slug contains a percent sign.
+        // The path is not percent-decoded: no slug contains a percent sign.
         match path.strip_prefix('/') {
             Some(slug) => self.answer_of(method, slug).await.into_response(),
             None => no_such_route(method, path),

@@ -20,78 +20,78 @@ use super::{
     print,
 };
 
-/// What may be done with accounts.
+/// Commands on accounts.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum AccountSubcommand {
     /// Create an account without credits and keys.
     Create {
-        /// What people call it.
+        /// Display name of the account.
         #[arg(long, value_parser = parse_text)]
         name: String,
         #[command(flatten)]
         options: Options,
     },
-    /// Refuse an account's API calls, from 5 seconds after at the latest. Its links go on
-    /// redirecting unless told otherwise. Safe to repeat.
+    /// Refuse the API calls of an account, within 5 seconds. The links of the account still redirect,
+    /// unless --stop-redirects is given. Safe to repeat.
     Suspend {
         #[command(flatten)]
-        subject: Subject,
-        /// Let its short links answer 410 Gone meanwhile.
+        subject: AccountSubject,
+        /// Answer the short links of the account with 410 Gone during the suspension.
         #[arg(long)]
         stop_redirects: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// Put a suspended account, and its links, back into service. Safe to repeat.
+    /// Put a suspended account and its links back into service. Safe to repeat.
     Resume {
         #[command(flatten)]
-        subject: Subject,
+        subject: AccountSubject,
         #[command(flatten)]
         options: Options,
     },
 }
 
-/// Which account, and why.
+/// Account to change, and the reason.
 #[derive(Debug, Clone, Args)]
-pub struct Subject {
-    /// The account: acc_….
+pub struct AccountSubject {
+    /// Account id: acc_….
     #[arg(long)]
     pub account: AccountId,
-    /// Why; it stands in the log.
+    /// Reason, recorded in the event log.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
 }
 
-/// An account that was created.
+/// Created account.
 #[derive(Debug, Clone, Serialize)]
 pub struct CreatedAccount {
-    /// Its id, for the other commands.
+    /// Account id, for the other commands.
     pub account_id: AccountId,
-    /// What people call it.
+    /// Display name of the account.
     pub name: String,
 }
 
-/// An account as it is after the command.
+/// State of an account after a command.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChangedAccount {
-    /// The account.
+    /// Account id.
     pub account_id: AccountId,
-    /// `active` or `suspended`.
+    /// Status of the account: `active` or `suspended`.
     pub status: &'static str,
-    /// Whether its links may not be followed.
+    /// True if the links of the account answer 410 Gone.
     pub redirects_stopped: bool,
-    /// Whether the command has changed it; otherwise it was so before.
+    /// True if the command has changed the account; false if the account was in this state before.
     pub changed: bool,
 }
 
-pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        Command::Create { name, options } => {
+        AccountSubcommand::Create { name, options } => {
             let account = create(&options.pool().await?, clock, &name).await?;
             let text = format!("Created account {} ({}).", account.account_id, account.name);
             print(&options, &account, &text)
         }
-        Command::Suspend {
+        AccountSubcommand::Suspend {
             subject,
             stop_redirects,
             options,
@@ -100,7 +100,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
             let account = suspend(&pool, clock, &subject, stop_redirects).await?;
             print(&options, &account, &account.text())
         }
-        Command::Resume { subject, options } => {
+        AccountSubcommand::Resume { subject, options } => {
             let account = resume(&options.pool().await?, clock, &subject).await?;
             print(&options, &account, &account.text())
         }
@@ -110,7 +110,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// Creates an account.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn create(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -125,14 +125,14 @@ pub async fn create(
     })
 }
 
-/// Suspends an account, or changes whether its links may be followed meanwhile.
+/// Suspends an account. For a suspended account, stops or resumes redirects.
 ///
 /// # Errors
-/// When it does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database does not answer.
 pub async fn suspend(
     pool: &PgPool,
     clock: &dyn Clock,
-    subject: &Subject,
+    subject: &AccountSubject,
     stop_redirects: bool,
 ) -> anyhow::Result<ChangedAccount> {
     change(pool, clock, subject.account, |status| {
@@ -145,11 +145,11 @@ pub async fn suspend(
 /// Puts an account back into service.
 ///
 /// # Errors
-/// When it does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database does not answer.
 pub async fn resume(
     pool: &PgPool,
     clock: &dyn Clock,
-    subject: &Subject,
+    subject: &AccountSubject,
 ) -> anyhow::Result<ChangedAccount> {
     change(pool, clock, subject.account, |status| {
         let event = status.decide_resume(subject.account, &subject.reason);
@@ -166,14 +166,14 @@ async fn change(
 ) -> anyhow::Result<ChangedAccount> {
     let mut decision = operator::begin(pool, clock, account_id).await?;
     let status = accounts::status_in_tx(&mut decision.tx, account_id).await;
-    let status = status.context("can't read the account")?;
+    let status = status.context("cannot read the account")?;
     let Some(event) = decide(status) else {
         return Ok(ChangedAccount::of(account_id, status, false));
     };
     let status = status.apply(&event);
     accounts::set_status_in_tx(&mut decision.tx, account_id, status)
         .await
-        .context("can't change the account")?;
+        .context("cannot change the account")?;
     let credits = decision.credits.pass();
     let event = NewEvent {
         event_id: decision.event_id(),
@@ -184,9 +184,7 @@ async fn change(
         metadata: Decision::metadata(),
         idempotency: None,
     };
-    decision
-        .append(event, credits, "repeat the command")
-        .await?;
+    decision.append(event, credits, "retry the command").await?;
     Ok(ChangedAccount::of(account_id, status, true))
 }
 
@@ -208,14 +206,10 @@ impl ChangedAccount {
         let account_id = self.account_id;
         let state = match (self.status, self.redirects_stopped) {
             ("suspended", true) => "suspended; its links answer 410 Gone",
-            ("suspended", false) => "suspended; its links go on redirecting",
+            ("suspended", false) => "suspended; its links still redirect",
             _ => "in service",
         };
-        let before = if self.changed {
-            ""
-        } else {
-            " (it was so before)"
-        };
+        let before = if self.changed { "" } else { " (unchanged)" };
         format!("Account {account_id} is {state}{before}.")
     }
 }

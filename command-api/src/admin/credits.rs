@@ -22,10 +22,10 @@ use super::{
     print,
 };
 
-/// What may be done with credits.
+/// Commands on credits.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Add credits to an account. With the same --idempotency-key it adds them once.
+pub enum CreditsSubcommand {
+    /// Add credits to an account. A retry with the same --idempotency-key adds nothing.
     Grant {
         #[command(flatten)]
         request: GrantRequest,
@@ -33,7 +33,7 @@ pub enum Command {
         options: Options,
     },
     /// Correct the balance of an account, upwards or, with a negative amount, downwards; never below
-    /// 0. With the same --idempotency-key it does so once.
+    /// 0. A retry with the same --idempotency-key changes nothing.
     Adjust {
         #[command(flatten)]
         request: AdjustRequest,
@@ -42,63 +42,63 @@ pub enum Command {
     },
 }
 
-/// A grant that is asked for.
+/// Requested grant.
 #[derive(Debug, Clone, Args)]
 pub struct GrantRequest {
-    /// How many credits; at least 1.
+    /// Number of credits to add; at least 1.
     #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(1..))]
     pub amount: i64,
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: CreditsSubject,
 }
 
-/// An adjustment that is asked for.
+/// Requested adjustment.
 #[derive(Debug, Clone, Args)]
 pub struct AdjustRequest {
-    /// How many credits to add, or to take if negative; not 0.
+    /// Number of credits to add, or to subtract if negative; not 0.
     #[arg(long, allow_negative_numbers = true)]
     pub amount: i64,
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: CreditsSubject,
 }
 
-/// Whose credits, why, and under which name.
+/// Account, reason and idempotency key of a change of credits.
 #[derive(Debug, Clone, Args)]
-pub struct Subject {
-    /// The account: acc_….
+pub struct CreditsSubject {
+    /// Account id: acc_….
     #[arg(long)]
     pub account: AccountId,
-    /// Why; it stands in the event log, not among the entries that the API lists.
+    /// Reason, recorded in the event log; the API does not show the reason.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
-    /// Name of this change, such as an invoice's number; under one name it is made once.
-    /// Default: a fresh UUID.
+    /// Name of this change, such as an invoice number: a change with a used name has no effect.
+    /// Default: a new UUID.
     #[arg(long, value_parser = parse_text)]
     pub idempotency_key: Option<String>,
 }
 
-/// A grant or an adjustment that has its effect.
+/// Grant or adjustment that had its effect.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChangedCredits {
-    /// Whose credits.
+    /// Account id.
     pub account_id: AccountId,
-    /// How many were added; taken if negative.
+    /// Number of credits added; negative if subtracted.
     pub amount: i64,
-    /// The balance right after it.
+    /// Balance right after the change.
     pub balance: i64,
-    /// Whether it had its effect before.
+    /// True if an earlier command with the same key made the change.
     pub replayed: bool,
-    /// Its name.
+    /// Idempotency key of the change.
     pub idempotency_key: String,
 }
 
-pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     let (verb, changed, options) = match command {
-        Command::Grant { request, options } => {
+        CreditsSubcommand::Grant { request, options } => {
             let pool = options.pool().await?;
             ("Granted", grant(&pool, clock, &request).await?, options)
         }
-        Command::Adjust { request, options } => {
+        CreditsSubcommand::Adjust { request, options } => {
             let pool = options.pool().await?;
             (
                 "Adjusted by",
@@ -108,12 +108,12 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
         }
     };
     let before = if changed.replayed {
-        " (it was made before)"
+        " (replayed: an earlier command with the same key made the change)"
     } else {
         ""
     };
     let text = format!(
-        "{verb} {} credits for {}{before}; the balance after it: {}.",
+        "{verb} {} credits for {}{before}; balance after the change: {}.",
         changed.amount, changed.account_id, changed.balance
     );
     print(&options, &changed, &text)
@@ -122,30 +122,35 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// Grants credits, once per key.
 ///
 /// # Errors
-/// When the account does not exist, the key was used for another grant, the balance would be too
-/// large, or the database does not answer.
+/// Returns an error if the account does not exist, if the key was used for another grant, if the
+/// balance would be too large, or if the database does not answer.
 pub async fn grant(
     pool: &PgPool,
     clock: &dyn Clock,
     request: &GrantRequest,
 ) -> anyhow::Result<ChangedCredits> {
     let GrantRequest { amount, subject } = request;
-    change(pool, clock, Request::new("grant", *amount, subject), |it| {
-        let command = GrantCredits {
-            account_id: subject.account,
-            amount: *amount,
-            reason: subject.reason.clone(),
-        };
-        Ok(CreditsEvent::Granted(it.decide_grant(command)?))
-    })
+    change(
+        pool,
+        clock,
+        CreditsChange::new("grant", *amount, subject),
+        |credits| {
+            let command = GrantCredits {
+                account_id: subject.account,
+                amount: *amount,
+                reason: subject.reason.clone(),
+            };
+            Ok(CreditsEvent::Granted(credits.decide_grant(command)?))
+        },
+    )
     .await
 }
 
 /// Corrects a balance, once per key.
 ///
 /// # Errors
-/// When the account does not exist, the key was used for another adjustment, the balance would fall
-/// below 0 or be too large, or the database does not answer.
+/// Returns an error if the account does not exist, if the key was used for another adjustment, if
+/// the balance would fall below 0 or be too large, or if the database does not answer.
 pub async fn adjust(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -155,29 +160,29 @@ pub async fn adjust(
     change(
         pool,
         clock,
-        Request::new("adjust", *amount, subject),
-        |it| {
+        CreditsChange::new("adjust", *amount, subject),
+        |credits| {
             let command = AdjustCredits {
                 account_id: subject.account,
                 amount: *amount,
                 reason: subject.reason.clone(),
             };
-            Ok(CreditsEvent::Adjusted(it.decide_adjust(command)?))
+            Ok(CreditsEvent::Adjusted(credits.decide_adjust(command)?))
         },
     )
     .await
 }
 
-/// What both commands ask for.
-struct Request<'a> {
-    /// Keys of grants and of adjustments have nothing to do with each other.
+/// Grant or adjustment, as a change of an amount.
+struct CreditsChange<'a> {
+    /// Prefix that keeps the keys of grants and of adjustments apart.
     key_prefix: &'static str,
     amount: i64,
-    subject: &'a Subject,
+    subject: &'a CreditsSubject,
 }
 
-impl<'a> Request<'a> {
-    const fn new(key_prefix: &'static str, amount: i64, subject: &'a Subject) -> Self {
+impl<'a> CreditsChange<'a> {
+    const fn new(key_prefix: &'static str, amount: i64, subject: &'a CreditsSubject) -> Self {
         Self {
             key_prefix,
             amount,
@@ -197,7 +202,7 @@ impl<'a> Request<'a> {
 async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
-    request: Request<'_>,
+    request: CreditsChange<'_>,
     decide: impl FnOnce(Credits) -> anyhow::Result<CreditsEvent>,
 ) -> anyhow::Result<ChangedCredits> {
     let account_id = request.subject.account;
@@ -217,7 +222,7 @@ async fn change(
     if let Some(stored) = stored {
         if stored.fingerprint != mark.fingerprint {
             let verb = request.key_prefix;
-            bail!("this idempotency key was used for another {verb}; use a new one");
+            bail!("this idempotency key was used for another {verb}; use a new key");
         }
         return Ok(changed(&stored.event, true));
     }
@@ -233,7 +238,7 @@ async fn change(
         metadata: Decision::metadata(),
         idempotency: Some(mark),
     };
-    let or_else = format!("repeat it with --idempotency-key \"{idempotency_key}\"");
+    let or_else = format!("retry with --idempotency-key \"{idempotency_key}\"");
     decision.append(event, credits, &or_else).await?;
     Ok(answer)
 }

@@ -18,37 +18,37 @@ use time::{Duration, OffsetDateTime};
 
 use super::{Options, print};
 
-/// What may be done with API keys.
+/// Commands on API keys.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Issue a key. It is shown this once and can't be shown again.
+pub enum KeySubcommand {
+    /// Issue a key. The secret is shown only once.
     Issue {
         #[command(flatten)]
         request: IssueKey,
         #[command(flatten)]
         options: Options,
     },
-    /// List an account's keys, without their secrets. When a key was last used is known to about
+    /// List the keys of an account, without their secrets. The time of the last use lags by up to
     /// two minutes.
     List {
-        /// The account: acc_….
+        /// Account id: acc_….
         #[arg(long)]
         account: AccountId,
         #[command(flatten)]
         options: Options,
     },
-    /// Withdraw a key; every process refuses it within 5 s.
+    /// Revoke a key; every process refuses the key within 5 s.
     Revoke {
-        /// The key: key_….
+        /// Key id: key_….
         key: KeyId,
         #[command(flatten)]
         options: Options,
     },
-    /// Issue a key with the same rights, and withdraw the old one after a while.
+    /// Issue a key with the same scopes, and revoke the old key after an overlap.
     Rotate {
-        /// The old key: key_….
+        /// Id of the old key: key_….
         key: KeyId,
-        /// How long both are valid, in hours.
+        /// Time for which both keys are valid, in hours.
         #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
         overlap_hours: u32,
         #[command(flatten)]
@@ -56,36 +56,36 @@ pub enum Command {
     },
 }
 
-/// A key to be issued.
+/// Requested key.
 #[derive(Debug, Clone, Args)]
 pub struct IssueKey {
-    /// The account that it acts for: acc_….
+    /// Account that the key acts for: acc_….
     #[arg(long)]
     pub account: AccountId,
-    /// What it may do, repeated or separated by commas: link:links.write, link:links.read,
+    /// Scopes of the key, repeated or separated by commas: link:links.write, link:links.read,
     /// link:credits.read.
     #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = parse_scope)]
     pub scopes: Vec<Scope>,
-    /// What people call it.
+    /// Display name of the key.
     #[arg(long, default_value = "API key", value_parser = parse_text)]
     pub name: String,
-    /// From when on it is refused: 2027-01-31T00:00:00Z.
+    /// Expiry, from which on the key is refused: 2027-01-31T00:00:00Z.
     #[arg(long, value_parser = parse_instant)]
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// A key right after it was issued. `Debug` does not show the secret.
+/// Issued key with its secret, which `Debug` does not show.
 #[derive(Clone, Serialize)]
 pub struct IssuedKey {
-    /// Its public name, for the other commands.
+    /// Key id, for the other commands.
     pub key_id: KeyId,
-    /// The account that it acts for.
+    /// Account that the key acts for.
     pub account_id: AccountId,
-    /// The secret.
+    /// Secret of the key.
     pub api_key: String,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Vec<&'static str>,
-    /// From when on it is refused.
+    /// Expiry, from which on the key is refused.
     pub expires_at: Option<String>,
 }
 
@@ -100,23 +100,23 @@ impl fmt::Debug for IssuedKey {
     }
 }
 
-pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        Command::Issue { request, options } => {
+        KeySubcommand::Issue { request, options } => {
             let secret = ApiKey::generate();
             let key = issue(&options.pool().await?, clock, &request, &secret).await?;
             let text = format!(
-                "Issued {} for {}. Keep the key, it is not shown again:\n{}",
+                "Issued {} for {}. Store the key now; the key is not shown again:\n{}",
                 key.key_id, key.account_id, key.api_key
             );
             print(&options, &key, &text)
         }
-        Command::List { account, options } => {
+        KeySubcommand::List { account, options } => {
             let keys = api_keys::list(&options.pool().await?, account).await?;
             let rows: Vec<KeyRow> = keys.iter().map(KeyRow::from).collect();
             print(&options, &rows, &table(&rows))
         }
-        Command::Revoke { key, options } => {
+        KeySubcommand::Revoke { key, options } => {
             let revoked_at = revoke(&options.pool().await?, key, clock.now()).await?;
             let revoked = RevokedKey {
                 key_id: key,
@@ -125,7 +125,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
             let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
             print(&options, &revoked, &text)
         }
-        Command::Rotate {
+        KeySubcommand::Rotate {
             key,
             overlap_hours,
             options,
@@ -133,8 +133,8 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
             let overlap = Duration::hours(i64::from(overlap_hours));
             let (new, revoked_at) = rotate(&options.pool().await?, clock, key, overlap).await?;
             let text = format!(
-                "Issued {} in place of {key}, which is refused from {revoked_at} on. Keep the \
-                 key, it is not shown again:\n{}",
+                "Issued {} in place of {key}, which is refused from {revoked_at} on. Store the \
+                 key now; the key is not shown again:\n{}",
                 new.key_id, new.api_key
             );
             print(
@@ -155,7 +155,8 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// Issues a key with the given secret.
 ///
 /// # Errors
-/// When the account does not exist, the key would have expired, or the database does not answer.
+/// Returns an error if the account does not exist, if the expiry is in the past, or if the database
+/// does not answer.
 pub async fn issue(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -164,7 +165,7 @@ pub async fn issue(
 ) -> anyhow::Result<IssuedKey> {
     let now = clock.now();
     if request.expires_at.is_some_and(|at| at <= now) {
-        bail!("the key would have expired already; give --expires-at an instant to come");
+        bail!("--expires-at is in the past; give an instant in the future");
     }
     let key_id = KeyId::from_uuid(new_uuid(now));
     let new_key = NewKey {
@@ -183,7 +184,7 @@ pub async fn issue(
         if violated == Some("api_keys_account_id_fkey") {
             bail!("there is no account {}", request.account);
         }
-        return Err(error).context("can't store the key");
+        return Err(error).context("cannot store the key");
     }
     Ok(IssuedKey {
         key_id,
@@ -201,7 +202,7 @@ async fn revoke(pool: &PgPool, key_id: KeyId, at: OffsetDateTime) -> anyhow::Res
         .with_context(|| format!("there is no key {key_id}"))
 }
 
-/// The new key is issued first: a failure in between leaves two keys, never none.
+/// Issues the new key first, then revokes the old key: a failure in between leaves two valid keys.
 async fn rotate(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -211,10 +212,12 @@ async fn rotate(
     let old = api_keys::get(pool, key_id).await?;
     let old = old.with_context(|| format!("there is no key {key_id}"))?;
     if old.revoked_at.is_some_and(|at| at <= clock.now()) {
-        bail!("{key_id} is revoked already; issue a new key instead");
+        bail!("key {key_id} is revoked already; issue a new key instead");
     }
     if old.expires_at.is_some_and(|at| at <= clock.now()) {
-        bail!("{key_id} has expired, and so would its successor; issue a new key instead");
+        bail!(
+            "key {key_id} has expired, and a rotated key keeps the expiry; issue a new key instead"
+        );
     }
     let request = IssueKey {
         account: old.account_id,
@@ -296,7 +299,7 @@ fn table(rows: &[KeyRow]) -> String {
 
 fn parse_scope(name: &str) -> Result<Scope, String> {
     let known = || Scope::ALL.map(Scope::as_str).join(", ");
-    Scope::parse(name).ok_or_else(|| format!("no such scope; there are: {}", known()))
+    Scope::parse(name).ok_or_else(|| format!("no such scope; give one of: {}", known()))
 }
 
 fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {

@@ -19,70 +19,70 @@ use super::{
     print,
 };
 
-/// What may be done with links.
+/// Commands on links.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Take a link out of service: its short address answers 410 Gone. Its owner still sees it.
-    /// Safe to repeat.
+pub enum LinkSubcommand {
+    /// Take a link out of service: the short address answers 410 Gone. The owner can still read the
+    /// link. Safe to repeat.
     Disable {
         #[command(flatten)]
-        subject: Subject,
+        subject: LinkSubject,
         #[command(flatten)]
         options: Options,
     },
     /// Put a disabled link back into service. Safe to repeat.
     Enable {
         #[command(flatten)]
-        subject: Subject,
+        subject: LinkSubject,
         #[command(flatten)]
         options: Options,
     },
 }
 
-/// Which link, and why.
+/// Link to change, and the reason.
 #[derive(Debug, Clone, Args)]
-pub struct Subject {
+pub struct LinkSubject {
     #[command(flatten)]
     pub link: LinkName,
-    /// Why; it stands in the log.
+    /// Reason, recorded in the event log.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
 }
 
-/// A link, by one of its names.
+/// Id or slug of a link.
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
 pub struct LinkName {
-    /// The link: lnk_….
+    /// Link id: lnk_….
     #[arg(long)]
     pub link: Option<LinkId>,
-    /// Its slug: the last part of its short address, in any case.
+    /// Slug of the link: the last part of the short address, in upper or lower case.
     #[arg(long, value_parser = parse_slug)]
     pub slug: Option<Slug>,
 }
 
-/// A link as it is after the command.
+/// State of a link after a command.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChangedLink {
-    /// The link.
+    /// Link id.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Owner of the link.
     pub account_id: AccountId,
-    /// As given.
+    /// Slug, in the case chosen at the creation.
     pub slug: String,
-    /// Whether it is out of service.
+    /// True if the link is out of service.
     pub disabled: bool,
-    /// Whether the command has changed it; otherwise it was so before.
+    /// True if the command has changed the link; false if the link was in this state before.
     pub changed: bool,
 }
 
-pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<()> {
+pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     let (link, options) = match command {
-        Command::Disable { subject, options } => {
+        LinkSubcommand::Disable { subject, options } => {
             let pool = options.pool().await?;
             (disable(&pool, clock, &subject).await?, options)
         }
-        Command::Enable { subject, options } => {
+        LinkSubcommand::Enable { subject, options } => {
             let pool = options.pool().await?;
             (enable(&pool, clock, &subject).await?, options)
         }
@@ -92,11 +92,7 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
     } else {
         "in service"
     };
-    let before = if link.changed {
-        ""
-    } else {
-        " (it was so before)"
-    };
+    let before = if link.changed { "" } else { " (unchanged)" };
     let text = format!(
         "Link {} (slug {}) is {state}{before}.",
         link.link_id, link.slug
@@ -107,11 +103,11 @@ pub(super) async fn run(command: Command, clock: &dyn Clock) -> anyhow::Result<(
 /// Takes a link out of service.
 ///
 /// # Errors
-/// When there is no such link, or the database does not answer.
+/// Returns an error if the link does not exist, or the database does not answer.
 pub async fn disable(
     pool: &PgPool,
     clock: &dyn Clock,
-    subject: &Subject,
+    subject: &LinkSubject,
 ) -> anyhow::Result<ChangedLink> {
     change(pool, clock, &subject.link, |link| {
         Ok(link
@@ -124,11 +120,11 @@ pub async fn disable(
 /// Puts a link back into service.
 ///
 /// # Errors
-/// When there is no such link, or the database does not answer.
+/// Returns an error if the link does not exist, or the database does not answer.
 pub async fn enable(
     pool: &PgPool,
     clock: &dyn Clock,
-    subject: &Subject,
+    subject: &LinkSubject,
 ) -> anyhow::Result<ChangedLink> {
     change(pool, clock, &subject.link, |link| {
         Ok(link.decide_enable(&subject.reason)?.map(LinkEvent::Enabled))
@@ -144,12 +140,12 @@ async fn change(
 ) -> anyhow::Result<ChangedLink> {
     let link_id = find(pool, name).await?;
     let owner = links::find_owner(pool, link_id).await;
-    let Some(account_id) = owner.context("can't look the link up")? else {
+    let Some(account_id) = owner.context("cannot look up the link")? else {
         bail!("there is no link {link_id}");
     };
     let mut decision = operator::begin(pool, clock, account_id).await?;
-    let mut found = links::load_in_tx(&mut decision.tx, &[(account_id, link_id)]).await?;
-    let Some(settled) = found.remove(&(account_id, link_id)) else {
+    let mut links = links::load_in_tx(&mut decision.tx, &[(account_id, link_id)]).await?;
+    let Some(settled) = links.remove(&(account_id, link_id)) else {
         bail!("there is no link {link_id}");
     };
     let link = settled.link;
@@ -165,9 +161,7 @@ async fn change(
         Decision::metadata(),
     );
     let credits = decision.credits;
-    decision
-        .append(event, credits, "repeat the command")
-        .await?;
+    decision.append(event, credits, "retry the command").await?;
     Ok(ChangedLink::of(&link, true))
 }
 
@@ -175,9 +169,9 @@ async fn find(pool: &PgPool, name: &LinkName) -> anyhow::Result<LinkId> {
     match (name.link, &name.slug) {
         (Some(link_id), _) => Ok(link_id),
         (None, Some(slug)) => {
-            let found = links::find_by_slug(pool, slug).await;
-            let found = found.context("can't look the slug up")?;
-            found.with_context(|| format!("no link has the slug {slug}"))
+            let link_id = links::find_by_slug(pool, slug).await;
+            let link_id = link_id.context("cannot look up the slug")?;
+            link_id.with_context(|| format!("no link has the slug {slug}"))
         }
         (None, None) => bail!("name the link: --link or --slug"),
     }

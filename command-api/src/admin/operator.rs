@@ -1,5 +1,4 @@
-//! What all commands that append an event have in common: the account's lock, who the operator is,
-//! and the commit.
+//! Steps of all commands that append an event: locking the account, naming the operator, and the commit.
 
 use std::collections::HashMap;
 
@@ -14,30 +13,31 @@ use linkledger_core::{
 use sqlx::{PgPool, Postgres, Transaction};
 use time::OffsetDateTime;
 
-/// Who the log says has done it.
+/// Actor of the events of operators.
 pub(super) const OPERATOR: &str = "operator";
 
-/// A decision in the making: the account is locked until it is appended, or dropped.
+/// Transaction that locks an account until an event is appended, or until the decision is dropped.
 pub(super) struct Decision {
     pub(super) tx: Transaction<'static, Postgres>,
     pub(super) account_id: AccountId,
     pub(super) credits: Credits,
-    /// The one clock reading of the decision.
+    /// Time of the decision.
     pub(super) now: OffsetDateTime,
 }
 
 /// Locks the account.
 ///
 /// # Errors
-/// When it does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database does not answer.
 pub(super) async fn begin(
     pool: &PgPool,
     clock: &dyn Clock,
     account_id: AccountId,
 ) -> anyhow::Result<Decision> {
-    let mut tx = pool.begin().await.context("can't begin")?;
+    let tx = pool.begin().await;
+    let mut tx = tx.context("cannot begin a transaction; retry the command")?;
     let accounts = accounts::lock_in_tx(&mut tx, &[account_id]).await;
-    let accounts = accounts.context("can't lock the account; try again")?;
+    let accounts = accounts.context("cannot lock the account; retry the command")?;
     let Some(credits) = accounts.get(&account_id).copied() else {
         bail!("there is no account {account_id}");
     };
@@ -50,12 +50,12 @@ pub(super) async fn begin(
 }
 
 impl Decision {
-    /// A fresh id for an event.
+    /// Returns a new id for an event.
     pub(super) fn event_id(&self) -> EventId {
         EventId::from_uuid(new_uuid(self.now))
     }
 
-    /// Circumstances of the event: by whom.
+    /// Returns the metadata of an event of an operator.
     pub(super) fn metadata() -> Metadata {
         Metadata {
             actor: Some(OPERATOR.to_owned()),
@@ -63,11 +63,11 @@ impl Decision {
         }
     }
 
-    /// Appends the event and commits; the account has `credits` afterwards.
+    /// Appends the event, sets the credits of the account, and commits.
     ///
     /// # Errors
-    /// When the database does not answer. `or_else` says what to do if it is not known whether the
-    /// event was appended.
+    /// Returns an error if the database does not answer. The error contains the advice `or_else` if
+    /// the outcome of the commit is unknown.
     pub(super) async fn append(
         mut self,
         event: NewEvent,
@@ -77,8 +77,8 @@ impl Decision {
         let accounts = HashMap::from([(self.account_id, credits)]);
         append::append_in_tx(&mut self.tx, &[event], &accounts)
             .await
-            .context("can't append")?;
+            .context("cannot append the event; nothing was done")?;
         let committed = self.tx.commit().await;
-        committed.with_context(|| format!("it is not known whether it was done; {or_else}"))
+        committed.with_context(|| format!("the outcome of the commit is unknown; {or_else}"))
     }
 }

@@ -1,54 +1,55 @@
-//! The slugs that a batch asks for.
+//! Slugs that the creates of a batch reserve.
 
 use std::collections::{HashMap, HashSet};
 
 use linkledger_core::{
-    batch::{Accepted, Command, IdempotencyKey, Settled, SettledCreate, Stamp},
-    event_store::slugs::Reservation,
+    batch::{
+        AcceptedCommand, DecisionIds, IdempotencyKey, LinkCommand, SettledCommand, SettledCreate,
+    },
+    event_store::slugs::SlugReservation,
     id::{AccountId, LinkId},
     shard::Shard,
 };
 
-/// One for each create that may have an effect, chosen slug or ours.
+/// Returns a reservation for each create that may have an effect, of the chosen or the generated slug.
 pub(super) fn wanted(
-    commands: &[&Command],
-    stamps: &[Stamp],
+    commands: &[&LinkCommand],
+    ids: &[DecisionIds],
     stored: &HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-) -> Vec<Reservation> {
-    let reservation = |(command, stamp): (&&Command, &Stamp)| {
-        let Command::Create(create) = command else {
+) -> Vec<SlugReservation> {
+    let reservation = |(command, ids): (&&LinkCommand, &DecisionIds)| {
+        let LinkCommand::Create(create) = command else {
             return None;
         };
         if stored.contains_key(&(create.account_id, create.key)) {
             return None;
         }
         let draft = create.body.as_ref().ok()?;
-        Some(Reservation {
-            slug: draft.slug.as_ref().unwrap_or(&stamp.generated_slug).clone(),
+        Some(SlugReservation {
+            slug: draft.slug.as_ref().unwrap_or(&ids.generated_slug).clone(),
             shard: Shard::of(create.account_id),
-            link_id: stamp.link_id,
+            link_id: ids.link_id,
         })
     };
-    commands
-        .iter()
-        .zip(stamps)
-        .filter_map(reservation)
-        .collect()
+    commands.iter().zip(ids).filter_map(reservation).collect()
 }
 
-/// The reservations whose slug was accepted for a later command than the one that is noted with
-/// it, because the earlier one was refused.
-pub(super) fn taken_over(wanted: &[Reservation], accepted: &[Accepted]) -> Vec<Reservation> {
-    let created = |accepted: &Accepted| match &accepted.settled {
-        Settled::Create(create) => Some(create.link.link_id),
-        Settled::Change(_) => None,
+/// Returns the reservations of slugs that went to a later command of the batch, because the first
+/// command with the slug was refused.
+pub(super) fn taken_over(
+    wanted: &[SlugReservation],
+    accepted: &[AcceptedCommand],
+) -> Vec<SlugReservation> {
+    let created = |accepted: &AcceptedCommand| match &accepted.settled {
+        SettledCommand::Create(create) => Some(create.link.link_id),
+        SettledCommand::Change(_) => None,
     };
     let is_accepted: HashSet<LinkId> = accepted.iter().filter_map(created).collect();
-    let mut noted: HashSet<String> = HashSet::new();
+    let mut reserved: HashSet<String> = HashSet::new();
     wanted
         .iter()
         .filter(|reservation| {
-            let is_first = noted.insert(reservation.slug.folded());
+            let is_first = reserved.insert(reservation.slug.folded());
             !is_first && is_accepted.contains(&reservation.link_id)
         })
         .cloned()

@@ -1,4 +1,5 @@
-//! The keys that are queued or running in this process: a duplicate joins the first.
+//! The idempotency keys of the creates that are queued or running in this process. A create with the key of an earlier create
+//! joins the earlier create.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -12,88 +13,88 @@ use linkledger_core::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use super::{Refusal, Reply};
+use crate::command_reply::{CommandRefusal, CommandReply};
 
 type ScopedKey = (AccountId, IdempotencyKey);
 
-/// All keys in flight. No larger than the queues together: each entry is a queued command.
+/// Creates in flight by key. The map is bounded by the queues: each entry is a queued command.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<HashMap<ScopedKey, Joined>>>);
+pub(super) struct CreatesInFlight(Arc<Mutex<HashMap<ScopedKey, CreateInFlight>>>);
 
-/// Whether a create is the first of its key.
-pub(super) enum Ticket {
-    /// It is: this is answered when it is done.
-    First(Pending),
-    /// It is not: this tells what becomes of the first.
-    Joined(Joined),
+/// Entry of a create under its key.
+pub(super) enum KeyEntry {
+    /// The create is the first with its key: the caller must answer the pending reply.
+    First(PendingReply),
+    /// An earlier create with the key is in flight.
+    Joined(CreateInFlight),
 }
 
-/// The first create of a key, as those see it who come later.
+/// First create of a key, for later creates with the same key.
 #[derive(Debug, Clone)]
-pub(super) struct Joined {
-    /// Of its body.
+pub(super) struct CreateInFlight {
+    /// Fingerprint of the body.
     pub(super) fingerprint: Fingerprint,
-    /// What becomes of it.
-    pub(super) answer: Answer,
+    /// Receiver of the reply.
+    pub(super) reply: ReplyReceiver,
 }
 
-impl InFlight {
-    /// Enters the create's key, unless it is there already.
-    pub(super) fn enter(&self, create: &KeyedCreate) -> Ticket {
+impl CreatesInFlight {
+    /// Enters the create under its key, unless an earlier create has the key.
+    pub(super) fn enter(&self, create: &KeyedCreate) -> KeyEntry {
         let key = (create.account_id, create.key);
         match self.running().entry(key) {
-            Entry::Occupied(entry) => Ticket::Joined(entry.get().clone()),
+            Entry::Occupied(entry) => KeyEntry::Joined(entry.get().clone()),
             Entry::Vacant(entry) => {
-                let mut pending = Pending::unkeyed();
-                entry.insert(Joined {
+                let mut pending = PendingReply::unkeyed();
+                entry.insert(CreateInFlight {
                     fingerprint: create.fingerprint,
-                    answer: pending.subscribe(),
+                    reply: pending.subscribe(),
                 });
                 pending.key = Some(KeyInFlight {
                     key,
                     in_flight: self.clone(),
                 });
-                Ticket::First(pending)
+                KeyEntry::First(pending)
             }
         }
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<ScopedKey, Joined>> {
-        // No code panics while it holds the lock, and each change is a single call.
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<ScopedKey, CreateInFlight>> {
+        // No code panics while holding the lock, and each change is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A command that owes an answer to all who wait. Dropped without one, its key is free again and
-/// the waiting are told that the outcome is unknown.
+/// Reply that a command owes to all waiting requests. Dropping without a reply frees the key, and
+/// answers the waiting requests with an unknown outcome.
 #[derive(Debug)]
-pub(super) struct Pending {
-    sender: watch::Sender<Option<Reply>>,
+pub(super) struct PendingReply {
+    sender: watch::Sender<Option<CommandReply>>,
     key: Option<KeyInFlight>,
 }
 
-impl Pending {
-    /// Of a command that nobody can join.
+impl PendingReply {
+    /// Creates the pending reply of a command that no other command can join.
     pub(super) fn unkeyed() -> Self {
         let (sender, _) = watch::channel(None);
         Self { sender, key: None }
     }
 
-    /// For someone who waits for the answer.
-    pub(super) fn subscribe(&self) -> Answer {
-        Answer(self.sender.subscribe())
+    /// Returns a receiver of the reply.
+    pub(super) fn subscribe(&self) -> ReplyReceiver {
+        ReplyReceiver(self.sender.subscribe())
     }
 
-    pub(super) fn answer(self, reply: Reply) {
+    pub(super) fn answer(self, reply: CommandReply) {
         self.sender.send_replace(Some(reply));
     }
 }
 
-/// An entry of [`InFlight`], there as long as this lives.
+/// Guard of an entry of [`CreatesInFlight`], which is removed when the guard is dropped.
 #[derive(Debug)]
 struct KeyInFlight {
     key: ScopedKey,
-    in_flight: InFlight,
+    in_flight: CreatesInFlight,
 }
 
 impl Drop for KeyInFlight {
@@ -102,17 +103,17 @@ impl Drop for KeyInFlight {
     }
 }
 
-/// What becomes of a command.
+/// Receiver of the reply to a command.
 #[derive(Debug, Clone)]
-pub(super) struct Answer(watch::Receiver<Option<Reply>>);
+pub(super) struct ReplyReceiver(watch::Receiver<Option<CommandReply>>);
 
-impl Answer {
-    /// Waits for it; `None` when it is not known in time.
-    pub(super) async fn reply(mut self, until: Instant) -> Option<Reply> {
-        let answered = tokio::time::timeout_at(until, self.0.wait_for(Option::is_some));
+impl ReplyReceiver {
+    /// Waits for the reply. Returns `None` on timeout.
+    pub(super) async fn receive(mut self, deadline: Instant) -> Option<CommandReply> {
+        let answered = tokio::time::timeout_at(deadline, self.0.wait_for(Option::is_some));
         match answered.await {
             Ok(Ok(reply)) => reply.clone(),
-            Ok(Err(_dropped)) => Some(Reply::Refused(Refusal::OutcomeUnknown)),
+            Ok(Err(_dropped)) => Some(CommandReply::Refused(CommandRefusal::OutcomeUnknown)),
             Err(_elapsed) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! A writer: drains its queue into batches and runs one after the other.
+//! A writer: drains its queue into batches, and runs the batches one after the other.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,27 +7,27 @@ use metrics::{gauge, histogram};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Queued, waiting::Waiting};
+use super::{QueuedCommand, batch_run, waiting::WaitingCommands};
 use crate::command_handler::CommandHandler;
 
-/// Commands that a writer keeps besides those in its queue.
+/// Most commands that a writer holds in addition to its queue.
 const WAITING_MAX: usize = 4_096;
 
-/// Runs until the queue is closed and everything is answered.
+/// Runs until the queue is closed and all commands are answered.
 pub(super) async fn run(
     number: usize,
     handler: Arc<CommandHandler>,
-    mut queue: mpsc::Receiver<Queued>,
+    mut queue: mpsc::Receiver<QueuedCommand>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let depth = gauge!(COMMAND_QUEUE_DEPTH, "writer" => number.to_string());
-    let mut waiting = Waiting::default();
+    let mut waiting = WaitingCommands::default();
     loop {
         if !waiting.has_ready(Instant::now()) {
-            match receive(&mut queue, waiting.next_probe_at()).await {
-                Received::Command(command) => waiting.admit(*command),
-                Received::ProbeIsDue => {}
-                Received::Closed if !waiting.is_empty() => waiting.until_next_probe().await,
+            match receive(&mut queue, waiting.next_retry_at()).await {
+                Received::LinkCommand(command) => waiting.admit(*command),
+                Received::RetryIsDue => {}
+                Received::Closed if !waiting.is_empty() => waiting.until_next_retry().await,
                 Received::Closed if shutdown.is_cancelled() => return Ok(()),
                 Received::Closed => anyhow::bail!("all senders of the command queue are gone"),
             }
@@ -47,29 +47,29 @@ pub(super) async fn run(
             .iter()
             .map(|queued| queued.command.account_id())
             .collect();
-        let given_back = handler.run(batch).await;
-        waiting.take_back(accounts, given_back, Instant::now());
+        let requeued = batch_run::run(&handler, batch).await;
+        waiting.requeue(accounts, requeued, Instant::now());
     }
 }
 
 enum Received {
-    Command(Box<Queued>),
-    ProbeIsDue,
+    LinkCommand(Box<QueuedCommand>),
+    RetryIsDue,
     Closed,
 }
 
-async fn receive(queue: &mut mpsc::Receiver<Queued>, probe_at: Option<Instant>) -> Received {
-    let probe_is_due = async {
-        match probe_at {
+async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, retry_at: Option<Instant>) -> Received {
+    let retry_is_due = async {
+        match retry_at {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
         command = queue.recv() => {
-            command.map_or(Received::Closed, |command| Received::Command(Box::new(command)))
+            command.map_or(Received::Closed, |command| Received::LinkCommand(Box::new(command)))
         }
-        () = probe_is_due => Received::ProbeIsDue,
+        () = retry_is_due => Received::RetryIsDue,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{self, Place},
+    event_store::log::{self, EventPlace},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -82,7 +82,7 @@ fn refuse(published: Published) -> Option<Refusal> {
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn watch(pool: &PgPool, last: &[Place], epoch: i32) -> anyhow::Result<()> {
+pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<()> {
     let absent = log::first_absent(pool, last).await;
     match absent.context("can't compare what was published with the log")? {
         Some(place) => note_lost(pool, &[place.shard], epoch).await,

@@ -10,7 +10,7 @@ use linkledger_core::{
     event_store::log::PerShard,
     fail_point,
     kafka_config::TopicName,
-    kafka_trouble::KafkaTrouble,
+    kafka_errors::KafkaErrors,
 };
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
@@ -31,14 +31,14 @@ const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// A producer, and the partitions in which the broker knows it.
 pub(super) struct Connection {
-    producer: FutureProducer<KafkaTrouble>,
+    producer: FutureProducer<KafkaErrors>,
     topic: TopicName,
     /// When the broker last acknowledged a record of the shard to this producer.
     known_at: PerShard<Option<Instant>>,
 }
 
 impl Connection {
-    pub(super) fn new(producer: FutureProducer<KafkaTrouble>, topic: TopicName) -> Self {
+    pub(super) fn new(producer: FutureProducer<KafkaErrors>, topic: TopicName) -> Self {
         Self {
             producer,
             topic,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{self, PerShard, Place, ReadFrom},
+    event_store::log::{self, EventPlace, PerShard, ReadFrom},
     fail_point,
     metrics::RELAY_POSITION,
     shard::{Position, Shard},
@@ -35,11 +35,11 @@ struct Held {
     acknowledged: Reached,
     stored: Position,
     /// The last event that this process has published.
-    last: Option<Place>,
+    last: Option<EventPlace>,
 }
 
 impl Held {
-    fn is_beyond(&self, end: &log::End) -> bool {
+    fn is_beyond(&self, end: &log::LogEnd) -> bool {
         self.acknowledged.position > end.heads[self.lease.shard.index()]
     }
 }
@@ -83,7 +83,7 @@ impl HeldShards {
     }
 
     /// The last event of each shard that this process has published.
-    pub(super) fn last(&self) -> Vec<Place> {
+    pub(super) fn last(&self) -> Vec<EventPlace> {
         self.held
             .iter()
             .flatten()
@@ -98,7 +98,7 @@ impl HeldShards {
             if let Some(held) = &mut self.held[event.shard.index()]
                 && acknowledged == Some(event.position)
             {
-                held.last = Some(Place::of(event));
+                held.last = Some(EventPlace::of(event));
             }
         }
         for shard in Shard::all() {
@@ -128,7 +128,7 @@ impl HeldShards {
     }
 
     /// Whether the log is the one that was published so far.
-    pub(super) fn are_of(&self, end: &log::End) -> bool {
+    pub(super) fn are_of(&self, end: &log::LogEnd) -> bool {
         let mut held = self.held.iter().flatten();
         held.all(|held| held.epoch == end.epoch && !held.is_beyond(end))
     }
@@ -137,7 +137,7 @@ impl HeldShards {
     /// it has lost: from here on only the database knows how far each shard is.
     pub(super) async fn leave_unless_of(
         &mut self,
-        end: &log::End,
+        end: &log::LogEnd,
         pool: &PgPool,
     ) -> anyhow::Result<()> {
         if self.are_of(end) {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use linkledger_core::{
     cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::KafkaConfig,
-    kafka_trouble::KafkaTrouble, shard::Position,
+    kafka_errors::KafkaErrors, shard::Position,
 };
 use rdkafka::{
     ClientConfig,
@@ -114,7 +114,7 @@ pub struct KafkaPublisher {
     kafka: KafkaConfig,
     config: ClientConfig,
     connections: Mutex<Connections>,
-    trouble: KafkaTrouble,
+    trouble: KafkaErrors,
 }
 
 #[derive(Default)]
@@ -160,7 +160,7 @@ impl KafkaPublisher {
             kafka: kafka.clone(),
             config,
             connections: Mutex::default(),
-            trouble: KafkaTrouble::new(RIGHTS),
+            trouble: KafkaErrors::new(RIGHTS),
         })
     }
 
@@ -203,7 +203,7 @@ impl KafkaPublisher {
     /// What the cluster is, provided that events may be published to the topic.
     async fn describe(&self, is_denied_told: &mut bool) -> anyhow::Result<Cluster> {
         let cluster = topic::describe_for(&self.kafka, self.trouble.clone()).await?;
-        self.trouble.is_over();
+        self.trouble.clear();
         let name = self.kafka.topic.as_str();
         let Some(topic) = &cluster.topic else {
             let topic = name.to_owned();
@@ -280,13 +280,13 @@ impl EventPublisher for KafkaPublisher {
             connections.discard();
         }
         match published.failure.take() {
-            None => self.trouble.is_over(),
+            None => self.trouble.clear(),
             Some(error) => published.failure = Some(self.trouble.explain(error)),
         }
         published
     }
 
     fn trouble(&self) -> Option<String> {
-        self.trouble.told().map(|(_, words)| words)
+        self.trouble.most_specific().map(|(_, words)| words)
     }
 }

@@ -89,8 +89,8 @@ pub enum Refusal {
     /// Whether the log still has what was published after the cursor can't be known.
     #[error(
         "the topic {topic} has records behind the cursors, as after a crash or a restore, and the \
-         relay's user may not read them: grant it Read on the topic (docs/operations.md, \"Kafka \
-         with TLS and SASL\")"
+         relay's user may not read them: grant it Read on the topic (docs/kafka.md, \"TLS, SASL \
+         and rights\")"
     )]
     Unreadable {
         /// Its name.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_config::KafkaConfig, kafka_trouble::KafkaTrouble, shard::SHARD_COUNT};
+use linkledger_core::{kafka_config::KafkaConfig, kafka_errors::KafkaErrors, shard::SHARD_COUNT};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
@@ -128,14 +128,14 @@ impl Topic {
 /// # Errors
 /// When the settings can't be used, or the cluster does not answer.
 pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
-    describe_for(kafka, KafkaTrouble::new(RIGHTS)).await
+    describe_for(kafka, KafkaErrors::new(RIGHTS)).await
 }
 
 /// The same for whoever listens to that `trouble` meanwhile.
 ///
 /// # Errors
 /// As for [`describe`].
-pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaTrouble) -> anyhow::Result<Cluster> {
+pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Cluster> {
     in_background(kafka, trouble, describe_with).await
 }
 
@@ -144,7 +144,7 @@ pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaTrouble) -> anyhow:
 /// # Errors
 /// When it exists, or the cluster refuses it or does not answer.
 pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
-    in_background(kafka, KafkaTrouble::new(RIGHTS), move |clients, topic| {
+    in_background(kafka, KafkaErrors::new(RIGHTS), move |clients, topic| {
         create_with(&clients.admin, topic, new)
     })
     .await
@@ -153,7 +153,7 @@ pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Resul
 /// Runs the blocking calls of librdkafka, among them the end of the client, away from the tasks.
 async fn in_background<T: Send + 'static>(
     kafka: &KafkaConfig,
-    trouble: KafkaTrouble,
+    trouble: KafkaErrors,
     work: impl FnOnce(&Clients, &str) -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
@@ -178,7 +178,7 @@ async fn in_background<T: Send + 'static>(
 /// Both kinds of client that it takes to learn all about a topic.
 struct Clients {
     /// Asked first: it is polled by a thread of its own, and so says why no broker answers.
-    metadata: FutureProducer<KafkaTrouble>,
+    metadata: FutureProducer<KafkaErrors>,
     admin: AdminClient<DefaultClientContext>,
 }
 

@@ -1,4 +1,4 @@
-//! What the answers to all commands have in common.
+//! Parts of the answers that all commands share.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use linkledger_core::{
     shard::Position,
 };
 
-use super::{AppState, refusal};
-use crate::command_queue::Reply;
+use super::{WriteState, problem_of_refusal};
+use crate::command_reply::CommandReply;
 
-/// Circumstances of a command: who asks, in which request.
+/// Returns the metadata of the events of a command: the caller's key and the request.
 pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
     Metadata {
         actor: Some(caller.key_id.to_string()),
@@ -26,27 +26,27 @@ pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
     }
 }
 
-/// The link that was created, and whether this request has only repeated it.
-pub(super) fn to_create(reply: Reply) -> Result<(Arc<SettledCreate>, bool), Problem> {
+/// Returns the created link, and true if an earlier request with the same key created the link.
+pub(super) fn to_create(reply: CommandReply) -> Result<(Arc<SettledCreate>, bool), Problem> {
     match reply {
-        Reply::Created(settled) => Ok((settled, false)),
-        Reply::Replayed(settled) => Ok((settled, true)),
-        Reply::Refused(refusal) => Err(refusal::problem(&refusal)),
-        Reply::Changed(_) => Err(not_an_answer("a create")),
+        CommandReply::Created(settled) => Ok((settled, false)),
+        CommandReply::Replayed(settled) => Ok((settled, true)),
+        CommandReply::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
+        CommandReply::Changed(_) => Err(not_an_answer("a create")),
     }
 }
 
-/// The link that is as it was asked for.
-pub(super) fn to_change(reply: Reply) -> Result<Arc<SettledLink>, Problem> {
+/// Returns the link in the requested state.
+pub(super) fn to_change(reply: CommandReply) -> Result<Arc<SettledLink>, Problem> {
     match reply {
-        Reply::Changed(settled) => Ok(settled),
-        Reply::Refused(refusal) => Err(refusal::problem(&refusal)),
-        Reply::Created(_) | Reply::Replayed(_) => Err(not_an_answer("a change")),
+        CommandReply::Changed(settled) => Ok(settled),
+        CommandReply::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
+        CommandReply::Created(_) | CommandReply::Replayed(_) => Err(not_an_answer("a change")),
     }
 }
 
-/// Headers of an answer that rests on the event at `position`.
-pub(super) fn headers(state: &AppState, account_id: AccountId, position: Position) -> HeaderMap {
+/// Returns the headers of the answer to a command with its last event at `position`.
+pub(super) fn headers(state: &WriteState, account_id: AccountId, position: Position) -> HeaderMap {
     let token = ConsistencyToken {
         epoch: state.log_epoch.get(),
         account_id,
@@ -59,8 +59,10 @@ pub(super) fn headers(state: &AppState, account_id: AccountId, position: Positio
     headers
 }
 
-/// The queue has answered one command with the outcome of another: a defect.
+/// Returns the problem for a reply of the wrong kind, which only a defect can cause.
 fn not_an_answer(to: &str) -> Problem {
-    tracing::error!("the reply is not one to {to}");
+    tracing::error!(
+        "a command was answered with a reply of the wrong kind, not a reply to {to}; report this defect"
+    );
     Problem::internal()
 }

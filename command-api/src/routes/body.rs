@@ -1,4 +1,4 @@
-//! Reading a request's body: one JSON object.
+//! Reads the body of a request: one JSON object.
 
 use axum::body::{Body, Bytes};
 use linkledger_core::{
@@ -12,18 +12,18 @@ use utoipa::{
     openapi::{RefOr, Schema},
 };
 
-/// The object that a body is.
+/// Reads the JSON object in a body.
 ///
 /// # Errors
-/// `content_too_large`, `malformed_json` or `body_not_object`.
+/// Returns `content_too_large`, `malformed_json` or `body_not_object`.
 pub(super) async fn read_object(body: Body) -> Result<JsonObject, Problem> {
     parse_object(&read(body).await?)
 }
 
-/// The whole body.
+/// Reads the whole body.
 ///
 /// # Errors
-/// `content_too_large` or `malformed_json`.
+/// Returns `content_too_large` or `malformed_json`.
 pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
     let bytes = axum::body::to_bytes(body, BODY_LENGTH_MAX).await;
     bytes.map_err(|error| {
@@ -35,10 +35,10 @@ pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
     })
 }
 
-/// The object that the bytes of a body are.
+/// Parses the bytes of a body as a JSON object.
 ///
 /// # Errors
-/// `malformed_json` or `body_not_object`.
+/// Returns `malformed_json` or `body_not_object`.
 pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
     JsonObject::parse(bytes).map_err(|error| match error {
         JsonError::Malformed => Problem::new(
@@ -49,8 +49,8 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
     })
 }
 
-/// A destination as it may be sent: its length counts once it is serialised, which may make it
-/// shorter.
+/// Returns the schema of a destination in a request. The schema has no maximum length: the limit
+/// counts the serialised destination, which may be shorter than the sent text.
 pub(super) fn sent_destination() -> RefOr<Schema> {
     let mut schema = Destination::schema();
     if let RefOr::T(Schema::Object(object)) = &mut schema {

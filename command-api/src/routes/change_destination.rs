@@ -1,4 +1,4 @@
-//! `PATCH /v1/links/{id}`: lets a link point elsewhere.
+//! `PATCH /v1/links/{id}`: changes the destination of a link.
 
 mod members;
 
@@ -23,35 +23,35 @@ use linkledger_core::{
     problem::Problem,
 };
 
-use super::{AppState, answer, body::read_object};
+use super::{WriteState, answer, body::read_object};
 use members::LinkPatch;
 
-/// Changes the destination of a link. What is so already is left alone.
+/// Changes the destination of a link. A link with the wanted destination stays as it is.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     patch,
     path = route_table::LINK,
     tag = "links",
     summary = "Change where a link points",
     description = "Takes a JSON merge patch (RFC 7396); only `destination_url` may change. A link \
-                   that points there already is left alone and keeps its `ETag`. A \
-                   read without the `Consistency-Token` of the answer may for a moment still show \
-                   the link as it was; one with it never does.",
+                   that already has the destination stays unchanged and keeps its `ETag`. A read \
+                   without the `Consistency-Token` of the answer may return the old destination for \
+                   a moment; a read with the token never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
     request_body(content(
         (LinkPatch = "application/merge-patch+json", example = json!(LinkPatch::example())),
         (LinkPatch = "application/json", example = json!(LinkPatch::example())),
     )),
     responses(
-        (status = 200, description = "The link as it is from here on.", body = LinkBody,
+        (status = 200, description = "The link after the change.", body = LinkBody,
          headers(("ETag"), ("Consistency-Token")), example = json!(LinkBody::example())),
     ),
     security(("api_key" = [Scope::LinksWrite.as_str()])),
 )]
 pub async fn change_destination(
-    State(state): State<AppState>,
+    State(state): State<WriteState>,
     Extension(context): Extension<RequestContext>,
     Extension(caller): Extension<Caller>,
     request: Request,

@@ -1,4 +1,4 @@
-//! `POST /v1/links`: creates a link, once per key, for credits.
+//! `POST /v1/links`: creates a link for credits, once per idempotency key.
 
 mod idempotency_key;
 mod members;
@@ -24,31 +24,31 @@ use linkledger_core::{
     problem::Problem,
 };
 
-use super::{AppState, answer, body};
+use super::{WriteState, answer, body};
 use crate::renderer::{self, CreatedLinkV1};
 use idempotency_key::KeyHeader;
 use members::NewLink;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Creates a link.
+/// Creates a link and charges its price.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     post,
     path = route_table::LINKS,
     tag = "links",
     summary = "Create a link",
     description = "Creates a short link and charges its price in one step: both happen, or neither. \
-                   Sent again with the same key and body, it gets the same answer and costs nothing.",
+                   A retry with the same key and body gets the same answer and costs nothing.",
     params((
         "Idempotency-Key" = inline(KeyHeader), Header,
-        description = "A UUID: a new one for each new link, the same one for each repetition of a request.",
+        description = "A UUID: a new UUID for each new link, the same UUID for each retry of a request.",
     )),
     request_body(content = NewLink, examples(
-        ("drawn slug" = (value = json!({ "destination_url": "https://example.com/" }))),
-        ("own slug" = (value = json!({
+        ("generated slug" = (value = json!({ "destination_url": "https://example.com/" }))),
+        ("chosen slug" = (value = json!({
             "destination_url": "https://example.com/offers?season=spring", "slug": "Spring-26",
         }))),
     )),
@@ -73,7 +73,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
     security(("api_key" = [Scope::LinksWrite.as_str()])),
 )]
 pub async fn create_link(
-    State(state): State<AppState>,
+    State(state): State<WriteState>,
     Extension(context): Extension<RequestContext>,
     Extension(caller): Extension<Caller>,
     request: Request,
@@ -84,7 +84,7 @@ pub async fn create_link(
     let body = renderer::render(&settled).ok_or_else(|| {
         tracing::error!(
             renderer = settled.renderer,
-            "unknown renderer; use a later release"
+            "the answer was stored by a later release of command-api; run that release"
         );
         Problem::internal()
     })?;
@@ -93,7 +93,7 @@ pub async fn create_link(
     let mut headers = answer::headers(&state, caller.account_id, settled.position);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(LOCATION, location);
-    // A link's stream begins with version 1.
+    // The stream of a link begins with version 1.
     headers.insert(ETAG, HeaderValue::from_static("\"1\""));
     if is_replayed {
         headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
@@ -101,8 +101,8 @@ pub async fn create_link(
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
-/// Everything that can be checked without the database, up to the syntax of the body. What is
-/// wrong with its fields is left to the batch: a used key is answered all the same.
+/// Checks the request as far as possible without the database, up to the syntax of the body. Errors
+/// in the members of the body are left to the batch: a replay of a used key comes before them.
 async fn parse(
     own_hosts: &OwnHosts,
     context: &RequestContext,

@@ -1,4 +1,4 @@
-//! `DELETE /v1/links/{id}`: ends a link for ever.
+//! `DELETE /v1/links/{id}`: deletes a link for ever.
 
 use axum::{
     Extension,
@@ -19,21 +19,21 @@ use linkledger_core::{
     problem::Problem,
 };
 
-use super::{AppState, answer};
+use super::{WriteState, answer};
 
-/// Deletes a link. A deleted one stays deleted.
+/// Deletes a link. Deleting a deleted link has no effect.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     delete,
     path = route_table::LINK,
     tag = "links",
     summary = "Delete a link",
-    description = "Ends a link for ever: it can't be read or followed any more, and its slug is never \
-                   given out again. Its price is not paid back. Deleted again, it stays deleted. A \
-                   read without the `Consistency-Token` of the answer may for a moment still show \
-                   the link as it was; one with it never does.",
+    description = "Deletes a link for ever: the link cannot be read or followed any more, and the slug is \
+                   never reused. The price is not refunded. Deleting a deleted link succeeds and has no \
+                   effect. A read without the `Consistency-Token` of the answer may return the link for \
+                   a moment; a read with the token never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
     responses(
         (status = 204, description = "The link is deleted.", headers(("Consistency-Token"))),
@@ -41,7 +41,7 @@ use super::{AppState, answer};
     security(("api_key" = [Scope::LinksWrite.as_str()])),
 )]
 pub async fn delete_link(
-    State(state): State<AppState>,
+    State(state): State<WriteState>,
     Extension(context): Extension<RequestContext>,
     Extension(caller): Extension<Caller>,
     request: Request,

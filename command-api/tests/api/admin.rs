@@ -1,4 +1,4 @@
-//! The operator's commands, as an operator runs them.
+//! The operator's commands, run as processes.
 
 use std::process::{Command, Output};
 
@@ -37,7 +37,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_nothing_to_a_key_that_creates_links() {
+async fn fresh_database_to_first_link() {
     let app = TestApp::start().await;
     let url = app.database.url();
     json(url, &["migrate"]);
@@ -71,7 +71,7 @@ async fn from_nothing_to_a_key_that_creates_links() {
 }
 
 #[tokio::test]
-async fn a_grant_with_a_key_is_made_once() {
+async fn grant_with_key_is_made_once() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 0).await.to_string();
     let grant = |amount: &str| {
@@ -107,7 +107,7 @@ async fn a_grant_with_a_key_is_made_once() {
     let message = error(database.url(), &other, 1);
     assert_eq!(
         message,
-        "error: this idempotency key was used for another grant; use a new one\n"
+        "error: this idempotency key was used for another grant; use a new key\n"
     );
     let events: (i64,) = sqlx::query_as("SELECT count(*) FROM event_store.events")
         .fetch_one(database.pool())
@@ -117,7 +117,7 @@ async fn a_grant_with_a_key_is_made_once() {
 }
 
 #[tokio::test]
-async fn rotation_overlaps_and_revocation_does_not() {
+async fn rotated_keys_overlap_but_revoked_key_ends() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let account_id = testing::account(database.pool(), 0).await.to_string();
@@ -142,7 +142,7 @@ async fn rotation_overlaps_and_revocation_does_not() {
     let ends = stored.revoked_at.unwrap();
     assert!(ends > time::OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000));
 
-    // A later end never replaces an earlier one.
+    // A later revocation never replaces an earlier one.
     json(url, &["key", "revoke", old_id]);
     let revoked = api_keys::find(database.pool(), &old_key)
         .await
@@ -168,7 +168,7 @@ async fn rotation_overlaps_and_revocation_does_not() {
 }
 
 #[tokio::test]
-async fn a_key_that_has_expired_has_no_successor() {
+async fn expired_key_cannot_be_rotated() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let account_id = testing::account(database.pool(), 0).await.to_string();
@@ -179,8 +179,7 @@ async fn a_key_that_has_expired_has_no_successor() {
         &[&issue[..], &["2026-01-01T00:00:00Z"], &scope].concat(),
         1,
     );
-    let expected =
-        "error: the key would have expired already; give --expires-at an instant to come\n";
+    let expected = "error: --expires-at is in the past; give an instant in the future\n";
     assert_eq!(refused, expected);
     let issued = json(
         url,
@@ -195,7 +194,7 @@ async fn a_key_that_has_expired_has_no_successor() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named() {
+async fn unknown_ids_are_named_in_errors() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let (nobody, no_key) = (
@@ -236,7 +235,7 @@ async fn what_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_says_what_would_be_right() {
+async fn wrong_command_line_gets_advice() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let account = "acc_01h455vb4pex5vsknk084sn02q";
@@ -281,9 +280,9 @@ async fn a_wrong_command_line_says_what_would_be_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_a_long_transaction_holds_up_gives_up_and_is_repeated() {
+async fn blocked_migration_times_out_and_retry_succeeds() {
     let database = TestDatabase::create().await;
-    // As the release before has left it.
+    // State of the database before the migrations of this release.
     sqlx::raw_sql(
         "ALTER TABLE event_store.accounts DROP COLUMN redirects_stopped;
          DELETE FROM event_store._sqlx_migrations
@@ -299,20 +298,20 @@ async fn a_migration_that_a_long_transaction_holds_up_gives_up_and_is_repeated()
         .unwrap();
     assert_eq!(
         error(database.url(), &["migrate"], 1),
-        "error: migration 20261120120000 waited for a lock on a table that another transaction \
-         uses, and gave up so as not to hold up the services; nothing of it was done: run \
-         `migrate` again when that transaction has ended\n"
+        "error: migration 20261120120000 timed out waiting for a lock on a table that another \
+         transaction uses, so that the services are not blocked; the migration was rolled back: \
+         retry `migrate` when the other transaction has ended\n"
     );
     reader.rollback().await.unwrap();
     json(database.url(), &["migrate"]);
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_or_not_ready_is_one_line() {
+async fn unusable_database_is_a_one_line_error() {
     let unreachable = "postgres://nobody@127.0.0.1:1/none";
     let message = error(unreachable, &["account", "create", "--name", "x"], 1);
     assert!(
-        message.starts_with("error: can't connect to the database: "),
+        message.starts_with("error: cannot connect to the database: "),
         "{message}"
     );
     assert_eq!(message.lines().count(), 1, "{message}");

@@ -1,4 +1,4 @@
-//! The log can't be changed: not by its owner (triggers), and not by a service (GRANTs).
+//! The log cannot be changed by its owner (triggers) or by a service (GRANTs).
 
 use linkledger_command_api::relay::cursor::{LeaseTable, Reached};
 use linkledger_core::{
@@ -31,7 +31,7 @@ const INSERT_SEGMENT: &str = "INSERT INTO event_store.log_segments
 const INSERT_EPOCH: &str =
     "INSERT INTO event_store.log_epochs VALUES (2, 1, now(), 'ada', 'restored', '{}')";
 
-/// With a sealed segment and a raised epoch too, since a trigger on rows needs a row to speak.
+/// Creates a store with a sealed segment and a raised epoch: triggers on rows need rows to fire.
 pub(crate) async fn database_with_a_link() -> TestDatabase {
     let database = TestDatabase::create().await;
     for insert in [INSERT_SEGMENT, INSERT_EPOCH] {
@@ -48,7 +48,7 @@ pub(crate) async fn database_with_a_link() -> TestDatabase {
     database
 }
 
-/// The code of the error that this ends in; `None` when it is done.
+/// Returns the SQLSTATE of the error; `None` on success.
 pub(crate) async fn sqlstate(connection: &mut PgConnection, statement: &str) -> Option<String> {
     let statement = AssertSqlSafe(statement.to_owned());
     let outcome = sqlx::raw_sql(statement).execute(connection).await;
@@ -61,7 +61,7 @@ pub(crate) async fn sqlstate(connection: &mut PgConnection, statement: &str) -> 
 }
 
 #[tokio::test]
-async fn not_even_the_owner_changes_the_log() {
+async fn owner_cannot_change_log() {
     let database = database_with_a_link().await;
     let mut owner = PgConnection::connect(database.url()).await.unwrap();
     for change in CHANGES {
@@ -71,7 +71,7 @@ async fn not_even_the_owner_changes_the_log() {
 }
 
 #[tokio::test]
-async fn the_balance_is_never_negative() {
+async fn balance_is_never_negative() {
     let database = database_with_a_link().await;
     let mut owner = PgConnection::connect(database.url()).await.unwrap();
     let statement = "UPDATE event_store.accounts SET balance = -1";
@@ -79,15 +79,15 @@ async fn the_balance_is_never_negative() {
     assert_eq!(refused.as_deref(), Some("23514"));
 }
 
-/// Sessions with the rights of that role.
+/// Returns a pool whose sessions have the rights of the role.
 pub(crate) fn pool_of(database: &TestDatabase, role: &str) -> PgPool {
     let options = event_store::session_options(database.url(), SessionKind::Writer).unwrap();
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
 }
 
-// All processes under their roles: `three_processes_share_a_database_and_a_broker`.
+// All processes under their roles: `services_run_as_separate_processes`.
 #[tokio::test]
-async fn the_grants_suffice_to_append_and_to_relay() {
+async fn grants_suffice_to_append_and_relay() {
     let database = TestDatabase::create().await;
     sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
     let account_id = testing::account(database.pool(), 10).await;

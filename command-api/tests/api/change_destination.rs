@@ -24,7 +24,7 @@ async fn payload(app: &TestApp, event_type: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_changed_link_is_answered_with_its_four_members_and_a_new_etag() {
+async fn change_returns_link_and_new_etag() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let created = send(&app.router, create(&key, fresh_key(), &destination())).await;
@@ -56,7 +56,7 @@ async fn a_changed_link_is_answered_with_its_four_members_and_a_new_etag() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_appends_nothing() {
+async fn change_to_same_destination_appends_nothing() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -68,20 +68,20 @@ async fn a_change_that_changes_nothing_appends_nothing() {
             (200, "\"2\"")
         );
         assert_eq!(again.body, first.body);
-        // That of the latest event, so that a read with it sees the link as it is.
+        // The token of the latest event, so that a read with the token returns the current link.
         assert_eq!(position(&again, account_id), position(&first, account_id));
     }
     assert_eq!(app.count("LinkDestinationChanged").await, 1);
 }
 
 #[tokio::test]
-async fn a_stale_a_weak_or_a_meaningless_if_match_is_refused_with_the_current_etag() {
+async fn unusable_if_match_returns_current_etag() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
     send(&app.router, change(&key, &id, &to("https://a.com"))).await;
     for if_match in ["\"1\"", "W/\"2\"", "2", "\"x\"", ""] {
-        // Even where nothing would change.
+        // The same for a change without effect.
         for body in [to("https://b.com"), to("https://a.com")] {
             let patch = change(&key, &id, &body);
             let answer = send(&app.router, with(patch, "if-match", if_match)).await;
@@ -101,7 +101,7 @@ async fn a_stale_a_weak_or_a_meaningless_if_match_is_refused_with_the_current_et
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_rules_is_told_all_of_them() {
+async fn invalid_patch_lists_all_errors() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -127,7 +127,7 @@ async fn a_body_that_breaks_rules_is_told_all_of_them() {
 }
 
 #[tokio::test]
-async fn both_media_types_are_taken_and_no_other() {
+async fn patch_accepts_json_and_merge_patch_only() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -149,7 +149,7 @@ async fn both_media_types_are_taken_and_no_other() {
     }
 }
 
-/// What each change in a race was answered.
+/// Returns the answers to concurrent changes.
 async fn race(app: &TestApp, key: &ApiKey, id: &str, if_match: Option<&str>) -> Vec<Answer> {
     let changes = (0..50).map(|n| {
         let patch = change(key, id, &to(&format!("https://example.com/{n}")));
@@ -163,7 +163,7 @@ async fn race(app: &TestApp, key: &ApiKey, id: &str, if_match: Option<&str>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_changes_for_one_version_one_wins() {
+async fn one_concurrent_change_per_version_wins() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -175,7 +175,7 @@ async fn of_many_changes_for_one_version_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_without_a_version_all_happen_one_after_the_other() {
+async fn concurrent_changes_without_if_match_all_succeed() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
@@ -184,7 +184,7 @@ async fn changes_without_a_version_all_happen_one_after_the_other() {
     etags.sort_by_key(|etag| (etag.len(), *etag));
     let expected: Vec<_> = (2..=51).map(|version| format!("\"{version}\"")).collect();
     assert_eq!(etags, expected);
-    // Each names the one before it: no change was lost.
+    // Each event names the destination before: no change was lost.
     let unlinked: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM event_store.events AS e
          JOIN event_store.events AS before ON before.stream_id = e.stream_id

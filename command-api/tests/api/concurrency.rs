@@ -16,8 +16,8 @@ fn with_status(answers: &[Answer], status: u16) -> Vec<&Answer> {
         .collect()
 }
 
-/// Asks again, as a client does, while the first request with that key takes longer than the others
-/// wait for it.
+/// Retries, as a client does, while the first request with the key takes longer than the other
+/// requests wait.
 async fn answer_to(app: &TestApp, key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Answer {
     testing::eventually("the key is not in use any more", async || {
         let answer = send(&app.router, create(key, idempotency_key, body)).await;
@@ -28,7 +28,7 @@ async fn answer_to(app: &TestApp, key: &ApiKey, idempotency_key: Uuid, body: &Va
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_with_one_key_have_one_effect_and_one_answer() {
+async fn concurrent_creates_with_one_key_create_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1_000).await;
     let idempotency_key = fresh_key();
@@ -48,7 +48,7 @@ async fn requests_with_one_key_have_one_effect_and_one_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_with_one_key_but_two_bodies_have_one_effect() {
+async fn concurrent_bodies_under_one_key_create_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1_000).await;
     let idempotency_key = fresh_key();
@@ -68,7 +68,7 @@ async fn requests_with_one_key_but_two_bodies_have_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_slug_goes_to_one_of_many_and_the_others_pay_nothing() {
+async fn contended_slug_charges_only_the_winner() {
     let app = TestApp::start().await;
     let (first_id, first) = app.account(1_000).await;
     let (second_id, second) = app.account(1_000).await;
@@ -94,7 +94,7 @@ async fn one_slug_goes_to_one_of_many_and_the_others_pay_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_credits_are_five_links() {
+async fn five_credits_buy_five_links() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let requests =
@@ -117,7 +117,7 @@ async fn two_processes_share_accounts_keys_and_slugs() {
     let (other, _tasks) = app.another().await;
     let (account_id, key) = app.account(1_000).await;
     let keys: Vec<_> = (0..REQUESTS / 2).map(|_| fresh_key()).collect();
-    // Each key goes to both processes at once.
+    // Each key is sent to both processes concurrently.
     let requests = keys.iter().enumerate().flat_map(|(n, idempotency_key)| {
         let body = link(&format!("slug-{n}"));
         [&app.router, &other].map(|router| send(router, create(&key, *idempotency_key, &body)))
@@ -137,7 +137,7 @@ async fn two_processes_share_accounts_keys_and_slugs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_any_mix_of_requests_the_log_is_sound() {
+async fn any_mix_of_requests_leaves_log_sound() {
     let app = TestApp::start().await;
     let (other, _tasks) = app.another().await;
     let mut accounts = Vec::new();
@@ -146,7 +146,7 @@ async fn after_any_mix_of_requests_the_log_is_sound() {
     }
     let keys: Vec<_> = (0..40).map(|_| fresh_key()).collect();
     let requests = (0..600_usize).map(|n| {
-        // A mix without a pattern that all of these share, and the same in every run.
+        // A pseudo-random mix, the same in every run.
         let mixed = n.wrapping_mul(2_654_435_761) >> 7;
         let ((_, key), _) = &accounts[mixed % accounts.len()];
         let body = match mixed % 5 {
@@ -166,7 +166,7 @@ async fn after_any_mix_of_requests_the_log_is_sound() {
     assert_positions_have_no_gaps(&app).await;
 }
 
-/// The account's events add up to its row, version by version.
+/// Asserts that the events of the account add up to the row of the account, version by version.
 async fn assert_sound(app: &TestApp, account_id: linkledger_core::id::AccountId, granted: i64) {
     let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
         "SELECT version, (payload->>'amount')::bigint, (payload->>'balance_after')::bigint
@@ -206,7 +206,7 @@ async fn assert_positions_have_no_gaps(app: &TestApp) {
     .await
     .unwrap();
     assert_eq!(gaps.0, 0);
-    // Each charge stands right after its link.
+    // Each charge follows its link in the log.
     let unpaired: (i64,) = sqlx::query_as(
         "SELECT count(*) FROM event_store.events AS link
          LEFT JOIN event_store.events AS charge
@@ -222,11 +222,11 @@ async fn assert_positions_have_no_gaps(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_another_process_holds_is_waited_for() {
+async fn create_waits_for_account_locked_elsewhere() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let (_, free) = app.account(5).await;
-    // Sessions and statements are there by then: the wait is that for the account.
+    // Sessions are connected and statements prepared, so the request only waits for the account.
     let answer = send(&app.router, create(&free, fresh_key(), &destination())).await;
     assert_eq!(answer.status, 201);
     let mut holder = app.database.pool().begin().await.unwrap();
@@ -235,7 +235,7 @@ async fn an_account_that_another_process_holds_is_waited_for() {
         .unwrap();
     let request = send(&app.router, create(&key, fresh_key(), &destination()));
     let (answer, ()) = tokio::join!(request, async {
-        // Another account gets through meanwhile; then the holder lets go.
+        // A create of another account succeeds meanwhile; then the holder releases the lock.
         let answer = send(&app.router, create(&free, fresh_key(), &destination())).await;
         assert_eq!(answer.status, 201);
         holder.rollback().await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, create, destination, fresh_key, link, send};
 
 #[tokio::test]
-async fn a_link_is_created_and_charged() {
+async fn create_stores_and_charges_link() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
 
@@ -33,7 +33,7 @@ async fn a_link_is_created_and_charged() {
 }
 
 #[tokio::test]
-async fn a_slug_that_is_left_out_is_drawn() {
+async fn create_without_slug_generates_slug() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     let answer = send(&app.router, create(&key, fresh_key(), &destination())).await;
@@ -42,7 +42,7 @@ async fn a_slug_that_is_left_out_is_drawn() {
 }
 
 #[tokio::test]
-async fn the_time_of_a_link_is_in_its_id() {
+async fn link_id_contains_creation_time() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     let created = send(&app.router, create(&key, fresh_key(), &destination()))
@@ -66,7 +66,7 @@ async fn the_time_of_a_link_is_in_its_id() {
 }
 
 #[tokio::test]
-async fn a_taken_slug_is_a_conflict_for_everybody_in_any_case() {
+async fn taken_slug_conflicts_in_any_case() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     let (other_id, other) = app.account(10).await;
@@ -87,7 +87,7 @@ async fn a_taken_slug_is_a_conflict_for_everybody_in_any_case() {
 }
 
 #[tokio::test]
-async fn without_enough_credits_the_caller_learns_what_is_missing() {
+async fn insufficient_credits_names_balance_and_price() {
     let app = TestApp::start().await;
     let (_, key) = app.account(0).await;
     let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
@@ -99,7 +99,7 @@ async fn without_enough_credits_the_caller_learns_what_is_missing() {
         (&answer.json()["balance"], &answer.json()["required"]),
         (&json!(0), &json!(1))
     );
-    // The slug was given back.
+    // The reservation of the slug was released.
     let (_, rich) = app.account(1).await;
     assert_eq!(
         send(&app.router, create(&rich, fresh_key(), &link("spring")))
@@ -110,7 +110,7 @@ async fn without_enough_credits_the_caller_learns_what_is_missing() {
 }
 
 #[tokio::test]
-async fn all_field_errors_are_told_at_once_and_nothing_is_charged() {
+async fn invalid_create_lists_all_errors_uncharged() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let body = json!({ "destination_url": "http://127.0.0.1", "slug": "a/b", "clicks": 1 });
@@ -138,7 +138,7 @@ async fn all_field_errors_are_told_at_once_and_nothing_is_charged() {
 }
 
 #[tokio::test]
-async fn hosts_of_the_service_itself_are_no_destination() {
+async fn own_hosts_are_rejected_as_destination() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     for own in ["https://sho.rt/abc", "https://api.sho.rt/v1/links"] {
@@ -153,7 +153,7 @@ async fn hosts_of_the_service_itself_are_no_destination() {
 }
 
 #[tokio::test]
-async fn keys_that_may_not_create_links_are_refused() {
+async fn create_requires_valid_key_with_write_scope() {
     let app = TestApp::start().await;
     let pool = app.database.pool();
     let (account_id, revoked) = app.account(10).await;
@@ -194,7 +194,7 @@ async fn keys_that_may_not_create_links_are_refused() {
 }
 
 #[tokio::test]
-async fn a_suspended_account_creates_nothing() {
+async fn suspended_account_cannot_create() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     sqlx::query("UPDATE event_store.accounts SET status = 'suspended' WHERE account_id = $1")
@@ -210,12 +210,12 @@ async fn a_suspended_account_creates_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_methods_have_the_form_of_problems() {
+async fn unknown_paths_and_methods_return_problems() {
     let app = TestApp::start().await;
     for (method, path, status, allow) in [
         ("POST", "/v1/links/", 404, ""),
         ("POST", "/nothing", 404, ""),
-        // Routes of the other service.
+        // Routes of query-api.
         ("GET", "/v1/links", 404, ""),
         ("PATCH", "/docs", 405, "GET, HEAD, OPTIONS"),
         ("PUT", "/v1/links", 405, "GET, HEAD, POST, OPTIONS"),
@@ -243,7 +243,7 @@ async fn unknown_paths_and_methods_have_the_form_of_problems() {
 }
 
 #[tokio::test]
-async fn the_rate_limit_is_told_and_kept() {
+async fn rate_limit_is_announced_and_enforced() {
     let database = testing::TestDatabase::create().await;
     let url = database.url().to_owned();
     let app = TestApp::start_on(database, &url, 1).await;
@@ -251,7 +251,7 @@ async fn the_rate_limit_is_told_and_kept() {
     let mut last = send(&app.router, create(&key, fresh_key(), &destination())).await;
     assert_eq!(last.status, 201);
     assert_eq!(last.header("ratelimit-policy"), "\"write\";q=2;w=2");
-    // A burst of two, and one more for each second that passes meanwhile.
+    // A burst of two, and one more request for each elapsed second.
     for _ in 0..50 {
         last = send(&app.router, create(&key, fresh_key(), &destination())).await;
         if last.status == 429 {

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::support::{TestApp, change, create, delete, fresh_key, link, send, with};
 
 #[tokio::test]
-async fn a_link_is_deleted_once_and_for_all() {
+async fn deleted_link_stays_deleted() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(2).await;
     let idempotency_key = fresh_key();
@@ -13,7 +13,7 @@ async fn a_link_is_deleted_once_and_for_all() {
 
     let deleted = send(&app.router, delete(&key, &id)).await;
     assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
-    // Before `If-Match` is looked at.
+    // Existence is checked before `If-Match`.
     let again = send(&app.router, with(delete(&key, &id), "if-match", "\"1\"")).await;
     assert_eq!(again.status, 204);
     let token = |name: &str| ConsistencyToken::decode(name, account_id).unwrap();
@@ -31,7 +31,7 @@ async fn a_link_is_deleted_once_and_for_all() {
         "slug_taken",
         "it is never given out again"
     );
-    // The create is answered as ever, and there is no refund.
+    // A replay of the create gets the first answer, and the price is not refunded.
     let replayed = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(replayed.body, created.body);
     assert_eq!(replayed.header("etag"), "\"1\"");
@@ -40,7 +40,7 @@ async fn a_link_is_deleted_once_and_for_all() {
 }
 
 #[tokio::test]
-async fn a_deletion_can_be_made_for_a_version() {
+async fn delete_honours_if_match() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;

@@ -18,7 +18,7 @@ async fn behind_a_proxy() -> (TestApp, Proxy) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_whose_answer_is_lost_is_found_and_answered() {
+async fn lost_commit_answer_is_looked_up() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(10).await;
     let idempotency_key = fresh_key();
@@ -33,7 +33,7 @@ async fn a_commit_whose_answer_is_lost_is_found_and_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_never_arrived_is_repeated() {
+async fn commit_lost_before_server_is_retried() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(10).await;
     let idempotency_key = fresh_key();
@@ -41,7 +41,7 @@ async fn a_commit_that_never_arrived_is_repeated() {
     let mut answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
     assert_eq!(proxy.broken(), 1);
     if answer.status == 503 {
-        // It was found not to be committed, but too late for another attempt.
+        // The commit was found to be missing, but after the deadline for a retry.
         answer = send(&app.router, create(&key, idempotency_key, &link("spring"))).await;
     }
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -50,7 +50,7 @@ async fn a_commit_that_never_arrived_is_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_that_can_not_be_found_out_is_called_so() {
+async fn unresolvable_commit_returns_504() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(10).await;
     let idempotency_key = fresh_key();
@@ -69,9 +69,9 @@ async fn an_outcome_that_can_not_be_found_out_is_called_so() {
     assert_eq!(app.balance(account_id).await, 9);
 }
 
-/// As often as there are writers: none of them is lost.
+/// Repeats the fault as often as there are writers, to prove that no writer loses its session.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_falls_silent_before_the_commit_is_unavailable_and_costs_no_session() {
+async fn server_silent_before_commit_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(10).await;
     for times in 1..=2 {
@@ -90,7 +90,7 @@ async fn a_server_that_falls_silent_before_the_commit_is_unavailable_and_costs_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_falls_silent_at_the_commit_is_asked_again_and_the_create_happens_once() {
+async fn server_silent_at_commit_creates_once() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(10).await;
     for (fault, slug) in [
@@ -101,7 +101,7 @@ async fn a_server_that_falls_silent_at_the_commit_is_asked_again_and_the_create_
         proxy.break_next(fault);
         let mut answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
         if answer.status == 503 {
-            // It was found not to be committed, but too late for another attempt.
+            // The commit was found to be missing, but after the deadline for a retry.
             answer = send(&app.router, create(&key, idempotency_key, &link(slug))).await;
         }
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -112,7 +112,7 @@ async fn a_server_that_falls_silent_at_the_commit_is_asked_again_and_the_create_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_can_not_be_looked_up_since_the_server_is_silent_is_not_waited_for() {
+async fn key_lookup_on_silent_server_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;
     proxy.break_next(Fault::SilenceFrom("event_store.api_keys"));
@@ -127,7 +127,7 @@ async fn a_key_that_can_not_be_looked_up_since_the_server_is_silent_is_not_waite
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_commit_is_lost_either_way_happens_once() {
+async fn change_with_lost_commit_happens_once() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;
     let id = app.link(&key).await;
@@ -141,7 +141,7 @@ async fn a_change_whose_commit_is_lost_either_way_happens_once() {
         let appended = app.count("LinkDestinationChanged").await;
         assert_eq!(usize::try_from(appended), Ok(changes));
     }
-    // The link that was looked for is deleted for certain when it is answered so.
+    // 204 means that the deletion is committed.
     proxy.break_next(Fault::AfterCommit);
     let answer = send(&app.router, delete(&key, &id)).await;
     assert_eq!(answer.status, 204, "{answer:?}");
@@ -149,11 +149,11 @@ async fn a_change_whose_commit_is_lost_either_way_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_poison_command_does_not_hurt_the_others_of_its_batch() {
+async fn poison_command_fails_alone_in_batch() {
     let app = TestApp::start().await;
     let (poisoned, poison_key) = app.account(10).await;
     let (_, key) = app.account(100).await;
-    // The version of the account's next event is taken: its append violates a constraint.
+    // The next version of the account's stream is taken, so the append violates a constraint.
     assert_eq!(
         send(
             &app.router,
@@ -182,10 +182,10 @@ async fn one_poison_command_does_not_hurt_the_others_of_its_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_database_the_answer_says_that_nothing_was_done() {
+async fn create_without_database_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;
-    // The key is cached from here on.
+    // From here on the API key is cached.
     assert_eq!(
         send(&app.router, create(&key, fresh_key(), &destination()))
             .await

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
 
-/// The answer without what differs between two requests.
+/// Returns the answer without the headers that differ between two requests.
 fn outcome(answer: &Answer) -> (u16, Vec<u8>, [String; 3]) {
     let headers = ["location", "etag", "consistency-token"];
     (
@@ -14,14 +14,14 @@ fn outcome(answer: &Answer) -> (u16, Vec<u8>, [String; 3]) {
 }
 
 #[tokio::test]
-async fn the_same_request_again_gets_the_same_bytes_and_costs_nothing() {
+async fn replay_returns_same_bytes_uncharged() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let idempotency_key = fresh_key();
     let first = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(first.status, 201);
 
-    // The balance is 0, the slug taken; order of members and spelling of the key differ.
+    // The balance is 0 and the slug is taken; the order of members and the spelling of the key differ.
     let body = r#"{ "slug": "Sp\u0072ing", "destination_url": "https://example.com/" }"#;
     let mut request = create(&key, idempotency_key, &json!(null));
     *request.body_mut() = body.into();
@@ -38,7 +38,7 @@ async fn the_same_request_again_gets_the_same_bytes_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_replay_survives_the_rotation_of_the_api_key() {
+async fn replay_survives_api_key_rotation() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let idempotency_key = fresh_key();
@@ -53,7 +53,7 @@ async fn a_replay_survives_the_rotation_of_the_api_key() {
 }
 
 #[tokio::test]
-async fn another_body_under_a_used_key_is_refused() {
+async fn other_body_under_used_key_is_rejected() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let idempotency_key = fresh_key();
@@ -67,7 +67,7 @@ async fn another_body_under_a_used_key_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_of_two_accounts_have_nothing_to_do_with_each_other() {
+async fn idempotency_keys_are_scoped_to_account() {
     let app = TestApp::start().await;
     let (_, one) = app.account(5).await;
     let (_, two) = app.account(5).await;
@@ -79,7 +79,7 @@ async fn keys_of_two_accounts_have_nothing_to_do_with_each_other() {
 }
 
 #[tokio::test]
-async fn a_refused_request_does_not_use_its_key_up() {
+async fn rejected_create_leaves_key_unused() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(0).await;
     let idempotency_key = fresh_key();
@@ -96,7 +96,7 @@ async fn a_refused_request_does_not_use_its_key_up() {
 }
 
 #[tokio::test]
-async fn a_revoked_api_key_gets_no_replay() {
+async fn revoked_api_key_gets_no_replay() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let idempotency_key = fresh_key();

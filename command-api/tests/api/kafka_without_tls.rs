@@ -1,9 +1,9 @@
-//! A build without TLS for Kafka: it says so where it is asked for it.
+//! A build without TLS for Kafka rejects settings that need TLS.
 
 use std::process::Command;
 
 #[test]
-fn a_build_without_tls_that_is_asked_for_it_ends_at_the_start_and_says_how_to_build() {
+fn build_without_tls_rejects_tls_settings() {
     let database = ["--database-url", "postgres://127.0.0.1:1/nowhere"];
     let serve = ["serve", "--base-url", "http://127.0.0.1:8080"];
     let listen = [
@@ -21,10 +21,10 @@ fn a_build_without_tls_that_is_asked_for_it_ends_at_the_start_and_says_how_to_bu
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         let expected = "error: this build has neither TLS nor SCRAM for Kafka, which \
                         --kafka-security-protocol ssl needs: build with --features tls";
-        let last = told.lines().last();
-        assert_eq!(last, Some(expected), "{told}");
+        let last = stderr.lines().last();
+        assert_eq!(last, Some(expected), "{stderr}");
     }
 }

@@ -1,5 +1,5 @@
-//! While releases are exchanged, the older one meets events that it does not know: it decides nothing
-//! on what they concern, and goes on with everything else.
+//! During a rolling upgrade, the older release reads events of the later release: the older release decides nothing on the
+//! affected links and keys, and continues with all others.
 
 use futures::future::join_all;
 use linkledger_core::{
@@ -45,7 +45,7 @@ fn of_link(account_id: AccountId, link_id: &str, event_type: &'static str) -> La
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_a_later_release_has_changed_is_left_alone_and_others_are_not() {
+async fn link_changed_by_later_release_is_untouched() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let unknown_type = |link_id: &str| of_link(account_id, link_id, "LinkFrozen");
@@ -84,7 +84,7 @@ async fn a_link_that_a_later_release_has_changed_is_left_alone_and_others_are_no
         let disable = ["link", "disable", "--link", &id, "--reason", "spam"];
         let refused = error(app.database.url(), &disable, 1);
         assert!(refused.contains(&id) && refused.contains(name), "{refused}");
-        // What was answered once is answered again.
+        // A replay of an earlier create still works.
         let again = send(&app.router, create(&key, create_key, &destination())).await;
         assert_eq!(again.body, created.body);
     }
@@ -95,7 +95,7 @@ async fn a_link_that_a_later_release_has_changed_is_left_alone_and_others_are_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_whose_link_a_later_release_has_created_is_not_charged_again() {
+async fn key_of_later_release_charges_only_once() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let idempotency_key = fresh_key();
@@ -133,7 +133,7 @@ async fn a_key_whose_link_a_later_release_has_created_is_not_charged_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_a_later_release_is_published_as_it_is() {
+async fn event_of_later_release_is_relayed_unchanged() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let id = app.link(&key).await;

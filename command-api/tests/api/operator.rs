@@ -1,4 +1,4 @@
-//! The operator's hands on abuse and money, as an operator runs them.
+//! The operator's commands against abuse and on credits, run as processes.
 
 use linkledger_core::testing;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     support::{TestApp, change, create, delete, fresh_key, link, send},
 };
 
-/// Type, payload and metadata of the latest event.
+/// Returns type, payload and metadata of the latest event.
 async fn latest(app: &TestApp) -> (String, Value, Value) {
     let (event_type, payload, metadata): (String, String, String) = sqlx::query_as(
         "SELECT type, payload::text, metadata::text FROM event_store.events
@@ -29,7 +29,7 @@ async fn count(app: &TestApp) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_account_is_refused_until_it_is_resumed() {
+async fn suspended_account_is_refused_until_resumed() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let url = app.database.url();
@@ -57,7 +57,7 @@ async fn a_suspended_account_is_refused_until_it_is_resumed() {
     let refused = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
     assert_eq!(refused.problem(), "account_suspended");
 
-    // Again nothing happens; with another wish it does.
+    // A repetition changes nothing; another value of --stop-redirects does.
     assert_eq!(suspend(&[])["changed"], false);
     assert_eq!(count(&app).await, 1);
     let stopped = suspend(&["--stop-redirects"]);
@@ -81,7 +81,7 @@ async fn a_suspended_account_is_refused_until_it_is_resumed() {
     );
     assert_eq!(run_json(url, &resume)["changed"], false);
     assert_eq!(count(&app).await, 3);
-    // From 5 seconds after at the latest; the versions of the account's stream go on without a gap.
+    // Within 5 seconds; the versions of the account's stream have no gap.
     testing::eventually("the account may call again", || async {
         let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
         (answer.status == 201).then_some(())
@@ -98,7 +98,7 @@ async fn a_suspended_account_is_refused_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
+async fn disable_and_enable_accept_id_or_slug() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(5).await;
     let url = app.database.url();
@@ -125,7 +125,7 @@ async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
     assert_eq!(metadata, json!({ "actor": "operator", "link": state }));
     assert_eq!(run_json(url, &disable)["changed"], false);
 
-    // Its owner may still change it, and it stays disabled.
+    // The owner may still change the link, and the link stays disabled.
     let body = json!({ "destination_url": "https://example.com/new" });
     let changed = send(&app.router, change(&key, &id, &body)).await;
     assert_eq!(
@@ -163,7 +163,7 @@ async fn a_link_is_disabled_and_enabled_by_id_or_slug() {
 }
 
 #[tokio::test]
-async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
+async fn adjustment_applies_once_and_never_below_zero() {
     let app = TestApp::start().await;
     let (account_id, _) = app.account(5).await;
     let (url, account) = (app.database.url(), account_id.to_string());
@@ -196,7 +196,7 @@ async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
         (&json!(true), &json!(2))
     );
     let message = error(url, &adjust("-2"), 1);
-    let expected = "error: this idempotency key was used for another adjust; use a new one\n";
+    let expected = "error: this idempotency key was used for another adjust; use a new key\n";
     assert_eq!(message, expected);
 
     let base = [
@@ -222,7 +222,7 @@ async fn a_balance_is_adjusted_once_per_key_and_never_below_zero() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named() {
+async fn unknown_ids_are_named_in_errors() {
     let app = TestApp::start().await;
     let url = app.database.url();
     let unknown = "00000000000000000000000007";

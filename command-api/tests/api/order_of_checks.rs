@@ -1,4 +1,5 @@
-//! Requests with two faults: the one that contract §9 names first is told.
+//! Requests with several faults: the answer reports the fault that the order of checks names first.
+//! `docs/api.md#order-of-checks` has the order.
 
 mod fault;
 
@@ -10,14 +11,14 @@ use crate::support::{TestApp, create, fresh_key, link, send};
 use fault::{Operation, Stage};
 
 #[tokio::test]
-async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
     for operation in [Operation::Create, Operation::Change, Operation::Delete] {
         let faults = operation.faults();
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
             for other in &faults[first..] {
-                // In either order: how a request comes to its faults must not matter.
+                // Given in reverse: the order in which the request gets its faults must not matter.
                 let answer = stage.answer(operation, &[*other, *fault]).await;
                 assert_eq!(
                     (answer.status.as_u16(), answer.problem().as_str()),
@@ -32,7 +33,7 @@ async fn of_two_faults_the_one_that_is_checked_first_is_told() {
 }
 
 #[tokio::test]
-async fn a_request_with_every_fault_is_told_one_after_the_other() {
+async fn faults_are_reported_in_order_of_checks() {
     let stage = Stage::set().await;
     for operation in [Operation::Create, Operation::Change, Operation::Delete] {
         let faults = operation.faults();
@@ -44,7 +45,7 @@ async fn a_request_with_every_fault_is_told_one_after_the_other() {
     }
 }
 
-/// Each code that no [`Fault`] has, and a file of tests in which a request brings it about.
+/// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
 const ELSEWHERE: [(Code, &str); 13] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
@@ -76,13 +77,13 @@ const ELSEWHERE: [(Code, &str); 13] = [
 const BY_NO_REQUEST: [Code; 2] = [Code::Overloaded, Code::ReadModelBehind];
 
 #[test]
-fn every_code_of_the_catalogue_is_brought_about_by_a_test() {
+fn tests_cause_every_problem_code() {
     let operations = [Operation::Create, Operation::Change, Operation::Delete];
-    let faults = operations.iter().flat_map(|it| it.faults());
+    let faults = operations.iter().flat_map(|operation| operation.faults());
     let mut codes: Vec<&str> = faults.map(|fault| fault.code().as_str()).collect();
     for (code, tests) in ELSEWHERE {
         let quoted = format!("\"{}\"", code.as_str());
-        assert!(tests.contains(&quoted), "no test brings about {quoted}");
+        assert!(tests.contains(&quoted), "no test causes {quoted}");
         codes.push(code.as_str());
     }
     codes.extend(BY_NO_REQUEST.map(Code::as_str));
@@ -94,7 +95,7 @@ fn every_code_of_the_catalogue_is_brought_about_by_a_test() {
 }
 
 #[tokio::test]
-async fn a_key_and_a_body_have_one_form() {
+async fn malformed_keys_and_bodies_are_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     for body in ["null", "[]", "\"x\"", "1", "true"] {
@@ -114,7 +115,7 @@ async fn a_key_and_a_body_have_one_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_whose_first_request_does_not_end_is_in_use() {
+async fn key_of_running_request_is_in_use() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let mut holder = app.database.pool().begin().await.unwrap();
@@ -123,17 +124,17 @@ async fn a_key_whose_first_request_does_not_end_is_in_use() {
         .unwrap();
     let used = fresh_key();
     let request = || Box::pin(send(&app.router, create(&key, used, &link("spring"))));
-    // Whichever comes second is told; the other one waits for the account.
-    let (told, _, waiting) = select_all([request(), request()]).await;
-    assert_eq!(told.status, 409);
-    assert_eq!(told.problem(), "idempotency_key_in_use");
-    assert_eq!(told.header("retry-after"), "1");
+    // The second request is answered at once; the first request waits for the account.
+    let (refused, _, waiting) = select_all([request(), request()]).await;
+    assert_eq!(refused.status, 409);
+    assert_eq!(refused.problem(), "idempotency_key_in_use");
+    assert_eq!(refused.header("retry-after"), "1");
     holder.rollback().await.unwrap();
     assert_eq!(select_all(waiting).await.0.status, 201);
 }
 
 #[tokio::test]
-async fn a_body_that_grows_too_large_without_saying_so_is_refused() {
+async fn oversized_chunked_body_is_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let mut request = create(&key, fresh_key(), &link("spring"));
@@ -146,7 +147,7 @@ async fn a_body_that_grows_too_large_without_saying_so_is_refused() {
 }
 
 #[tokio::test]
-async fn credentials_are_read_strictly() {
+async fn malformed_credentials_are_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
     let valid = key.reveal().to_owned();

@@ -1,12 +1,12 @@
-//! The hot statements touch rows by key, however full the tables are. Plans are made once per
-//! session and kept: one that was made on empty tables must be as good on full ones.
+//! The hot statements read rows by key at any size of the tables. Postgres keeps a plan for the life of a session, so a plan
+//! made on empty tables must also be good on full tables.
 
 use linkledger_core::{
     event_store::{
         self, SessionKind, accounts,
         log::{
             self, ReadFrom,
-            stored::{self, Stretch},
+            stored::{self, PositionRange},
         },
         segments, slugs,
     },
@@ -19,13 +19,13 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 
 use crate::support::{TestApp, change, delete, send};
 
-/// Links in the store when it counts as large.
+/// Number of links in a large store.
 const LARGE: i32 = 20_000;
-/// More than any create needs: a few index entries for each of its rows.
+/// Upper bound of index entries that a create reads: a few for each of its rows.
 const ENTRIES_PER_CREATE_MAX: i64 = 60;
 const CREATES: i64 = 50;
 
-/// Fills the store with links of another account, as many appends would have.
+/// Fills the store with links of another account.
 async fn fill(database: &TestDatabase, links: i32) {
     let account_id = testing::account(database.pool(), 0).await;
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
@@ -47,7 +47,7 @@ async fn fill(database: &TestDatabase, links: i32) {
     .unwrap();
 }
 
-/// Rows that were read without an index, and index entries that were read, of the event store.
+/// Returns the rows of the event store read by scans, and the index entries read.
 async fn reads(database: &TestDatabase) -> (i64, i64) {
     sqlx::query_as(
         "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
@@ -61,7 +61,7 @@ async fn reads(database: &TestDatabase) -> (i64, i64) {
     .unwrap()
 }
 
-/// Sessions whose end can be waited for.
+/// Returns a pool whose sessions have a name, so that the test can wait for their end.
 fn measured(database: &TestDatabase, kind: SessionKind) -> PgPool {
     let options = event_store::session_options(database.url(), kind).unwrap();
     PgPoolOptions::new()
@@ -69,7 +69,7 @@ fn measured(database: &TestDatabase, kind: SessionKind) -> PgPool {
         .connect_lazy_with(options.application_name("measured"))
 }
 
-/// What the work reads, once its sessions have ended and told.
+/// Runs the work, and returns its reads after its sessions have ended and reported them.
 async fn reads_of(database: &TestDatabase, work: impl AsyncFnOnce(PgPool)) -> (i64, i64) {
     let before = reads(database).await;
     let pool = measured(database, SessionKind::Writer);
@@ -102,7 +102,7 @@ async fn append(pool: PgPool, account_id: AccountId, name: &str) {
 }
 
 #[tokio::test]
-async fn an_append_reads_by_key_on_an_empty_a_small_and_a_large_store() {
+async fn append_reads_by_key_at_any_size() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 1_000).await;
     for (name, links) in [("empty", 0), ("small", 320), ("large", LARGE)] {
@@ -118,7 +118,7 @@ async fn an_append_reads_by_key_on_an_empty_a_small_and_a_large_store() {
 }
 
 #[tokio::test]
-async fn reading_on_reads_no_more_than_what_is_new() {
+async fn read_after_reads_only_new_events() {
     let database = TestDatabase::create().await;
     let from = |after: &[i64; 16]| -> Vec<ReadFrom> {
         Shard::all()
@@ -130,7 +130,7 @@ async fn reading_on_reads_no_more_than_what_is_new() {
     };
     let before = reads(&database).await;
     let pool = measured(&database, SessionKind::Reader);
-    // The plan is made while the store is empty, and kept.
+    // The session makes and keeps its plan while the store is empty.
     log::read_after(&pool, &from(&[0; 16]), 100).await.unwrap();
     fill(&database, LARGE).await;
     let heads = log::heads(&pool).await.unwrap();
@@ -149,7 +149,7 @@ async fn reading_on_reads_no_more_than_what_is_new() {
     assert!(after.1 - before.1 < 200, "{after:?}");
 }
 
-/// What sealing, verifying and exporting ask of tables that grow.
+/// Runs the statements of sealing, verification and export on growing tables.
 async fn check(pool: &PgPool, account_id: AccountId) {
     let shard = Shard::of(account_id);
     log::extents(pool).await.unwrap();
@@ -159,22 +159,24 @@ async fn check(pool: &PgPool, account_id: AccountId) {
         .collect();
     let lost = slugs::find_lost(pool, shard, &slugs).await.unwrap();
     assert_eq!(lost.len(), slugs.len());
-    let stretch = Stretch {
+    let stretch = PositionRange {
         shard,
         after: 100,
         up_to: 200,
     };
-    stored::read_stored(pool, stretch).await.unwrap();
+    let mut session = pool.acquire().await.unwrap();
+    stored::read_stored(&mut session, stretch).await.unwrap();
+    drop(session);
     accounts::read_after(pool, account_id, 100).await.unwrap();
 }
 
 #[tokio::test]
-async fn checking_the_log_reads_by_key_however_long_it_is() {
+async fn log_check_reads_by_key_only() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 0).await;
     let before = reads(&database).await;
     let pool = measured(&database, SessionKind::Reader);
-    // The plans are made while the store is empty, and kept.
+    // The session makes and keeps its plans while the store is empty.
     check(&pool, account_id).await;
     fill(&database, LARGE).await;
     check(&pool, account_id).await;
@@ -185,7 +187,7 @@ async fn checking_the_log_reads_by_key_however_long_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_itself_scans_nothing_when_the_store_grows_under_it() {
+async fn running_service_never_scans_growing_store() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1_000).await;
     let commands = async || {
@@ -202,15 +204,15 @@ async fn the_service_itself_scans_nothing_when_the_store_grows_under_it() {
     fill(&app.database, LARGE).await;
     let scanned_before = reads(&app.database).await.0;
     commands().await;
-    // Its sessions live on: what they read is told while they are idle.
-    testing::eventually("the reads of the commands are told", || async {
-        let told: (i64,) = sqlx::query_as(
+    // The sessions of the service stay open: idle sessions report their reads.
+    testing::eventually("the reads of the commands are reported", || async {
+        let inserted: (i64,) = sqlx::query_as(
             "SELECT sum(n_tup_ins)::bigint FROM pg_stat_user_tables WHERE relname = 'events'",
         )
         .fetch_one(app.database.pool())
         .await
         .unwrap();
-        (told.0 >= 8 * CREATES + i64::from(LARGE)).then_some(())
+        (inserted.0 >= 8 * CREATES + i64::from(LARGE)).then_some(())
     })
     .await;
     assert_eq!(reads(&app.database).await.0 - scanned_before, 0);

@@ -1,4 +1,4 @@
-//! Positions are made in the append's transaction: in order of commit, without gaps.
+//! Positions are assigned in the transaction of the append: in order of commit, without gaps.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use linkledger_core::{
 };
 use sqlx::PgConnection;
 
-/// Two accounts whose events go to the same shard.
+/// Returns two accounts of the same shard.
 async fn neighbours(database: &TestDatabase) -> [AccountId; 2] {
     let first = testing::account(database.pool(), 0).await;
     loop {
@@ -28,7 +28,7 @@ async fn neighbours(database: &TestDatabase) -> [AccountId; 2] {
     }
 }
 
-/// Appends a grant, up to but without the commit.
+/// Appends a grant, without the commit.
 async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Result<i64> {
     let locked = accounts::lock_in_tx(tx, &[account_id]).await?;
     let before = locked[&account_id];
@@ -66,7 +66,7 @@ async fn read(database: &TestDatabase, shard: Shard) -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_append_waits_for_the_first_and_no_reader_sees_a_hole() {
+async fn concurrent_appends_show_readers_no_gap() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
     let shard = Shard::of(first);
@@ -99,7 +99,7 @@ async fn the_second_append_waits_for_the_first_and_no_reader_sees_a_hole() {
 }
 
 #[tokio::test]
-async fn an_append_that_is_rolled_back_leaves_no_gap() {
+async fn rolled_back_append_leaves_no_gap() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
     let mut tx = database.pool().begin().await.unwrap();
@@ -112,10 +112,10 @@ async fn an_append_that_is_rolled_back_leaves_no_gap() {
 }
 
 #[tokio::test]
-async fn a_session_that_freezes_in_an_append_is_ended_and_the_others_go_on() {
+async fn frozen_append_session_is_terminated() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
-    // With the settings of a writer, and silent from here on as a stopped process is.
+    // A session with the settings of a writer that falls silent, as in a stopped process.
     let writers = event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
     let mut frozen = writers.begin().await.unwrap();
     grant_in_tx(&mut frozen, first).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_session_that_freezes_in_an_append_is_ended_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn reading_goes_on_after_any_position_and_stops_at_the_limit() {
+async fn read_after_honours_position_and_limit() {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 10).await;
     let links: Vec<String> = (0..5).map(|n| format!("slug-{n}")).collect();
@@ -160,7 +160,7 @@ async fn reading_goes_on_after_any_position_and_stops_at_the_limit() {
 }
 
 #[tokio::test]
-async fn every_unique_constraint_of_events_contains_the_shard() {
+async fn unique_constraints_of_events_contain_shard() {
     let database = TestDatabase::create().await;
     let without_shard: Vec<(String,)> = sqlx::query_as(
         "SELECT i.indexrelid::regclass::text FROM pg_index AS i

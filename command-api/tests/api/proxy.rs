@@ -11,24 +11,24 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What happens to a connection, and when.
+/// Fault of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection is closed; the server never sees the COMMIT.
     BeforeCommit,
-    /// The connection is closed after the server has carried it out; its answer is lost.
+    /// The connection is closed after the server has executed the COMMIT; the answer is lost.
     AfterCommit,
-    /// The same, and the server can't be reached until the proxy is [`Proxy::mend`]ed.
+    /// As `AfterCommit`, and the server is unreachable until [`Proxy::mend`].
     AfterCommitForLong,
-    /// From a statement with these words on nothing passes any more, and nothing is closed: the
-    /// server's host is gone.
+    /// From a statement with the given words on, the proxy forwards no more bytes and closes no
+    /// connection, as if the server's host had vanished.
     SilenceFrom(&'static str),
-    /// The same after the server has carried out the COMMIT.
+    /// The same after the server has executed the COMMIT.
     SilenceAfterCommit,
 }
 
 impl Fault {
-    /// Whether these bytes of a client are what it waits for.
+    /// Returns true if the client's bytes trigger the fault.
     fn begins_with(self, bytes: &[u8]) -> bool {
         let words = match self {
             Self::BeforeCommit
@@ -43,14 +43,14 @@ impl Fault {
     }
 }
 
-/// What becomes of a connection.
+/// State of a connection.
 enum Fate {
     Lives,
     IsClosed,
     FallsSilent,
 }
 
-/// Forwards bytes until told to misbehave.
+/// Proxy that forwards bytes until a fault is due.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
@@ -60,7 +60,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy to the server on that port of this machine.
+    /// Starts a proxy to the server on a port of this machine.
     pub(crate) async fn start(server_port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -85,7 +85,7 @@ impl Proxy {
         proxy
     }
 
-    /// Breaks the next connection that the fault fits.
+    /// Breaks the next connection that triggers the fault.
     pub(crate) fn break_next(&self, fault: Fault) {
         *self.fault.lock().unwrap() = Some(fault);
     }
@@ -95,7 +95,7 @@ impl Proxy {
         self.is_away.store(false, Ordering::SeqCst);
     }
 
-    /// How many connections were broken.
+    /// Number of broken connections.
     pub(crate) fn broken(&self) -> usize {
         self.broken.load(Ordering::SeqCst)
     }
@@ -115,7 +115,7 @@ impl Proxy {
                     }
                     self.broken.fetch_add(1, Ordering::SeqCst);
                     if matches!(fate, Fate::FallsSilent) {
-                        // Open for as long as the client holds on.
+                        // Stays open until the client closes the connection.
                         while client.read(&mut from_client).await.is_ok_and(|length| length > 0) {}
                     }
                     return;
@@ -130,7 +130,7 @@ impl Proxy {
         }
     }
 
-    /// Passes the bytes on, unless it is time to misbehave.
+    /// Forwards the bytes, unless the fault is due.
     async fn pass(&self, bytes: &[u8], server: &mut TcpStream, answer: &mut [u8]) -> Fate {
         let fault = self
             .fault
@@ -150,7 +150,7 @@ impl Proxy {
         };
         server.write_all(bytes).await.unwrap();
         if fault.is_some() {
-            // The answer means that it is committed; nobody gets to see it.
+            // The server has committed; the proxy drops the answer.
             assert!(server.read(answer).await.unwrap() > 0);
         }
         fate

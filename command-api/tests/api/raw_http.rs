@@ -1,5 +1,5 @@
-//! What comes back for bytes that no well-behaved client sends. Where the HTTP library answers by
-//! itself, the body is empty and the connection ends; everything else is a problem.
+//! Answers to bytes that no well-behaved client sends. If the HTTP library answers, the body is empty and the connection ends;
+//! every other answer is a problem.
 
 mod body;
 mod connection;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{TestApp, fresh_key};
 
-/// A test that waits longer has failed.
+/// Timeout of a test.
 const DEADLINE: Duration = Duration::from_mins(2);
 const BODY: &str = r#"{"destination_url":"https://example.com/"}"#;
 
@@ -31,7 +31,7 @@ struct RawServer {
     _tasks: Tasks,
 }
 
-/// One answer as it came.
+/// Answer as received.
 #[derive(Debug, PartialEq)]
 struct RawAnswer {
     status: u16,
@@ -63,13 +63,13 @@ impl RawServer {
         stream
     }
 
-    /// All answers to these bytes, until the service ends the connection.
+    /// Returns all answers to the bytes, until the service closes the connection.
     async fn exchange(&self, sent: impl AsRef<[u8]>) -> Vec<RawAnswer> {
         let mut stream = self.connect(sent).await;
         read_to_end(&mut stream).await
     }
 
-    /// The only answer to these bytes.
+    /// Returns the only answer to the bytes.
     async fn answer(&self, sent: impl AsRef<[u8]>) -> RawAnswer {
         let sent = sent.as_ref();
         let mut answers = self.exchange(sent).await;
@@ -88,7 +88,7 @@ async fn read_to_end(stream: &mut TcpStream) -> Vec<RawAnswer> {
     parse(&String::from_utf8(bytes).unwrap())
 }
 
-/// Answers one behind the other; the test fails when there is anything else.
+/// Parses consecutive answers; panics on any other bytes.
 fn parse(mut text: &str) -> Vec<RawAnswer> {
     let mut answers = Vec::new();
     while !text.is_empty() {
@@ -109,7 +109,7 @@ fn parse(mut text: &str) -> Vec<RawAnswer> {
 }
 
 impl RawAnswer {
-    /// The code of the problem, after a look at its form; `None` for an empty body.
+    /// Checks the form of the problem and returns its code; `None` for an empty body.
     fn code(&self) -> Option<String> {
         if self.body.is_empty() {
             return None;
@@ -128,7 +128,7 @@ impl RawAnswer {
     }
 }
 
-/// The head of a create, without what frames its body.
+/// Head of a create, without the headers that frame the body.
 fn head(key: &ApiKey) -> String {
     format!(
         "POST /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\

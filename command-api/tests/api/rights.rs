@@ -1,5 +1,5 @@
-//! What each role may do: all of it is in `deploy/postgres/rights`, one file a role, so that a new
-//! table, function or grant shows in review; and sessions of each role that try what none may.
+//! Rights of each role: `deploy/postgres/rights` lists all rights, one file per role, so that a review shows each new table,
+//! function or grant. Sessions of each role also try forbidden statements.
 
 use std::{env, fs, path::PathBuf};
 
@@ -26,7 +26,7 @@ const PROCESSES: [&str; 5] = [
 
 const DENIED: &str = "42501";
 
-/// What is denied to every process, beside all changes of the log.
+/// Statements that every process is denied, in addition to all changes of the log.
 const DENIED_TO_ALL: [&str; 27] = [
     "DO 'BEGIN LOCK TABLE event_store.events; END'",
     "ALTER TABLE event_store.events DISABLE TRIGGER ALL",
@@ -77,7 +77,7 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
 ];
 
-/// Lets the roles log in: they are the whole server's, so once for all tests.
+/// Lets the roles log in, once for all tests: roles belong to the whole server.
 async fn allow_logins(database: &TestDatabase) {
     static ALLOWED: OnceCell<()> = OnceCell::const_new();
     let allow = async || {
@@ -98,7 +98,7 @@ async fn execute(database: &TestDatabase, statements: &str) {
     executed.await.unwrap();
 }
 
-/// With the roles and their rights, and users of their names.
+/// Creates a database with the roles, their rights, and a user for each role.
 async fn database_with_roles() -> TestDatabase {
     let database = database_with_a_link().await;
     execute(&database, ROLES).await;
@@ -115,7 +115,7 @@ fn as_user(database: &TestDatabase, role: &str) -> PgConnectOptions {
     options.username(role).password(role)
 }
 
-/// What the catalogue says that the role may do, an object a line.
+/// Returns the rights of the role from the catalogue of Postgres, one object per line.
 async fn rights_of(database: &TestDatabase, role: &str) -> String {
     let lines = sqlx::query_scalar::<_, String>(MATRIX).bind(role);
     let lines = lines.fetch_all(database.pool()).await.unwrap();
@@ -123,9 +123,9 @@ async fn rights_of(database: &TestDatabase, role: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_role_may_do_what_is_committed_and_no_more() {
+async fn roles_have_exactly_the_committed_rights() {
     let database = database_with_roles().await;
-    // What the script does not grant it takes away.
+    // The script revokes every right that the script does not grant.
     let everybody = PROCESSES.join(", ");
     for granted in ["ALL TABLES IN", "ALL FUNCTIONS IN", ""] {
         let schemas = format!("{granted} SCHEMA event_store, read_model");
@@ -149,7 +149,7 @@ async fn each_role_may_do_what_is_committed_and_no_more() {
 }
 
 #[tokio::test]
-async fn no_process_changes_the_log_nor_leaves_its_place() {
+async fn process_roles_cannot_change_log_or_escalate() {
     let database = database_with_roles().await;
     for role in PROCESSES {
         let mut session = log_in(&database, role).await;
@@ -167,7 +167,7 @@ async fn no_process_changes_the_log_nor_leaves_its_place() {
 }
 
 #[tokio::test]
-async fn a_session_of_a_process_neither_waits_for_a_lock_nor_holds_one_for_long() {
+async fn process_sessions_have_lock_timeouts() {
     let database = database_with_roles().await;
     let mut holder = database.pool().begin().await.unwrap();
     let lock = "SELECT FROM event_store.accounts FOR UPDATE";
@@ -194,7 +194,7 @@ async fn a_session_of_a_process_neither_waits_for_a_lock_nor_holds_one_for_long(
 }
 
 #[tokio::test]
-async fn the_owner_is_no_superuser_and_that_suffices() {
+async fn owner_needs_no_superuser() {
     let server = database_with_roles().await;
     execute(&server, "CREATE DATABASE owned OWNER linkledger_owner").await;
     let log_in = async |role| {
@@ -203,7 +203,7 @@ async fn the_owner_is_no_superuser_and_that_suffices() {
     };
     let pool = sqlx::PgPool::connect_lazy_with(as_user(&server, OWNER).database("owned"));
     migrations::run(&pool).await.unwrap();
-    // The roles are there; their time limits are a superuser's to set, and it says so.
+    // The roles exist. Only a superuser may set their time limits, and the script says so.
     sqlx::raw_sql(ROLES).execute(&pool).await.unwrap();
 
     let mut operator = log_in("linkledger_operator").await;

@@ -1,4 +1,4 @@
-//! Segments of the log are sealed behind the writers: once, all bytes, and nothing unsound.
+//! Sealing: each full segment of the log is sealed once, by one instance, unless the log is damaged.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use sqlx::AssertSqlSafe;
 
 const EVENTS_PER_SEGMENT: i64 = 4;
 
-/// The statement that auditors are given.
+/// Returns the audit statement of `docs/sealed-segments.md`.
 fn audit() -> &'static str {
     let document = include_str!("../../../docs/sealed-segments.md");
     let (_, statement) = document.split_once("```sql\n").unwrap();
@@ -28,7 +28,7 @@ fn sealer(database: &TestDatabase) -> Sealer {
         .with_events_per_segment(EVENTS_PER_SEGMENT)
 }
 
-/// A log with that many links of one account, two events each.
+/// Creates a log with `links` links of one account, two events each.
 async fn log_of(links: usize) -> (TestDatabase, AccountId) {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 1_000).await;
@@ -74,11 +74,12 @@ async fn seal_next(
 ) -> Result<Segment, SealError> {
     let place = Segment::next(state.last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);
     let now = linkledger_core::clock::Clock::now(&SystemClock);
-    segments::seal(database.pool(), place, state.last.as_ref(), now).await
+    let mut session = database.pool().acquire().await.unwrap();
+    segments::seal(&mut session, place, state.last.as_ref(), now).await
 }
 
 #[tokio::test]
-async fn full_segments_are_sealed_once_and_the_rest_of_the_log_waits() {
+async fn full_segments_are_sealed_once() {
     let (database, account_id) = log_of(5).await;
     assert_eq!(seal_all(&database).await, 2);
     assert_eq!(seal_all(&database).await, 0);
@@ -95,7 +96,7 @@ async fn full_segments_are_sealed_once_and_the_rest_of_the_log_waits() {
 }
 
 #[tokio::test]
-async fn the_hash_is_what_postgres_computes_from_the_rows() {
+async fn segment_hash_equals_hash_by_audit_statement() {
     let (database, _) = log_of(4).await;
     let other = testing::account(database.pool(), 1_000).await;
     append_links(&database, other, 4).await;
@@ -125,12 +126,12 @@ async fn the_hash_is_what_postgres_computes_from_the_rows() {
         assert!(*is_sound || *number == 2);
         !is_sound
     });
-    // One in each shard; both accounts may be in one.
+    // One changed event in each shard; both accounts may be in the same shard.
     assert!((1..=2).contains(&unsound.count()));
 }
 
 #[tokio::test]
-async fn whoever_seals_the_same_segment_again_changes_nothing() {
+async fn sealing_a_segment_again_changes_nothing() {
     let (database, account_id) = log_of(2).await;
     let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
     let first = seal_next(&database, unsealed, shard).await.unwrap();
@@ -139,8 +140,45 @@ async fn whoever_seals_the_same_segment_again_changes_nothing() {
     assert_eq!(state(&database, account_id).await.last, Some(first));
 }
 
+/// Blocks the insert of the first sealer, so that the first sealer holds the advisory lock until
+/// Postgres ends its session.
 #[tokio::test]
-async fn a_segment_that_was_sealed_with_other_events_is_told() {
+async fn second_sealer_waits_until_the_first_ends() {
+    let (database, account_id) = log_of(4).await;
+    let mut blocking = database.pool().begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE event_store.log_segments IN SHARE MODE")
+        .execute(&mut *blocking)
+        .await
+        .unwrap();
+    let (mut first, mut second) = (sealer(&database), sealer(&database));
+    let meanwhile = async {
+        let first_session = testing::eventually("the first sealer is blocked", async || {
+            let blocked: sqlx::Result<i32> = sqlx::query_scalar(
+                "SELECT pid FROM pg_locks
+                 WHERE NOT granted AND relation = 'event_store.log_segments'::regclass
+                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            )
+            .fetch_one(database.pool())
+            .await;
+            blocked.ok()
+        })
+        .await;
+        assert_eq!(second.round().await, 0);
+        assert!(state(&database, account_id).await.last.is_none());
+        sqlx::query("SELECT pg_terminate_backend($1, 10000)")
+            .bind(first_session)
+            .execute(&mut *blocking)
+            .await
+            .unwrap();
+        blocking.rollback().await.unwrap();
+    };
+    let (sealed_by_first, ()) = tokio::join!(first.round(), meanwhile);
+    assert_eq!(sealed_by_first, 0);
+    assert_eq!((second.round().await, second.round().await), (1, 1));
+}
+
+#[tokio::test]
+async fn segment_sealed_with_other_events_is_refused() {
     let (database, account_id) = log_of(2).await;
     let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
     seal_next(&database, unsealed, shard).await.unwrap();
@@ -161,7 +199,7 @@ async fn a_segment_that_was_sealed_with_other_events_is_told() {
 }
 
 #[tokio::test]
-async fn a_log_with_a_hole_is_sealed_up_to_it_and_other_shards_go_on() {
+async fn gap_in_one_shard_stops_only_that_shard() {
     let (database, account_id) = log_of(4).await;
     let shard = Shard::of(account_id);
     let other = loop {
@@ -191,7 +229,7 @@ async fn a_log_with_a_hole_is_sealed_up_to_it_and_other_shards_go_on() {
 }
 
 #[tokio::test]
-async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
+async fn metrics_show_sealed_position_and_failures() {
     let metrics = PrometheusBuilder::new().build_recorder();
     let _recording = metrics::set_default_local_recorder(&metrics);
     let shown = |name: &str| {
@@ -209,7 +247,7 @@ async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
     let unsound = "linkledger_log_sealing_failures_total{reason=\"unsound\"}";
     let unreachable = "linkledger_log_sealing_failures_total{reason=\"unreachable\"}";
     assert_eq!((shown(unsound), shown(unreachable)), (None, None));
-    // As after a restore of all but the segments.
+    // The state after a restore of every table but the segments.
     execute(
         &database,
         "UPDATE event_store.log_shards SET head = 3 WHERE head > 0",
@@ -225,7 +263,7 @@ async fn how_far_the_log_is_sealed_and_what_fails_is_counted() {
 }
 
 #[tokio::test]
-async fn who_has_not_heard_of_a_restore_seals_nothing() {
+async fn sealer_with_former_epoch_seals_nothing() {
     let (database, account_id) = log_of(4).await;
     let (unsealed, shard) = (state(&database, account_id).await, Shard::of(account_id));
     execute(&database, "UPDATE event_store.log_meta SET epoch = 2").await;
@@ -239,7 +277,7 @@ async fn who_has_not_heard_of_a_restore_seals_nothing() {
     assert_eq!(seal_all(&database).await, 2);
     let last = state(&database, account_id).await.last.unwrap();
     assert_eq!(last.place.epoch, 2);
-    // It has heard of it only after others had sealed on.
+    // The same place, after another instance has sealed segments in the new epoch.
     let error = seal_next(&database, unsealed, shard).await.unwrap_err();
     assert!(matches!(error, SealError::Epoch { .. }), "{error}");
 }

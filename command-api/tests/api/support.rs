@@ -1,4 +1,4 @@
-//! A command-api of a test's own.
+//! Runs a command-api for one test.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request, StatusCode},
 };
-use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{SystemClock, new_uuid},
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-/// A running service on a database of its own.
+/// A running service on a separate database.
 pub(crate) struct TestApp {
     pub(crate) database: TestDatabase,
     pub(crate) broker: TestBroker,
@@ -29,7 +29,7 @@ pub(crate) struct TestApp {
     _tasks: Tasks,
 }
 
-/// An answer, read to its end.
+/// Answer with its whole body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -44,7 +44,7 @@ impl TestApp {
         Self::start_on(database, &url, 0).await
     }
 
-    /// On a database that is reached under another address than its own.
+    /// Starts a service that reaches the database under the given address.
     pub(crate) async fn start_on(database: TestDatabase, url: &str, rate_limit: u32) -> Self {
         let broker = TestBroker::start().await;
         let config = config(url, broker.config(), rate_limit);
@@ -59,7 +59,7 @@ impl TestApp {
         }
     }
 
-    /// One more service on the same database, as a second process would be.
+    /// Starts another service on the same database, like a second process.
     pub(crate) async fn another(&self) -> (Router, Tasks) {
         start_service(&self.database, self.broker.config()).await
     }
@@ -70,7 +70,7 @@ impl TestApp {
         (account_id, key)
     }
 
-    /// The id of a new link of the account.
+    /// Creates a link of the account and returns its id.
     pub(crate) async fn link(&self, key: &ApiKey) -> String {
         let answer = send(&self.router, create(key, fresh_key(), &destination())).await;
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -94,8 +94,8 @@ impl TestApp {
     }
 }
 
-fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> Config {
-    Config {
+fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
+    CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },
@@ -114,7 +114,7 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> Config {
     }
 }
 
-/// A service on that database that relays to that Kafka.
+/// Starts a service on the database that relays to the given Kafka.
 pub(crate) async fn start_service(database: &TestDatabase, kafka: KafkaConfig) -> (Router, Tasks) {
     let config = config(database.url(), kafka, 0);
     let mut tasks = Tasks::new(CancellationToken::new());
@@ -122,7 +122,7 @@ pub(crate) async fn start_service(database: &TestDatabase, kafka: KafkaConfig) -
     (service.await.expect("the service starts").router, tasks)
 }
 
-/// A create that is right in every respect; tests change what they are about.
+/// Returns a valid create. Tests change the part under test.
 pub(crate) fn create(key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Request<Body> {
     record::create(&idempotency_key.to_string(), body);
     Request::post("/v1/links")
@@ -134,7 +134,7 @@ pub(crate) fn create(key: &ApiKey, idempotency_key: Uuid, body: &Value) -> Reque
         .expect("a valid request")
 }
 
-/// A change of a link that is right in every respect.
+/// Returns a valid change of a link.
 pub(crate) fn change(key: &ApiKey, link_id: &str, body: &Value) -> Request<Body> {
     Request::patch(format!("/v1/links/{link_id}"))
         .header("host", "api.sho.rt")
@@ -144,7 +144,7 @@ pub(crate) fn change(key: &ApiKey, link_id: &str, body: &Value) -> Request<Body>
         .expect("a valid request")
 }
 
-/// A deletion that is right in every respect.
+/// Returns a valid deletion.
 pub(crate) fn delete(key: &ApiKey, link_id: &str) -> Request<Body> {
     Request::delete(format!("/v1/links/{link_id}"))
         .header("host", "api.sho.rt")
@@ -153,7 +153,7 @@ pub(crate) fn delete(key: &ApiKey, link_id: &str) -> Request<Body> {
         .expect("a valid request")
 }
 
-/// The request with one more header.
+/// Adds a header to the request.
 pub(crate) fn with(mut request: Request<Body>, name: &'static str, value: &str) -> Request<Body> {
     let value = value.parse().expect("a header's value");
     request.headers_mut().append(name, value);
@@ -203,7 +203,7 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// The problem's code, after a look at what every problem has.
+    /// Checks the members that every problem has and returns the code.
     pub(crate) fn problem(&self) -> String {
         assert_eq!(
             self.header("content-type"),

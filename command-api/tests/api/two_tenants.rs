@@ -1,4 +1,4 @@
-//! Nothing of another account can be changed, and nobody can tell that it is there.
+//! An account cannot change resources of another account, nor learn that they exist.
 
 use axum::{body::Body, http::Request};
 use linkledger_core::{api_key::ApiKey, id::LinkId};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, TestApp, change, delete, send, with};
 
-/// The body without what names the request.
+/// Returns the body without the request id.
 fn anonymous(answer: &Answer) -> Value {
     let mut body = answer.json();
     let members = body.as_object_mut().unwrap();
@@ -31,7 +31,7 @@ const ATTEMPTS: [(&str, Attempt); 4] = [
 ];
 
 #[tokio::test]
-async fn another_accounts_link_is_answered_as_one_that_does_not_exist() {
+async fn foreign_link_is_answered_as_unknown() {
     let app = TestApp::start().await;
     let (_, owner) = app.account(2).await;
     let (stranger_id, stranger) = app.account(0).await;
@@ -39,7 +39,7 @@ async fn another_accounts_link_is_answered_as_one_that_does_not_exist() {
     let deleted = app.link(&owner).await;
     send(&app.router, delete(&owner, &deleted)).await;
     let unknown = LinkId::from_uuid(Uuid::from_u128(7)).to_string();
-    // The stream of an account is not a link.
+    // The stream of an account is no link.
     let account = LinkId::from_uuid(stranger_id.uuid()).to_string();
     let [upper, encoded] = [id.to_uppercase(), id.replace('_', "%5F")];
 

@@ -1,4 +1,5 @@
-//! One property under libFuzzer: `PROPERTY` names it. `.ci/fuzz` builds and runs this.
+//! Runs one property under libFuzzer: the variable `PROPERTY` names the property. `.ci/fuzz` builds
+//! and runs this program.
 
 #![no_main]
 

@@ -260,14 +260,14 @@ fn what_is_missing_is_said_in_one_line() -> anyhow::Result<()> {
         ),
         (
             vec![of(&java_17)],
-            "Apache Kafka is fetched by Maven (Debian: apt-get install maven)\n",
+            "Apache Kafka is downloaded with Maven, which is missing (Debian: apt-get install maven)\n",
         ),
         (
             vec![
                 of(&java_17),
                 ("mvn", "echo '[ERROR] no way there'; exit 1".to_owned()),
             ],
-            "Maven could not fetch Apache Kafka: no way there\n",
+            "Maven could not download Apache Kafka: no way there\n",
         ),
     ];
     for (programs, expected) in cases {

@@ -1,6 +1,6 @@
-//! What a batch accepts: events to append, and what the answers are rendered from.
+//! Accepted commands of a batch: events, and the data from which answers are rendered.
 
-use super::{KeyedCreate, LinkChange, SettledCreate, SettledLink, Stamp};
+use super::{DecisionIds, KeyedCreate, LinkChange, SettledCreate, SettledLink};
 use crate::{
     credits::CreditsEvent,
     envelope::{IdempotencyMark, Metadata, NewEvent},
@@ -9,26 +9,26 @@ use crate::{
     shard::Position,
 };
 
-/// A command that this batch accepts; effective once the batch is committed.
+/// An accepted command; effective once the batch is committed.
 #[derive(Debug, Clone)]
-pub struct Accepted {
-    /// To stand side by side in the log.
+pub struct AcceptedCommand {
+    /// Events of the command, at consecutive positions of the log.
     pub events: Vec<NewEvent>,
-    /// What its answer is rendered from.
-    pub settled: Settled,
+    /// Result of the command, from which the answer is rendered.
+    pub settled: SettledCommand,
 }
 
-/// What the answer to an accepted command is rendered from.
+/// Result of an accepted command, from which the answer is rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
-    /// A new link.
+pub enum SettledCommand {
+    /// Result of a create.
     Create(SettledCreate),
     /// A link after its change.
     Change(SettledLink),
 }
 
-impl Settled {
-    /// Notes where the last of its events has come to stand.
+impl SettledCommand {
+    /// Records the position of the last event of the command.
     pub(super) fn set_position(&mut self, last: Position) {
         match self {
             Self::Create(create) => create.position = last,
@@ -37,19 +37,19 @@ impl Settled {
     }
 }
 
-impl Accepted {
+impl AcceptedCommand {
     pub(super) fn create(
         create: &KeyedCreate,
-        stamp: &Stamp,
+        ids: &DecisionIds,
         settled: SettledCreate,
         account_version: i64,
     ) -> Self {
-        let [link_event_id, charge_event_id] = stamp.event_ids;
+        let [link_event_id, charge_event_id] = ids.event_ids;
         let link_created = NewEvent {
             event_id: link_event_id,
             account_id: create.account_id,
             version: 1,
-            recorded_at: stamp.now,
+            recorded_at: ids.now,
             event: Event::Link(LinkEvent::Created(settled.link.clone())),
             metadata: Metadata {
                 renderer: Some(settled.renderer),
@@ -64,29 +64,29 @@ impl Accepted {
             event_id: charge_event_id,
             account_id: create.account_id,
             version: account_version,
-            recorded_at: stamp.now,
+            recorded_at: ids.now,
             event: Event::Credits(CreditsEvent::Charged(settled.charge.clone())),
             metadata: create.metadata.clone(),
             idempotency: None,
         };
         Self {
             events: vec![link_created, credits_charged],
-            settled: Settled::Create(settled),
+            settled: SettledCommand::Create(settled),
         }
     }
 
     pub(super) fn change(
         change: &LinkChange,
-        stamp: &Stamp,
+        ids: &DecisionIds,
         event: LinkEvent,
         settled: SettledLink,
     ) -> Self {
-        let [event_id, _] = stamp.event_ids;
+        let [event_id, _] = ids.event_ids;
         let metadata = change.metadata.clone();
-        let changed = NewEvent::of_link(event_id, stamp.now, event, &settled.link, metadata);
+        let changed = NewEvent::of_link(event_id, ids.now, event, &settled.link, metadata);
         Self {
             events: vec![changed],
-            settled: Settled::Change(settled),
+            settled: SettledCommand::Change(settled),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A create as it waits for its batch, and all that its answer is rendered from.
+//! The create command, and its result, from which the answer is rendered.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -9,75 +9,67 @@ use crate::{
     field::FieldError,
     id::AccountId,
     json::Fingerprint,
-    link::{Destination, LinkCreated, Slug},
+    link::{LinkCreated, LinkDraft},
     shard::Position,
 };
 
-/// The caller's key of one create; scope: the account.
+/// Idempotency key that a client chose for one create. Unique within an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(pub Uuid);
 
-/// Length of a UUID with its hyphens.
+/// Length of a UUID with hyphens.
 const HYPHENATED_LENGTH: usize = 36;
 
 impl IdempotencyKey {
-    /// The key of a header's value: a UUID, bare or as a quoted string of RFC 9651.
+    /// Parses the value of the header `Idempotency-Key`: a UUID, bare or as a quoted string (RFC
+    /// 9651).
     pub fn parse(value: &str) -> Option<Self> {
         let quoted = value
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
         let text = quoted.unwrap_or(value);
-        // The length leaves out the other spellings that the parser knows.
+        // The check of the length excludes the other spellings of a UUID that the parser accepts.
         let key = Uuid::try_parse(text)
             .ok()
             .filter(|_| text.len() == HYPHENATED_LENGTH);
         key.map(Self)
     }
 
-    /// The form in which the key stands on the event.
+    /// Returns the form of the key that is stored with the event.
     pub fn stored(self) -> String {
         format!("create:{}", self.0.hyphenated())
     }
 }
 
-/// `POST /v1/links`.
+/// A create: `POST /v1/links`.
 #[derive(Debug, Clone)]
 pub struct KeyedCreate {
-    /// Who pays.
+    /// Account that pays for the link.
     pub account_id: AccountId,
-    /// The caller's key.
+    /// Idempotency key chosen by the client.
     pub key: IdempotencyKey,
-    /// Of the request's body.
+    /// Fingerprint of the request's body.
     pub fingerprint: Fingerprint,
-    /// The link that is asked for, or what is wrong with the body: a used key is answered all
-    /// the same.
+    /// Requested link, or the errors of the body. A used key is answered by its first result even
+    /// if the body has errors.
     pub body: Result<LinkDraft, Vec<FieldError>>,
-    /// Circumstances of the request.
+    /// Metadata of the request.
     pub metadata: Metadata,
 }
 
-/// The link that a valid body asks for.
-#[derive(Debug, Clone)]
-pub struct LinkDraft {
-    /// The slug that the caller chose.
-    pub slug: Option<Slug>,
-    /// Where the link shall point to.
-    pub destination: Destination,
-}
-
-/// A create that had its effect: all that its answer, now or on replay, is rendered from.
+/// Result of a create: its answer is rendered from these fields, both at first and on replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledCreate {
-    /// Of the body that had the effect.
+    /// Fingerprint of the body that had the effect.
     pub fingerprint: Fingerprint,
-    /// The fact about the link.
+    /// Event about the link.
     pub link: LinkCreated,
-    /// The fact about the credits.
+    /// Event about the credits.
     pub charge: CreditsCharged,
-    /// When both were decided.
+    /// Time of the decision.
     pub created_at: OffsetDateTime,
-    /// Which renderer wrote the first answer.
+    /// Version of the code that rendered the first answer.
     pub renderer: u8,
-    /// Where `CreditsCharged`, the later of the two, stands.
+    /// Position of `CreditsCharged`, the later of the two events.
     pub position: Position,
 }

@@ -1,4 +1,4 @@
-//! A change of a link as it waits for its batch, and all that its answer is rendered from.
+//! Commands that change a link, and their result, from which answers are rendered.
 
 use time::OffsetDateTime;
 
@@ -10,35 +10,35 @@ use crate::{
     shard::Position,
 };
 
-/// `PATCH` or `DELETE /v1/links/{id}`.
+/// A change: `PATCH` or `DELETE /v1/links/{id}`.
 #[derive(Debug, Clone)]
 pub struct LinkChange {
-    /// Who asks.
+    /// Account of the caller.
     pub account_id: AccountId,
-    /// The link; `None` if what the caller wrote is no link's id.
+    /// Id of the link; `None` if the id in the path is malformed.
     pub link_id: Option<LinkId>,
-    /// What is asked for.
+    /// Requested change.
     pub request: ChangeRequest,
-    /// Circumstances of the request.
+    /// Metadata of the request.
     pub metadata: Metadata,
 }
 
-/// What shall become of a link.
+/// The requested change of a link.
 #[derive(Debug, Clone)]
 pub enum ChangeRequest {
-    /// It shall point elsewhere; or what is wrong with the body.
+    /// Changes the destination, or has the errors of the body.
     Destination(Result<ChangeDestination, Vec<FieldError>>),
-    /// It shall end.
+    /// Deletes the link.
     Delete(ExpectedVersion),
 }
 
-/// A link as of its latest event.
+/// A link after its latest event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledLink {
-    /// What it is.
+    /// State of the link.
     pub link: ExistingLink,
-    /// When it was created.
+    /// Time at which the link was created.
     pub created_at: OffsetDateTime,
-    /// Where its latest event stands.
+    /// Position of the link's latest event.
     pub position: Position,
 }

@@ -1,51 +1,52 @@
-//! What becomes of the commands of a batch.
+//! Outcomes of the commands of a batch.
 
 use super::{SettledCreate, SettledLink};
 use crate::{field::FieldError, link::ChangeLinkError};
 
-/// What becomes of one command of the batch.
+/// Outcome of one command of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It has its effect: the number of the [`Accepted`](super::Accepted).
+pub enum CommandOutcome {
+    /// The command is accepted: index of its [`AcceptedCommand`](super::AcceptedCommand).
     Accepted(usize),
-    /// An earlier command of this batch had the effect.
+    /// An earlier command of this batch had the effect: index of its
+    /// [`AcceptedCommand`](super::AcceptedCommand).
     AcceptedBefore(usize),
-    /// The effect of the key is in the log already.
+    /// The idempotency key was used by an earlier batch: the answer of that create is replayed.
     Replay(Box<SettledCreate>),
-    /// The link is so already.
+    /// The link already has the requested state.
     Unchanged(Box<SettledLink>),
-    /// It has no effect.
-    Rejected(Rejection),
-    /// Our slug is taken: draw another one.
+    /// The command is rejected and has no effect.
+    Rejected(CommandRejection),
+    /// The generated slug is taken: retry with another slug.
     SlugCollision,
 }
 
-/// Why a command has no effect.
+/// Reason why a command is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rejection {
-    /// The key had another effect.
+pub enum CommandRejection {
+    /// The idempotency key was used with another body.
     KeyReused,
     /// The body breaks these rules.
     Invalid(Vec<FieldError>),
     /// The account has no such link.
     LinkNotFound,
-    /// The link has not the version that was expected.
+    /// The link does not have the expected version.
     VersionConflict {
-        /// The version that it has.
+        /// Current version of the link.
         actual: i64,
     },
     /// The chosen slug is taken.
     SlugTaken,
     /// The balance does not cover the price.
     InsufficientCredits {
-        /// What is there.
+        /// Current balance, in credits.
         balance: i64,
-        /// What is needed.
+        /// Required credits.
         required: i64,
     },
 }
 
-impl From<ChangeLinkError> for Rejection {
+impl From<ChangeLinkError> for CommandRejection {
     fn from(error: ChangeLinkError) -> Self {
         match error {
             ChangeLinkError::NotFound => Self::LinkNotFound,

@@ -16,8 +16,8 @@ use world::{Answer, World};
 
 const TERMS_PRICE: i64 = 1;
 
-fn terms() -> Terms {
-    Terms {
+fn pricing() -> Pricing {
+    Pricing {
         link_price: TERMS_PRICE,
         short_base_url: "https://sho.rt".to_owned(),
     }
@@ -27,8 +27,8 @@ fn account(number: u8) -> AccountId {
     AccountId::from_uuid(Uuid::from_u128(u128::from(number)))
 }
 
-fn stamp(number: u128) -> Stamp {
-    Stamp {
+fn ids(number: u128) -> DecisionIds {
+    DecisionIds {
         now: datetime!(2026-11-20 10:00 UTC),
         link_id: LinkId::from_uuid(Uuid::from_u128(number)),
         event_ids: [1, 2].map(|n| EventId::from_uuid(Uuid::from_u128(number * 10 + n))),
@@ -36,13 +36,13 @@ fn stamp(number: u128) -> Stamp {
     }
 }
 
-/// Body `0` is invalid; the others differ from each other and ask for the slug, if any.
-fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> Command {
+/// Body `0` is invalid; the other bodies differ from each other and request the given slug.
+fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> LinkCommand {
     let draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
         destination: destination("https://example.com"),
     };
-    Command::Create(KeyedCreate {
+    LinkCommand::Create(KeyedCreate {
         account_id: account(account_number),
         key: IdempotencyKey(Uuid::from_u128(u128::from(key))),
         fingerprint: [body; 32],
@@ -55,10 +55,10 @@ fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> Command 
     })
 }
 
-fn change(account_number: u8, link: u128, request: ChangeRequest) -> Command {
-    Command::Change(LinkChange {
+fn change(account_number: u8, link: u128, request: ChangeRequest) -> LinkCommand {
+    LinkCommand::Change(LinkChange {
         account_id: account(account_number),
-        link_id: Some(stamp(link).link_id),
+        link_id: Some(ids(link).link_id),
         request,
         metadata: Metadata::default(),
     })
@@ -80,8 +80,8 @@ fn field_error() -> FieldError {
 }
 
 #[test]
-fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
-    let terms = terms();
+fn accepted_create_appends_link_and_charge() {
+    let pricing = pricing();
     let credits = HashMap::from([(
         account(1),
         Credits {
@@ -89,16 +89,16 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
             version: 2,
         },
     )]);
-    let known = Known {
+    let state = LoadedState {
         credits,
         free_slugs: HashSet::from(["spring".to_owned()]),
-        ..Known::default()
+        ..LoadedState::default()
     };
-    let mut batch = Batch::new(&terms, 1, known);
+    let mut batch = CommandBatch::new(&pricing, 1, state);
 
-    let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &stamp(7));
+    let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &ids(7));
 
-    assert_eq!(outcome, Outcome::Accepted(0));
+    assert_eq!(outcome, CommandOutcome::Accepted(0));
     let decided = batch.finish();
     assert!(decided.unused_slugs.is_empty());
     let [link, charge] = &decided.accepted[0].events[..] else {
@@ -111,7 +111,7 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
     );
     assert_eq!(link.metadata.renderer, Some(1));
     assert!(link.idempotency.is_some() && charge.idempotency.is_none());
-    let Settled::Create(settled) = &decided.accepted[0].settled else {
+    let SettledCommand::Create(settled) = &decided.accepted[0].settled else {
         panic!("{:?}", decided.accepted[0]);
     };
     assert_eq!(settled.link.short_url, "https://sho.rt/Spring");
@@ -119,36 +119,36 @@ fn given_a_free_slug_and_credits_then_link_and_charge_stand_side_by_side() {
 }
 
 #[test]
-fn a_used_key_is_answered_before_the_body_is_looked_at() {
+fn used_key_is_answered_before_body_validation() {
     let mut world = World::with_balances(&[1]);
-    let first = world.run(&[(create(0, 1, 1, None), stamp(1))]);
-    assert_eq!(first, [Answer::Created(stamp(1).link_id)]);
-    // The balance is 0 by now.
+    let first = world.run(&[(create(0, 1, 1, None), ids(1))]);
+    assert_eq!(first, [Answer::Created(ids(1).link_id)]);
+    // The balance is now 0.
     let again = world.run(&[
-        (create(0, 1, 1, None), stamp(2)),
-        (create(0, 1, 0, None), stamp(3)),
-        (create(0, 2, 0, None), stamp(4)),
+        (create(0, 1, 1, None), ids(2)),
+        (create(0, 1, 0, None), ids(3)),
+        (create(0, 2, 0, None), ids(4)),
     ]);
-    let invalid = Rejection::Invalid(vec![field_error()]);
+    let invalid = CommandRejection::Invalid(vec![field_error()]);
     assert_eq!(
         again,
         [
-            Answer::Created(stamp(1).link_id),
-            Answer::Rejected(Rejection::KeyReused),
+            Answer::Created(ids(1).link_id),
+            Answer::Rejected(CommandRejection::KeyReused),
             Answer::Rejected(invalid)
         ]
     );
 }
 
 #[test]
-fn a_slug_goes_to_the_first_command_that_is_accepted() {
+fn first_accepted_command_takes_the_slug() {
     let mut world = World::with_balances(&[0, 1, 1]);
     let outcomes = world.run(&[
-        (create(0, 1, 1, Some("Spring")), stamp(1)),
-        (create(1, 2, 1, Some("sprinG")), stamp(2)),
-        (create(2, 3, 1, Some("spring")), stamp(3)),
+        (create(0, 1, 1, Some("Spring")), ids(1)),
+        (create(1, 2, 1, Some("sprinG")), ids(2)),
+        (create(2, 3, 1, Some("spring")), ids(3)),
     ]);
-    let broke = Rejection::InsufficientCredits {
+    let broke = CommandRejection::InsufficientCredits {
         balance: 0,
         required: 1,
     };
@@ -156,63 +156,63 @@ fn a_slug_goes_to_the_first_command_that_is_accepted() {
         outcomes,
         [
             Answer::Rejected(broke),
-            Answer::Created(stamp(2).link_id),
-            Answer::Rejected(Rejection::SlugTaken)
+            Answer::Created(ids(2).link_id),
+            Answer::Rejected(CommandRejection::SlugTaken)
         ]
     );
 }
 
 #[test]
-fn when_the_first_use_of_a_key_is_refused_the_second_is_decided_on_its_own() {
+fn key_of_rejected_create_can_be_reused() {
     let mut world = World::with_balances(&[5]);
-    world.run(&[(create(0, 1, 1, Some("taken")), stamp(1))]);
+    world.run(&[(create(0, 1, 1, Some("taken")), ids(1))]);
     let outcomes = world.run(&[
-        (create(0, 2, 1, Some("taken")), stamp(2)),
-        (create(0, 2, 2, Some("other")), stamp(3)),
+        (create(0, 2, 1, Some("taken")), ids(2)),
+        (create(0, 2, 2, Some("other")), ids(3)),
     ]);
     assert_eq!(
         outcomes,
         [
-            Answer::Rejected(Rejection::SlugTaken),
-            Answer::Created(stamp(3).link_id)
+            Answer::Rejected(CommandRejection::SlugTaken),
+            Answer::Created(ids(3).link_id)
         ]
     );
 }
 
 #[test]
-fn a_generated_slug_that_is_not_free_is_to_be_drawn_again() {
+fn taken_generated_slug_is_a_collision() {
     let mut world = World::with_balances(&[5]);
-    world.run(&[(create(0, 1, 1, Some("gen2")), stamp(1))]);
-    let outcomes = world.run(&[(create(0, 2, 1, None), stamp(2))]);
+    world.run(&[(create(0, 1, 1, Some("gen2")), ids(1))]);
+    let outcomes = world.run(&[(create(0, 2, 1, None), ids(2))]);
     assert_eq!(outcomes, [Answer::SlugCollision]);
 }
 
-/// `ABC` is `abc` asked for by another request. The last ones are those that the first five
-/// stamps would generate: whoever comes second gets `SlugCollision` or `SlugTaken`. Together and
-/// one after the other agree on that too, because a batch reserves chosen and generated slugs
-/// alike, and a slug stays free for the next command until one is accepted with it.
+/// `ABC` is `abc` requested by another body. The last slugs are those that the first five decision
+/// ids would generate, so the later command gets `SlugCollision` or `SlugTaken`. Both ways of
+/// running agree: a batch reserves chosen and generated slugs alike, and a slug stays free until a
+/// command with the slug is accepted.
 const SLUGS: &[&str] = &[
     "abc", "ABC", "def", "ghi", "gen1", "gen2", "gen3", "gen4", "gen5",
 ];
 
 #[test]
-fn changes_of_one_link_follow_each_other_within_a_batch() {
+fn changes_of_one_link_apply_in_order() {
     let mut world = World::with_balances(&[1]);
-    world.run(&[(create(0, 1, 1, None), stamp(1))]);
+    world.run(&[(create(0, 1, 1, None), ids(1))]);
     let at = |version| ExpectedVersion::OneOf(vec![version]);
     let answers = world.run(&[
-        (change(0, 1, point_to("https://a.com", at(1))), stamp(2)),
-        (change(0, 1, point_to("https://b.com", at(1))), stamp(3)),
+        (change(0, 1, point_to("https://a.com", at(1))), ids(2)),
+        (change(0, 1, point_to("https://b.com", at(1))), ids(3)),
         (
             change(0, 1, point_to("https://a.com", ExpectedVersion::Any)),
-            stamp(4),
+            ids(4),
         ),
-        (change(0, 1, ChangeRequest::Delete(at(2))), stamp(5)),
-        (change(0, 1, ChangeRequest::Delete(at(2))), stamp(6)),
-        (change(0, 1, point_to("https://c.com", at(3))), stamp(7)),
+        (change(0, 1, ChangeRequest::Delete(at(2))), ids(5)),
+        (change(0, 1, ChangeRequest::Delete(at(2))), ids(6)),
+        (change(0, 1, point_to("https://c.com", at(3))), ids(7)),
     ]);
-    let conflict = Answer::Rejected(Rejection::VersionConflict { actual: 2 });
-    let gone = Answer::Rejected(Rejection::LinkNotFound);
+    let conflict = Answer::Rejected(CommandRejection::VersionConflict { actual: 2 });
+    let gone = Answer::Rejected(CommandRejection::LinkNotFound);
     assert_eq!(answers[0], answers[2], "it points there already");
     assert_eq!(answers[1], conflict);
     assert_eq!(answers[3], answers[4], "it is deleted already");
@@ -228,54 +228,54 @@ fn changes_of_one_link_follow_each_other_within_a_batch() {
 }
 
 #[test]
-fn a_change_is_decided_by_body_then_existence_then_version() {
+fn change_checks_body_then_existence_then_version() {
     let mut world = World::with_balances(&[1, 1]);
-    world.run(&[(create(0, 1, 1, None), stamp(1))]);
+    world.run(&[(create(0, 1, 1, None), ids(1))]);
     let invalid = || ChangeRequest::Destination(Err(vec![field_error()]));
     let stale = || point_to("https://a.com", ExpectedVersion::OneOf(vec![9]));
-    let no_link = Command::Change(LinkChange {
+    let no_link = LinkCommand::Change(LinkChange {
         account_id: account(0),
         link_id: None,
         request: stale(),
         metadata: Metadata::default(),
     });
     let answers = world.run(&[
-        (change(0, 7, invalid()), stamp(2)),
-        (change(0, 7, stale()), stamp(3)),
-        (no_link, stamp(4)),
-        (change(1, 1, stale()), stamp(5)),
-        (change(0, 1, stale()), stamp(6)),
+        (change(0, 7, invalid()), ids(2)),
+        (change(0, 7, stale()), ids(3)),
+        (no_link, ids(4)),
+        (change(1, 1, stale()), ids(5)),
+        (change(0, 1, stale()), ids(6)),
     ]);
     let expected = [
-        Rejection::Invalid(vec![field_error()]),
-        Rejection::LinkNotFound,
-        Rejection::LinkNotFound,
-        Rejection::LinkNotFound,
-        Rejection::VersionConflict { actual: 1 },
+        CommandRejection::Invalid(vec![field_error()]),
+        CommandRejection::LinkNotFound,
+        CommandRejection::LinkNotFound,
+        CommandRejection::LinkNotFound,
+        CommandRejection::VersionConflict { actual: 1 },
     ];
     assert_eq!(answers, expected.map(Answer::Rejected));
 }
 
 prop_compose! {
-    /// Few accounts, keys, bodies and slugs, so that commands get into each other's way.
+    /// Few accounts, keys, bodies and slugs, so that commands conflict often.
     fn any_create()(
         account in 0_u8..3,
         key in 0_u8..6,
         body in 0_u8..4,
         slug in prop::option::of(prop::sample::select(SLUGS)),
-    ) -> Command {
+    ) -> LinkCommand {
         create(account, key, body, slug)
     }
 }
 
 prop_compose! {
-    /// A change of a link that the `existing` first commands may have created.
+    /// A change of a link that one of the first `existing` commands may have created.
     fn any_change(existing: u128)(
         account in 0_u8..3,
         link in 1..existing + 2,
         to in prop::option::of(prop::sample::select(&["https://a.com", "https://b.com"][..])),
         version in prop::option::of(1_i64..4),
-    ) -> Command {
+    ) -> LinkCommand {
         let expected = version.map_or(ExpectedVersion::Any, |it| ExpectedVersion::OneOf(vec![it]));
         let request = match to {
             Some(to) => point_to(to, expected),
@@ -285,23 +285,24 @@ prop_compose! {
     }
 }
 
-fn any_command(existing: u128) -> impl Strategy<Value = Command> {
+fn any_command(existing: u128) -> impl Strategy<Value = LinkCommand> {
     prop_oneof![any_create(), any_change(existing)]
 }
 
-/// Links that are there before the batch, at most.
+/// Maximal number of links that exist before the batch.
 const EXISTING_MAX: u128 = 8;
 
 proptest! {
     #[test]
-    fn a_batch_equals_the_same_commands_one_after_the_other(
+    fn batch_equals_sequential_commands(
         balances in prop::collection::vec(0_i64..6, 3),
         creates in prop::collection::vec(any_create(), 1..EXISTING_MAX as usize),
         commands in prop::collection::vec(any_command(EXISTING_MAX), 1..20),
     ) {
-        let earlier: Vec<_> = creates.into_iter().zip((1..).map(stamp)).collect();
-        // Nobody can change a link of the same batch: its id is not known before its answer.
-        let batch: Vec<_> = commands.into_iter().zip((100..).map(stamp)).collect();
+        let earlier: Vec<_> = creates.into_iter().zip((1..).map(ids)).collect();
+        // No command changes a link of its own batch: the id of the link is unknown before the
+        // answer.
+        let batch: Vec<_> = commands.into_iter().zip((100..).map(ids)).collect();
         let mut batched = World::with_balances(&balances);
         batched.run(&earlier);
         let mut serial = batched.clone();

@@ -1,21 +1,21 @@
 //! An event as one JSON object: the JSON event format of `CloudEvents` 1.0.
 //!
-//! The same attributes as the record's headers, under their own names, and the same payload.
+//! The attributes equal the record's headers, named without the prefix; the payload is the same.
 
 use serde::{Serializer as _, ser::SerializeMap as _};
 use serde_json::value::RawValue;
 
 use super::{CONTENT_TYPE, PREFIX, PublishedEvent};
 
-/// Attribute: what kind of text the payload is; the header `content-type` of a record.
+/// Attribute: media type of the payload. In a record, the header `content-type`.
 const DATA_CONTENT_TYPE: &str = "datacontenttype";
 
-/// The event in the JSON event format, on one line.
+/// Returns the event in the JSON event format, on one line.
 ///
-/// Every attribute is a string, as it is in a record's headers; `data` is the payload.
+/// Every attribute is a string, as in a record's headers; `data` is the payload.
 ///
 /// # Errors
-/// The payload is not JSON.
+/// Returns an error if the payload is not JSON.
 pub(super) fn to_json(event: &PublishedEvent) -> serde_json::Result<String> {
     let headers = event.headers();
     let payload = on_one_line(&event.event.payload);
@@ -37,7 +37,7 @@ pub(super) fn to_json(event: &PublishedEvent) -> serde_json::Result<String> {
     Ok(String::from_utf8(json).expect("serde_json writes UTF-8"))
 }
 
-/// In JSON a line ends between tokens only, never in a string.
+/// Replaces line breaks by spaces. JSON has line breaks only between tokens, never in a string.
 fn on_one_line(payload: &str) -> std::borrow::Cow<'_, str> {
     if payload.contains(['\r', '\n']) {
         payload.replace(['\r', '\n'], " ").into()
@@ -51,7 +51,7 @@ mod tests {
     use super::super::tests::published;
 
     #[test]
-    fn the_json_format_has_the_headers_as_attributes_and_the_payload_as_data() {
+    fn json_format_has_attributes_and_data() {
         let mut event = published(2);
         event.event.payload = r#"{"amount":1,"reason":"\u00fc \n"}"#.to_owned();
         let expected = r#"{"datacontenttype":"application/json","specversion":"1.0","id":"evt_00000000000000000000000009","source":"/linkledger/shards/3","type":"linkledger.CreditsCharged.v1","subject":"acc_00000000000000000000000002","time":"2026-11-20T09:51:00.123Z","dataschema":"urn:linkledger:schema:CreditsCharged:v1","partitionkey":"acc_00000000000000000000000002","sequence":"00000000000000000042","logepoch":"1","streamversion":"7","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","data":{"amount":1,"reason":"\u00fc \n"}}"#;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_however_its_payload_was_written() {
+    fn multiline_payload_becomes_one_line() {
         let mut event = published(5);
         event.event.payload = "\n{\r\n  \"amount\": 1\n}\n".to_owned();
         let json = event.to_json().unwrap();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_is_not_json_is_refused() {
+    fn payload_that_is_not_json_is_refused() {
         for payload in ["", "{", "{} {}", "{\"a\":\n"] {
             let mut event = published(2);
             event.event.payload = payload.to_owned();

@@ -1,38 +1,38 @@
-//! Requests to change the credits of an account, and the decision on them.
+//! Commands on the credits of an account, and their decisions.
 
 use super::{ChargeReason, Credits, CreditsAdjusted, CreditsCharged, CreditsGranted};
 use crate::id::{AccountId, LinkId};
 
-/// Add credits to an account.
+/// Adds credits to an account.
 #[derive(Debug, Clone)]
 pub struct GrantCredits {
-    /// Whose credits.
+    /// Account that receives the credits.
     pub account_id: AccountId,
-    /// How many; at least 1.
+    /// Number of credits to add; at least 1.
     pub amount: i64,
-    /// Why, for the ledger.
+    /// Reason for the grant, shown in the ledger.
     pub reason: String,
 }
 
-/// Correct the balance of an account.
+/// Corrects the balance of an account.
 #[derive(Debug, Clone)]
 pub struct AdjustCredits {
-    /// Whose credits.
+    /// Account whose balance is corrected.
     pub account_id: AccountId,
-    /// How many to add, or to take if negative.
+    /// Number of credits to add, or to remove if negative.
     pub amount: i64,
-    /// Why, for the ledger.
+    /// Reason for the adjustment, shown in the ledger.
     pub reason: String,
 }
 
-/// Take the price of a link.
+/// Charges the price of a link.
 #[derive(Debug, Clone, Copy)]
 pub struct ChargeForLink {
-    /// Whose credits.
+    /// Account that pays.
     pub account_id: AccountId,
-    /// How many; 0 is a price too.
+    /// Price in credits; may be 0.
     pub price: i64,
-    /// For which link.
+    /// Link that is paid for.
     pub link_id: LinkId,
 }
 
@@ -40,42 +40,42 @@ pub struct ChargeForLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the balance of {balance} credits does not cover {required}")]
 pub struct InsufficientCredits {
-    /// What is there.
+    /// Current balance, in credits.
     pub balance: i64,
-    /// What is needed.
+    /// Required credits.
     pub required: i64,
 }
 
-/// Why a grant is rejected.
+/// Reason why a grant is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// A grant of nothing, or of less.
+    /// The amount is 0 or negative.
     #[error("the amount must be at least 1")]
     AmountNotPositive,
-    /// The sum would leave the range of the type.
+    /// The sum would exceed the range of a balance.
     #[error("the balance would exceed {}", i64::MAX)]
     BalanceTooLarge,
 }
 
-/// Why an adjustment is rejected.
+/// Reason why an adjustment is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AdjustError {
-    /// It would change nothing.
+    /// The amount is 0.
     #[error("the amount must not be 0")]
     AmountIsZero,
-    /// More is to be taken than there is.
+    /// More credits would be removed than the balance has.
     #[error(transparent)]
     Insufficient(InsufficientCredits),
-    /// The sum would leave the range of the type.
+    /// The sum would exceed the range of a balance.
     #[error("the balance would exceed {}", i64::MAX)]
     BalanceTooLarge,
 }
 
 impl Credits {
-    /// What a grant leads to.
+    /// Decides a grant.
     ///
     /// # Errors
-    /// The rule of the domain that forbids it.
+    /// Returns [`GrantError`] if the amount is not positive or the balance would overflow.
     pub fn decide_grant(&self, command: GrantCredits) -> Result<CreditsGranted, GrantError> {
         let GrantCredits {
             account_id,
@@ -97,10 +97,11 @@ impl Credits {
         })
     }
 
-    /// What an adjustment leads to.
+    /// Decides an adjustment.
     ///
     /// # Errors
-    /// The rule of the domain that forbids it.
+    /// Returns [`AdjustError`] if the amount is 0, or the balance would overflow or fall below
+    /// zero.
     pub fn decide_adjust(&self, command: AdjustCredits) -> Result<CreditsAdjusted, AdjustError> {
         let AdjustCredits {
             account_id,
@@ -128,10 +129,11 @@ impl Credits {
         })
     }
 
-    /// What a charge leads to.
+    /// Decides a charge.
     ///
     /// # Errors
-    /// [`InsufficientCredits`]: the balance never falls below zero.
+    /// Returns [`InsufficientCredits`] if the price exceeds the balance: the balance never falls
+    /// below zero.
     pub fn decide_charge(
         &self,
         command: ChargeForLink,

@@ -1,17 +1,18 @@
-//! What has happened to the credits of an account.
+//! Events of an account's credits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AccountId, LinkId};
 
-/// A credit event of an account's stream. No projection may match it with a wildcard.
+/// An event of an account's stream that concerns credits. Projections must match every variant
+/// without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreditsEvent {
     /// An operator added credits.
     Granted(CreditsGranted),
     /// An operator corrected the balance.
     Adjusted(CreditsAdjusted),
-    /// A call cost credits.
+    /// A create charged its price.
     Charged(CreditsCharged),
 }
 
@@ -19,15 +20,15 @@ pub enum CreditsEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsGranted {
-    /// Whose credits.
+    /// Account that received the credits.
     pub account_id: AccountId,
-    /// How many were added.
+    /// Number of credits added.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub amount: i64,
-    /// The balance right after it; never negative.
+    /// Balance after the event, in credits; never negative.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
@@ -36,39 +37,39 @@ pub struct CreditsGranted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsAdjusted {
-    /// Whose credits.
+    /// Account whose balance was corrected.
     pub account_id: AccountId,
-    /// How many were added, or taken if negative; never 0.
+    /// Number of credits added, or removed if negative; never 0.
     pub amount: i64,
-    /// The balance right after it; never negative.
+    /// Balance after the event, in credits; never negative.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
-/// Credits were taken from an account for a link.
+/// Credits were charged to an account for a link.
 ///
-/// It stands at the position right after the `LinkCreated` that it pays for.
+/// The `LinkCreated` of the paid link has the position right before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreditsCharged {
-    /// Whose credits.
+    /// Account that paid.
     pub account_id: AccountId,
-    /// How many were taken; 0 where a link costs nothing.
+    /// Number of credits charged; 0 if links are free.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub amount: i64,
-    /// The balance right after it; never negative.
+    /// Balance after the event, in credits; never negative.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub balance_after: i64,
     /// The link that was paid for.
     pub link_id: LinkId,
-    /// What the charge is for.
+    /// Reason for the charge.
     pub reason: ChargeReason,
 }
 
-/// What a charge is for.
+/// Reason for a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
@@ -78,7 +79,7 @@ pub enum ChargeReason {
 }
 
 impl CreditsEvent {
-    /// Whose credits it concerns.
+    /// Returns the account whose credits changed.
     pub const fn account_id(&self) -> AccountId {
         match self {
             Self::Granted(event) => event.account_id,
@@ -87,7 +88,7 @@ impl CreditsEvent {
         }
     }
 
-    /// The balance right after it.
+    /// Returns the balance after the event, in credits.
     pub const fn balance_after(&self) -> i64 {
         match self {
             Self::Granted(event) => event.balance_after,

@@ -1,11 +1,11 @@
-//! What can be said of settings without connecting to anything.
+//! Checks of settings that need no connection.
 
 use std::{fs::File, net::IpAddr, str::FromStr as _};
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 use crate::{
     config::BaseUrl,
     kafka_config::KafkaConfig,
@@ -14,18 +14,19 @@ use crate::{
 
 const DATABASE: &str = "database address";
 const ENCRYPTION: &str = "encryption";
-/// Files that an address of a database may name.
+/// Parameters of a database address that name files.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-/// Whether the address can be used, and nobody on the way reads what goes over it.
+/// Checks that the address is valid, that its files are readable and that the connection is
+/// encrypted.
 pub fn database(url: &str) -> Vec<Finding> {
     let check = DATABASE;
     let options = match PgConnectOptions::from_str(url) {
         Ok(options) => options,
         Err(error) => {
-            let remedy = "give --database-url as postgres://user:password@host:port/name";
+            let remedy = "set --database-url to postgres://user:password@host:port/name";
             let error = error.to_string();
-            return vec![Finding::new(check, Verdict::Error, error, remedy)];
+            return vec![Finding::new(check, Severity::Error, error, remedy)];
         }
     };
     let mut findings = vec![encryption(&options)];
@@ -33,9 +34,9 @@ pub fn database(url: &str) -> Vec<Finding> {
     let parameters = url.iter().flat_map(Url::query_pairs);
     for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
         if let Err(error) = File::open(file.as_ref()) {
-            let is = format!("{name}: can't read {file}: {error}");
-            let remedy = "mend the address or the rights of the file";
-            findings.push(Finding::new(check, Verdict::Error, is, remedy));
+            let is = format!("{name}: cannot read {file}: {error}");
+            let remedy = "correct the address or the permissions of the file";
+            findings.push(Finding::new(check, Severity::Error, is, remedy));
         }
     }
     findings
@@ -59,8 +60,10 @@ fn encryption(options: &PgConnectOptions) -> Finding {
     };
     Finding::new(
         check,
-        Verdict::Warning,
-        format!("sslmode={mode} to {host}: whoever is on the way can read and change everything"),
+        Severity::Warning,
+        format!(
+            "sslmode={mode} to {host}: anybody on the network path can read and change all data"
+        ),
         "add ?sslmode=verify-full&sslrootcert=FILE to the address of the database",
     )
 }
@@ -70,41 +73,41 @@ fn is_loopback(host: &str) -> bool {
         || host
             .trim_matches(['[', ']'])
             .parse()
-            .is_ok_and(|it: IpAddr| it.is_loopback())
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Whether settings fit together and files can be used.
+/// Checks that the Kafka settings are consistent and their files are readable.
 pub fn kafka(config: &KafkaConfig) -> Finding {
     match config.client_settings() {
         Ok(_) => {
             let protocol = config.security.protocol.name();
             Finding::ok("Kafka", format!("{} by {protocol}", config.brokers))
         }
-        Err(error) => Finding::new("Kafka", Verdict::Error, crate::failure::text(&error), ""),
+        Err(error) => Finding::new("Kafka", Severity::Error, crate::failure::text(&error), ""),
     }
 }
 
-/// Whether logs and traces can be written as wanted.
+/// Checks that logs and traces can be written with these settings.
 pub fn telemetry(config: &TelemetryConfig) -> Finding {
     match telemetry::check(config) {
-        Ok(()) => Finding::ok("telemetry", "it can be used"),
+        Ok(()) => Finding::ok("telemetry", "settings are valid"),
         Err(error) => Finding::new(
             "telemetry",
-            Verdict::Error,
+            Severity::Error,
             crate::failure::text(&error),
             "",
         ),
     }
 }
 
-/// Whether addresses that are given out lead to this machine only, while others can connect to it.
+/// Warns if the service accepts connections from other machines but announces loopback addresses.
 pub fn public_addresses(listens_to_others: bool, addresses: &[(&str, &BaseUrl)]) -> Vec<Finding> {
     let findings = addresses.iter().map(|(flag, address)| {
         let host = address.url().host_str().unwrap_or_default();
         let is = format!("{flag} is {}", address.as_str());
         if listens_to_others && is_loopback(host) {
-            let remedy = format!("give {flag} as clients see it: this one is of this machine only");
-            Finding::new("public addresses", Verdict::Warning, is, remedy)
+            let remedy = format!("set {flag} to the address that clients use: only this machine can reach the current one");
+            Finding::new("public addresses", Severity::Warning, is, remedy)
         } else {
             Finding::ok("public addresses", is)
         }
@@ -117,26 +120,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_full_verification_is_silent_on_the_way_to_another_machine() {
+    fn remote_database_without_verify_full_warns() {
         for (url, verdict) in [
-            ("postgres://u@127.0.0.1/d", Verdict::Ok),
-            ("postgres://u@localhost/d?sslmode=disable", Verdict::Ok),
-            ("postgres://u@[::1]/d", Verdict::Ok),
-            ("postgres://u@%2Frun%2Fpostgresql/d", Verdict::Ok),
-            ("postgres://u@db.example/d?sslmode=verify-full", Verdict::Ok),
+            ("postgres://u@127.0.0.1/d", Severity::Ok),
+            ("postgres://u@localhost/d?sslmode=disable", Severity::Ok),
+            ("postgres://u@[::1]/d", Severity::Ok),
+            ("postgres://u@%2Frun%2Fpostgresql/d", Severity::Ok),
+            (
+                "postgres://u@db.example/d?sslmode=verify-full",
+                Severity::Ok,
+            ),
             (
                 "postgres://u@db.example/d?sslmode=verify-ca",
-                Verdict::Warning,
+                Severity::Warning,
             ),
             (
                 "postgres://u@db.example/d?sslmode=require",
-                Verdict::Warning,
+                Severity::Warning,
             ),
-            ("postgres://u@10.0.0.1/d", Verdict::Warning),
-            ("nonsense", Verdict::Error),
+            ("postgres://u@10.0.0.1/d", Severity::Warning),
+            ("nonsense", Severity::Error),
             (
                 "postgres://u@db.example/d?sslmode=verify-full&sslrootcert=/nowhere/ca.pem",
-                Verdict::Error,
+                Severity::Error,
             ),
         ] {
             let findings = database(url);
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_this_machine_is_told_once_others_can_connect() {
+    fn loopback_address_warns_if_publicly_listening() {
         let own: BaseUrl = "http://127.0.0.1:8080".parse().unwrap();
         let public: BaseUrl = "https://sho.rt".parse().unwrap();
         let verdicts = |listens_to_others| {
@@ -153,7 +159,7 @@ mod tests {
             let findings = public_addresses(listens_to_others, &addresses);
             findings.iter().map(|it| it.verdict).collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(false), [Verdict::Ok, Verdict::Ok]);
-        assert_eq!(verdicts(true), [Verdict::Warning, Verdict::Ok]);
+        assert_eq!(verdicts(false), [Severity::Ok, Severity::Ok]);
+        assert_eq!(verdicts(true), [Severity::Warning, Severity::Ok]);
     }
 }

@@ -1,46 +1,49 @@
-//! Whether something between us and Postgres gives our session's place to others between two
-//! transactions, as poolers in transaction or statement mode do.
+//! Detects a pooler in transaction or statement mode between the process and Postgres.
 //!
-//! Our sessions keep settings and prepared statements, and a commit whose answer is lost is looked
-//! for by who holds a lock: all of that needs a server's session of our own.
+//! Such a pooler gives a server session to other clients between two transactions. linkledger needs
+//! sessions of its own: sessions keep settings and prepared statements, and the outcome of a commit
+//! whose answer is lost is found by the locks of its session.
 
 use anyhow::Context as _;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 use crate::event_store::{self, SessionKind, sqlstate};
 
-/// Others that begin a transaction meanwhile: whichever server's session a pooler gives out next,
-/// one of them has ours.
+/// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
+/// next, one of them receives the first session's.
 const OTHERS: usize = 3;
-/// `protocol_violation`: what `PgBouncer` says of a transaction in statement mode.
+/// `protocol_violation`: the answer of `PgBouncer` to a transaction in statement mode.
 const PROTOCOL_VIOLATION: &str = "08P01";
 const REMEDY: &str = "connect to Postgres itself, or set the pooler to session mode (PgBouncer: pool_mode = session)";
 
-/// Looks with some sessions of its own.
+/// Opens some sessions and checks that each keeps its own server session.
 ///
 /// # Errors
-/// When the server does not answer.
+/// Returns an error if the server does not answer.
 pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
     let survives = survives(url, kind).await;
     let is_refused = |error: &sqlx::Error| sqlstate(error).as_deref() == Some(PROTOCOL_VIOLATION);
     match survives {
-        Ok(true) => Ok(Finding::ok("pooler", "each session is ours alone")),
+        Ok(true) => Ok(Finding::ok(
+            "pooler",
+            "each session has a server session of its own",
+        )),
         Ok(false) => Ok(Finding::new(
             "pooler",
-            Verdict::Error,
+            Severity::Error,
             "sessions are shared between transactions",
             REMEDY,
         )),
         Err(error) if is_refused(&error) => {
             let is = format!("transactions are refused ({error})");
-            Ok(Finding::new("pooler", Verdict::Error, is, REMEDY))
+            Ok(Finding::new("pooler", Severity::Error, is, REMEDY))
         }
-        Err(error) => Err(error).context("can't connect to the database"),
+        Err(error) => Err(error).context("cannot connect to the database"),
     }
 }
 
-/// Whether a session is the same one after others have begun transactions.
+/// Returns true if a session keeps its server session while other sessions begin transactions.
 async fn survives(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
     let options = event_store::session_options(url, kind)?;
     let mut session = options.connect().await?;

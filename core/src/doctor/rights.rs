@@ -1,11 +1,12 @@
-//! Whether the role of a process may do what the process does, and no more.
+//! Checks that the role of a process has exactly the needed privileges.
 
 use sqlx::{FromRow, PgPool};
 
-use super::{Finding, Verdict};
+use super::{Finding, Severity};
 
-/// A table and what is done with it: SELECT, INSERT, UPDATE or DELETE. Rights on columns count.
-pub type Right = (&'static str, &'static str);
+/// A table and a privilege on the table: SELECT, INSERT, UPDATE or DELETE. Privileges on columns
+/// count.
+pub type Privilege = (&'static str, &'static str);
 
 #[derive(FromRow)]
 struct Role {
@@ -14,13 +15,13 @@ struct Role {
     owns_events: bool,
 }
 
-/// Compares what is needed with what is there.
+/// Compares the needed privileges with those of the current role.
 ///
 /// # Errors
-/// When the server does not answer, or lacks a table.
+/// Returns an error if the server does not answer or lacks a table.
 pub async fn judge(
     pool: &PgPool,
-    needed: &[Right],
+    needed: &[Privilege],
     role_of_grants: &str,
 ) -> sqlx::Result<Vec<Finding>> {
     let role: Role = sqlx::query_as(
@@ -34,11 +35,14 @@ pub async fn judge(
     let name = &role.name;
     let lacking = lacking(pool, needed).await?;
     let suffice = if lacking.is_empty() {
-        Finding::ok("rights", format!("those of {name} suffice"))
+        Finding::ok(
+            "rights",
+            format!("{name} has all privileges that are needed"),
+        )
     } else {
         Finding::new(
             "rights",
-            Verdict::Error,
+            Severity::Error,
             format!("{name} lacks {}", lacking.join(", ")),
             format!("run deploy/postgres/roles.sql, and GRANT {role_of_grants} TO {name}"),
         )
@@ -46,7 +50,7 @@ pub async fn judge(
     let surplus = if role.is_superuser || role.owns_events {
         Finding::new(
             "least privilege",
-            Verdict::Warning,
+            Severity::Warning,
             if role.is_superuser {
                 format!("{name} is a superuser")
             } else {
@@ -60,7 +64,7 @@ pub async fn judge(
     Ok(vec![suffice, surplus])
 }
 
-async fn lacking(pool: &PgPool, needed: &[Right]) -> sqlx::Result<Vec<String>> {
+async fn lacking(pool: &PgPool, needed: &[Privilege]) -> sqlx::Result<Vec<String>> {
     let (tables, privileges): (Vec<&str>, Vec<&str>) = needed.iter().copied().unzip();
     sqlx::query_scalar(
         "SELECT needed.privilege || ' on ' || needed.name

@@ -1,10 +1,10 @@
-//! Whether two addresses lead to the same database.
+//! Checks that two addresses lead to the same database.
 
 use anyhow::{Context as _, ensure};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{Finding, Verdict, server::Refused};
+use super::{Finding, Severity, server::DatabaseRefused};
 use crate::{
     event_store::{
         self, SessionKind,
@@ -15,27 +15,27 @@ use crate::{
 
 const CHECK: &str = "relay's database";
 
-/// What no two databases share. A copy of a cluster has its identifier, but was started at another
-/// time.
+/// Values that no two databases share. A copy of a cluster has the same system identifier, but
+/// another start time.
 type Identity = (OffsetDateTime, String);
 
-/// Compares the database of the relay with that of the service: the events of another one would be
-/// published in place of ours.
+/// Checks that the relay and the service use the same database. Otherwise the relay would publish
+/// the events of another database.
 pub async fn look(url: &str, relay_url: &str) -> Finding {
-    let error = |is, remedy| Finding::new(CHECK, Verdict::Error, is, remedy);
+    let error = |is, remedy| Finding::new(CHECK, Severity::Error, is, remedy);
     let are_same = async || {
         let (ours, its) = tokio::try_join!(identify(url), identify(relay_url))?;
         anyhow::Ok(ours == its)
     };
-    // Asked once more: the server may have been replaced between the two.
+    // Retried once: the server may have been replaced between the two queries.
     let are_same = match are_same().await {
         Ok(false) => are_same().await,
         first => first,
     };
     match are_same {
-        Ok(true) => Finding::ok(CHECK, "that of the service"),
+        Ok(true) => Finding::ok(CHECK, "same as the service's"),
         Ok(false) => error(
-            "another one than that of the service".to_owned(),
+            "another database than the service's".to_owned(),
             "let --relay-database-url (RELAY_DATABASE_URL) lead to the database of --database-url, \
              as a user of its own, and neither of them to several servers by turns",
         ),
@@ -43,13 +43,14 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
     }
 }
 
-/// Whether the relay may publish what is there.
+/// Returns an error if the relay's database is not the service's, or if one of them does not
+/// answer.
 ///
 /// # Errors
-/// When it is another database, or one of them does not answer.
+/// Returns an error if the databases differ or one of them does not answer.
 pub async fn admit(url: &str, relay_url: &str) -> anyhow::Result<()> {
     let finding = look(url, relay_url).await;
-    ensure!(finding.verdict == Verdict::Ok, Refused(finding));
+    ensure!(finding.verdict == Severity::Ok, DatabaseRefused(finding));
     Ok(())
 }
 
@@ -57,7 +58,7 @@ async fn identify(url: &str) -> anyhow::Result<Identity> {
     let pool = event_store::pool(url, SessionKind::Reader, 1)?;
     let identity = within(ANSWER_TIME_MAX, read(&pool)).await;
     pool.close().await;
-    identity.context("can't read which database it is")
+    identity.context("cannot identify the database")
 }
 
 async fn read(pool: &PgPool) -> sqlx::Result<Identity> {

@@ -1,21 +1,21 @@
-//! What a Postgres server must be like: settings under which the log is not lost, and sessions that
-//! are as they were asked for.
+//! Requirements on a Postgres server: settings that keep the log durable, and sessions with the
+//! requested settings.
 
 use std::fmt;
 
 use anyhow::{Context as _, bail};
 use sqlx::{FromRow, PgPool};
 
-use super::{Finding, Verdict, pooler};
+use super::{Finding, Severity, pooler};
 use crate::event_store::{self, SessionKind};
 
-/// The oldest release with what the statements use.
+/// Oldest supported release of Postgres: the first with all features that the statements use.
 const VERSION_MIN: i32 = 14;
 const ALLOW_UNSAFE: &str = "--allow-unsafe-postgres (ALLOW_UNSAFE_POSTGRES)";
 
-/// A server, as one of our sessions sees it.
+/// Settings and state of a server, as seen by a session of the process.
 #[derive(Debug, Clone, FromRow)]
-pub struct Facts {
+pub struct ServerFacts {
     version: i32,
     encoding: String,
     is_standby: bool,
@@ -27,11 +27,11 @@ pub struct Facts {
     statement_timeout: String,
 }
 
-/// Reads them.
+/// Reads the settings and the state of the server.
 ///
 /// # Errors
-/// When the server does not answer.
-pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
+/// Returns an error if the server does not answer.
+pub async fn read(pool: &PgPool) -> sqlx::Result<ServerFacts> {
     sqlx::query_as(
         "SELECT current_setting('server_version_num')::int / 10000 AS version,
                 current_setting('server_encoding') AS encoding,
@@ -47,8 +47,8 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<Facts> {
     .await
 }
 
-/// What of it a process with such sessions must know. Pure.
-pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+/// Judges the facts for a process with sessions of this kind. Pure.
+pub fn judge(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let mut findings = vec![
         version(facts),
         expect(
@@ -64,29 +64,29 @@ pub fn judge(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Findi
     findings
 }
 
-fn version(facts: &Facts) -> Finding {
+fn version(facts: &ServerFacts) -> Finding {
     let is = format!("Postgres {}", facts.version);
     if facts.version < VERSION_MIN {
         let remedy = format!("upgrade to Postgres {VERSION_MIN} or later");
-        Finding::new("version", Verdict::Error, is, remedy)
+        Finding::new("version", Severity::Error, is, remedy)
     } else {
         Finding::ok("version", is)
     }
 }
 
-fn writable(facts: &Facts, kind: SessionKind) -> Finding {
+fn writable(facts: &ServerFacts, kind: SessionKind) -> Finding {
     let check = "writable";
     let reads_only = kind == SessionKind::Reader;
     if facts.is_standby && reads_only {
-        let remedy = "when keys were used is not noted; fine for a replica";
-        Finding::new(check, Verdict::Warning, "it is a standby", remedy)
+        let remedy = "last_used_at of API keys is not recorded; acceptable for a replica";
+        Finding::new(check, Severity::Warning, "it is a standby", remedy)
     } else if facts.is_standby {
         let remedy = "give the address of the primary, or promote it";
-        Finding::new(check, Verdict::Error, "it is a standby", remedy)
+        Finding::new(check, Severity::Error, "it is a standby", remedy)
     } else if facts.is_read_only && !reads_only {
         Finding::new(
             check,
-            Verdict::Error,
+            Severity::Error,
             "default_transaction_read_only is on",
             "ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only",
         )
@@ -95,12 +95,12 @@ fn writable(facts: &Facts, kind: SessionKind) -> Finding {
     }
 }
 
-/// A crash of the machine must not take back what was answered and published.
-fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
+/// Checks that a crash of the machine cannot lose acknowledged or published events.
+fn durability(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Vec<Finding> {
     let unsafe_verdict = if allows_unsafe {
-        Verdict::Warning
+        Severity::Warning
     } else {
-        Verdict::Error
+        Severity::Error
     };
     let off = |check, is_off: bool, verdict, remedy: String| {
         if is_off {
@@ -122,19 +122,20 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
         off(
             "full_page_writes",
             facts.full_page_writes == "off",
-            Verdict::Warning,
+            Severity::Warning,
             "ALTER SYSTEM SET full_page_writes = on, unless the file system never tears a page"
                 .to_owned(),
         ),
     ];
-    // The projector sets its own: what it loses is in the log. Readers write next to nothing.
+    // The projector itself turns synchronous_commit off: lost rows are projected again from the
+    // log. Readers hardly write.
     if kind == SessionKind::Writer {
         findings.push(off(
             "synchronous_commit",
             facts.synchronous_commit == "off",
             unsafe_verdict,
             format!(
-                "set it to on, for the server, the database and the role: what was answered could \
+                "set it to on, for the server, the database and the role: acknowledged events could \
                  be lost; for tests {ALLOW_UNSAFE}"
             ),
         ));
@@ -142,9 +143,9 @@ fn durability(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<Find
     findings
 }
 
-/// What our sessions ask for has arrived.
-fn session(facts: &Facts) -> [Finding; 2] {
-    let remedy = "something between us and Postgres drops what sessions ask for at their start: \
+/// Checks that the server received the session settings that the process requested.
+fn session(facts: &ServerFacts) -> [Finding; 2] {
+    let remedy = "a proxy in front of Postgres drops the settings that sessions request at their start: \
                   connect to Postgres itself, or to a pooler in session mode that passes `options`";
     [
         expect("isolation", &facts.isolation, "read committed", remedy),
@@ -162,41 +163,42 @@ fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Findi
         return Finding::ok(check, is);
     }
     let is = format!("{is}, not {should_be}");
-    Finding::new(check, Verdict::Error, is, remedy)
+    Finding::new(check, Severity::Error, is, remedy)
 }
 
-/// A server that a process does not start on.
+/// A database that a process refuses to start with.
 #[derive(Debug, thiserror::Error)]
-pub struct Refused(pub(super) Finding);
+pub struct DatabaseRefused(pub(super) Finding);
 
-impl fmt::Display for Refused {
+impl fmt::Display for DatabaseRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "this database is refused: {}", self.0.sentence())
     }
 }
 
-/// Whether a process may work on that server; what is not well and no obstacle is logged.
+/// Checks the server before a process starts. Warnings are logged.
 ///
 /// # Errors
-/// The first thing that is, or why nobody answers.
+/// Returns the first finding that is an error, or the reason why the server does not answer.
 pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
     let mut findings = super::configuration::database(url);
     let pooler = pooler::look(url, kind).await?;
-    if pooler.verdict == Verdict::Error {
-        // Statements may meet what others have left in a session.
-        bail!(Refused(pooler));
+    if pooler.verdict == Severity::Error {
+        // Stop here: further statements could meet the settings of other clients in a shared
+        // session.
+        bail!(DatabaseRefused(pooler));
     }
     let pool = event_store::pool(url, kind, 1)?;
     let facts = read(&pool)
         .await
-        .context("can't read the server's settings")?;
+        .context("cannot read the server's settings")?;
     pool.close().await;
     findings.extend(judge(&facts, kind, allows_unsafe));
     for finding in findings {
         match finding.verdict {
-            Verdict::Error => bail!(Refused(finding)),
-            Verdict::Warning => tracing::warn!("the database: {}", finding.sentence()),
-            Verdict::Ok | Verdict::Unseen => {}
+            Severity::Error => bail!(DatabaseRefused(finding)),
+            Severity::Warning => tracing::warn!("the database: {}", finding.sentence()),
+            Severity::Ok | Severity::Unseen => {}
         }
     }
     Ok(())

@@ -1,50 +1,54 @@
-//! The oldest snapshot on the server: as long as it is held, dead versions of rows can't be
-//! removed, and each append reads more of them.
+//! The oldest snapshot on the server.
+//!
+//! While a snapshot is held, dead versions of rows cannot be removed, and each append reads more of
+//! them.
 
 use serde::Serialize;
 use sqlx::PgPool;
 
-/// Held for longer, in seconds, a snapshot waits for an operator; the alert says the same.
+/// Maximal age of a snapshot, in seconds, before an operator should act. The alert uses the same
+/// value.
 pub const AGE_MAX_S: f64 = 30.0;
 
-/// What is known of the snapshots that sessions hold.
+/// Snapshots that sessions hold.
 #[derive(Debug, Clone, Serialize)]
-pub struct Snapshots {
-    /// Whether all sessions could be looked at; otherwise only those of our own role, and an older
-    /// snapshot may be held by another.
+pub struct HeldSnapshots {
+    /// True if the role may see all sessions. Otherwise only sessions of the same role are visible,
+    /// and another role may hold an older snapshot.
     pub is_complete: bool,
-    /// The oldest one.
-    pub oldest: Option<Snapshot>,
+    /// Oldest snapshot, if any is held.
+    pub oldest: Option<HeldSnapshot>,
 }
 
 /// A transaction that keeps old versions of rows alive.
 #[derive(Debug, Clone, Serialize)]
-pub struct Snapshot {
-    /// For how long it has been held.
+pub struct HeldSnapshot {
+    /// Age of the snapshot, in seconds.
     pub age_seconds: f64,
-    /// The server's process that holds it; none for a prepared transaction.
+    /// Process id of the server process that holds the snapshot; none for a prepared transaction.
     pub pid: Option<i32>,
-    /// Who has opened the session, or has prepared the transaction.
+    /// User who opened the session or prepared the transaction.
     pub user: String,
-    /// What the session calls itself; the name of a prepared transaction.
+    /// Application name of the session, or name of the prepared transaction.
     pub application_name: String,
-    /// `active`, `idle in transaction`, …; `prepared` without a session.
+    /// State of the session: `active`, `idle in transaction`, …; `prepared` for a prepared
+    /// transaction.
     pub state: String,
 }
 
-/// Reads it. A transaction of another database counts only once it has changed something: until
-/// then it holds nothing up here. A vacuum never does.
+/// Reads the oldest snapshot. A transaction in another database counts only after its first change:
+/// before, such a transaction does not prevent cleanup here. A vacuum never counts.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn read(pool: &PgPool) -> sqlx::Result<Snapshots> {
+/// Returns an error if the database does not answer.
+pub async fn read(pool: &PgPool) -> sqlx::Result<HeldSnapshots> {
     let is_complete = sqlx::query_scalar!(
         r#"SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS "is_complete!""#
     )
     .fetch_one(pool)
     .await?;
     let oldest = sqlx::query_as!(
-        Snapshot,
+        HeldSnapshot,
         r#"
         SELECT extract(epoch FROM clock_timestamp() - held.since)::float8 AS "age_seconds!",
                held.pid AS "pid?", coalesce(held.user_name, '')::text AS "user!",
@@ -67,7 +71,7 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<Snapshots> {
     )
     .fetch_optional(pool)
     .await?;
-    Ok(Snapshots {
+    Ok(HeldSnapshots {
         is_complete,
         oldest,
     })

@@ -1,5 +1,5 @@
-//! What makes a server slow, or its disk full, in time: sessions, autovacuum, old snapshots,
-//! replication slots, clocks.
+//! Checks of problems that build up slowly: sessions, autovacuum, old snapshots, replication slots,
+//! clocks.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,21 @@ use sqlx::{FromRow, PgPool};
 use time::OffsetDateTime;
 
 use super::{
-    Finding, Verdict,
-    snapshot::{self, AGE_MAX_S, Snapshots},
+    Finding, Severity,
+    snapshot::{self, AGE_MAX_S, HeldSnapshots},
 };
 use crate::clock::{Clock as _, SystemClock};
 
-/// Clocks that differ by more make ages and times of links wrong, in seconds.
+/// Maximal difference of the clocks, in seconds. A larger difference falsifies the ages and times
+/// of links.
 const SKEW_MAX: Duration = Duration::from_secs(1);
-/// Sessions that are kept free for others.
+/// Number of sessions that must stay free for other processes.
 const SPARE_SESSIONS: i64 = 5;
 
-/// Looks at all of it.
+/// Runs all checks of upkeep.
 ///
 /// # Errors
-/// When the server does not answer.
+/// Returns an error if the server does not answer.
 pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Finding>> {
     let mut findings = vec![
         clock(pool).await?,
@@ -31,8 +32,8 @@ pub async fn look(pool: &PgPool, connections_max: u32) -> sqlx::Result<Vec<Findi
     findings.extend(slots(pool).await?);
     findings.push(Finding::new(
         "disk",
-        Verdict::Unseen,
-        "this process writes no files, and the disks of Postgres and Kafka can't be seen from here",
+        Severity::Unseen,
+        "this process writes no files, and the disks of Postgres and Kafka are not visible from here",
         "watch the free space of both there",
     ));
     Ok(findings)
@@ -44,12 +45,12 @@ async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
         .fetch_one(pool)
         .await?;
     let answered = SystemClock.now();
-    // It was read somewhere between question and answer.
+    // The server read its clock at some moment between question and answer.
     let uncertain = asked.elapsed();
     let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
     let is = format!("differs from Postgres's by {} ms", skew.as_millis());
     Ok(if skew > SKEW_MAX {
-        Finding::new("clock", Verdict::Error, is, "run NTP on both machines")
+        Finding::new("clock", Severity::Error, is, "run NTP on both machines")
     } else {
         Finding::ok("clock", is)
     })
@@ -74,9 +75,9 @@ async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> 
     let is = format!("{taken} of {allowed} in use; a process like this one takes up to {own}");
     let remedy = "raise max_connections, or run fewer processes";
     Ok(if own > allowed {
-        Finding::new("sessions", Verdict::Error, is, remedy)
+        Finding::new("sessions", Severity::Error, is, remedy)
     } else if taken + own + SPARE_SESSIONS > allowed {
-        Finding::new("sessions", Verdict::Warning, is, remedy)
+        Finding::new("sessions", Severity::Warning, is, remedy)
     } else {
         Finding::ok("sessions", is)
     })
@@ -92,7 +93,7 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     if !is_on {
         let remedy = "ALTER SYSTEM SET autovacuum = on, and track_counts: appends get slow within \
                       minutes";
-        return Ok(Finding::new(check, Verdict::Error, "off", remedy));
+        return Ok(Finding::new(check, Severity::Error, "off", remedy));
     }
     let without: Vec<String> = sqlx::query_scalar(
         "SELECT oid::regclass::text FROM pg_class
@@ -108,10 +109,10 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     };
     let remedy = format!("ALTER TABLE {first} RESET (autovacuum_enabled)");
     let is = format!("off for {}", without.join(", "));
-    Ok(Finding::new(check, Verdict::Error, is, remedy))
+    Ok(Finding::new(check, Severity::Error, is, remedy))
 }
 
-fn of_snapshots(snapshots: &Snapshots) -> Finding {
+fn of_snapshots(snapshots: &HeldSnapshots) -> Finding {
     let check = "oldest snapshot";
     let Some(oldest) = &snapshots.oldest else {
         return if snapshots.is_complete {
@@ -119,8 +120,8 @@ fn of_snapshots(snapshots: &Snapshots) -> Finding {
         } else {
             Finding::new(
                 check,
-                Verdict::Unseen,
-                "none of this role's own; others can't be seen",
+                Severity::Unseen,
+                "none held by this role; sessions of other roles are not visible",
                 "GRANT pg_read_all_stats to this role",
             )
         };
@@ -136,7 +137,7 @@ fn of_snapshots(snapshots: &Snapshots) -> Finding {
     if oldest.age_seconds > AGE_MAX_S {
         let remedy = "end it (pg_terminate_backend, ROLLBACK PREPARED): appends get slower as long \
                       as it lasts";
-        Finding::new(check, Verdict::Warning, is, remedy)
+        Finding::new(check, Severity::Warning, is, remedy)
     } else {
         Finding::ok(check, is)
     }
@@ -170,8 +171,8 @@ async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
         } else {
             Finding::new(
                 "replication slots",
-                Verdict::Warning,
-                format!("{is}, and nobody reads it"),
+                Severity::Warning,
+                format!("{is}, and has no reader"),
                 format!(
                     "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"
                 ),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// One file for each version of each event ever written, called `<type>.v<version>.json`.
+/// Folder with one file for each version of each event ever written: `<type>.v<version>.json`.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/events");
 
 /// Type, version and payload of each golden file.
@@ -38,7 +38,7 @@ fn every_version_of_every_event_has_a_golden_file() {
 }
 
 #[test]
-fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
+fn golden_events_round_trip_byte_for_byte() {
     for (event_type, version, payload) in golden() {
         let event = Event::from_stored(&event_type, version, &payload).unwrap();
         assert_eq!(event.event_type(), event_type);
@@ -46,7 +46,7 @@ fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
         if version == event.schema_version() {
             assert_eq!(written, payload);
         } else {
-            // An older version can't be written any more; what it is read as can.
+            // An older version cannot be written any more, but the event that it is read as can.
             let again = Event::from_stored(&event_type, event.schema_version(), &written);
             assert_eq!(again.unwrap(), event);
         }
@@ -54,7 +54,7 @@ fn every_event_ever_written_is_read_and_written_back_byte_for_byte() {
 }
 
 #[test]
-fn later_members_are_ignored_and_unknown_types_are_named() {
+fn unknown_members_pass_unknown_types_fail() {
     for (event_type, version, payload) in golden() {
         let payload = payload.replacen('{', r#"{"later":1,"#, 1);
         assert!(Event::from_stored(&event_type, version, &payload).is_ok());
@@ -73,7 +73,7 @@ fn later_members_are_ignored_and_unknown_types_are_named() {
     }
 }
 
-/// Two versions that there never were: in -1 the reason was called `why`, in 0 there was no
+/// Two versions that never existed: in -1 the reason was called `why`, in 0 there was no
 /// `stop_redirects`.
 const MADE_UP: [Upcaster; 2] = [
     Upcaster {
@@ -97,7 +97,7 @@ const MADE_UP: [Upcaster; 2] = [
 ];
 
 #[test]
-fn an_older_version_is_read_as_the_newest_step_by_step() {
+fn older_versions_are_upcast_step_by_step() {
     let account_id = "acc_01h455vb4pex5vsknk084sn02r";
     let suspended = Event::Account(AccountEvent::Suspended(AccountSuspended {
         account_id: account_id.parse().unwrap(),
@@ -119,7 +119,7 @@ fn an_older_version_is_read_as_the_newest_step_by_step() {
 }
 
 #[test]
-fn what_no_upcaster_reads_is_unknown_and_what_one_can_not_read_is_malformed() {
+fn missing_upcaster_is_unknown_failing_is_malformed() {
     let read = |event_type, version, payload| {
         let event = Event::upcast_from(&MADE_UP, event_type, version, payload);
         event.unwrap_err().to_string()
@@ -128,7 +128,7 @@ fn what_no_upcaster_reads_is_unknown_and_what_one_can_not_read_is_malformed() {
         read("AccountSuspended", -2, "{}"),
         "unknown event `AccountSuspended` version -2"
     );
-    // A chain that ends below the newest version names the version that is stored.
+    // A chain of upcasters that ends below the newest version reports the stored version.
     let event = Event::upcast_from(&MADE_UP[1..], "AccountSuspended", -1, "{}");
     assert_eq!(
         event.unwrap_err().to_string(),

@@ -1,22 +1,22 @@
-//! Upcasters: pure functions from the stored form of one version to that of the next.
+//! Upcasters: pure functions that convert a payload from one schema version to the next.
 //!
-//! Applied when an event is read; what is stored, and published, stays as it was written.
+//! Upcasters run when an event is read. The stored and published payloads stay as written.
 
 use std::borrow::Cow;
 
-/// One step, for events of one type.
+/// One conversion step, for events of one type.
 pub(super) struct Upcaster {
     pub(super) event_type: &'static str,
-    /// The version that it reads; what it writes is one higher.
+    /// Schema version that the step reads; the step writes the next higher version.
     pub(super) from: i16,
-    /// From payload to payload.
+    /// Converts the payload.
     pub(super) upcast: fn(&str) -> serde_json::Result<String>,
 }
 
-/// None: every event is in its first version.
+/// No upcasters exist yet: every event has its first schema version.
 pub(super) const UPCASTERS: &[Upcaster] = &[];
 
-/// The payload as far as the upcasters lead, and the version that it then has.
+/// Applies all upcasters. Returns the resulting payload and its version.
 pub(super) fn apply_all<'a>(
     upcasters: &[Upcaster],
     event_type: &str,

@@ -1,4 +1,4 @@
-//! The accounts: their rows are the locks under which everything about them is decided.
+//! Accounts. The row of an account is the lock for all decisions about the account.
 
 use std::collections::HashMap;
 
@@ -16,18 +16,18 @@ use crate::{
 const ACTIVE: &str = "active";
 const SUSPENDED: &str = "suspended";
 
-/// Locks those of the accounts that no other transaction holds, and returns what they have.
+/// Locks the accounts that no other transaction has locked. Returns their credits.
 ///
-/// Accounts that are missing from the answer are held by another process, or do not exist.
+/// Accounts that are missing in the result are locked by another transaction, or do not exist.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn lock_free_ones_in_tx(
     tx: &mut PgConnection,
     account_ids: &[AccountId],
 ) -> sqlx::Result<HashMap<AccountId, Credits>> {
     let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
-    // Not FOR UPDATE: that would block the foreign keys that point here.
+    // Not FOR UPDATE, which would block the foreign keys that reference accounts.
     let rows = sqlx::query_as!(
         AccountRow,
         "
@@ -44,10 +44,10 @@ pub async fn lock_free_ones_in_tx(
     Ok(rows.into_iter().map(AccountRow::into_entry).collect())
 }
 
-/// Locks the accounts, waiting for whoever holds them, and returns what they have.
+/// Locks the accounts, waiting for other transactions. Returns their credits.
 ///
 /// # Errors
-/// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
+/// Returns an error if the database does not answer or a lock times out (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     account_ids: &[AccountId],
@@ -72,7 +72,7 @@ pub async fn lock_in_tx(
 /// Creates an account without credits.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn create(
     pool: &PgPool,
     account_id: AccountId,
@@ -94,10 +94,11 @@ pub async fn create(
     Ok(())
 }
 
-/// Whether the account is in service; it is locked, so that this stays true.
+/// Reads the status of an account. The caller must have locked the account, so that the status
+/// stays valid.
 ///
 /// # Errors
-/// When the database does not answer, or there is no such account.
+/// Returns an error if the database does not answer or the account does not exist.
 pub async fn status_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
@@ -121,24 +122,24 @@ fn status(status: &str, redirects_stopped: bool) -> AccountStatus {
     }
 }
 
-/// An account as its row has it.
+/// A row of the accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
-    /// What an operator has called it.
+pub struct StoredAccount {
+    /// Name that an operator has given to the account.
     pub name: String,
-    /// What it has.
+    /// Credits of the account.
     pub credits: Credits,
-    /// Whether it is in service.
+    /// Status of the account.
     pub status: AccountStatus,
-    /// When it was created.
+    /// Time at which the account was created.
     pub created_at: OffsetDateTime,
 }
 
-/// The account of that id, to look at.
+/// Reads an account without a lock.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<Account>> {
+/// Returns an error if the database does not answer.
+pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<StoredAccount>> {
     let row = sqlx::query!(
         "
         SELECT name, balance, version, status, redirects_stopped, created_at
@@ -148,7 +149,7 @@ pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<A
     )
     .fetch_optional(pool)
     .await?;
-    Ok(row.map(|row| Account {
+    Ok(row.map(|row| StoredAccount {
         name: row.name,
         credits: Credits {
             balance: row.balance,
@@ -159,10 +160,10 @@ pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<A
     }))
 }
 
-/// Stores whether the account is in service; for those who check callers.
+/// Stores the status of an account, for the authentication of API calls.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn set_status_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
@@ -186,25 +187,26 @@ pub async fn set_status_in_tx(
     Ok(())
 }
 
-/// An account as its row had it when its shard ended at `head`.
+/// A row of the accounts, read in one snapshot with the head of the account's shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountAtHead {
-    /// The account.
+    /// Id of the account.
     pub account_id: AccountId,
-    /// The shard that its row names.
+    /// Number of the shard in the account's row.
     pub shard: i16,
-    /// What it has.
+    /// Credits of the account.
     pub credits: Credits,
-    /// Whether it is in service.
+    /// Status of the account.
     pub status: AccountStatus,
-    /// The last position of the shard at that moment.
+    /// Head of the shard in the same snapshot.
     pub head: Position,
 }
 
-/// Accounts after that one, by id, as many as `limit`; rows and heads are of one moment.
+/// Reads up to `limit` accounts with ids after `after`, in order of their ids. Rows and heads are
+/// read in one snapshot.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_after(
     pool: &PgPool,
     after: AccountId,

@@ -1,4 +1,4 @@
-//! API keys as stored: by hash, with scopes and a life time.
+//! Stored API keys: found by their hash, with scopes and an expiry.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,28 @@ use crate::{
     id::{AccountId, KeyId},
 };
 
-/// What is known of a key that exists.
+/// A stored API key.
 #[derive(Debug, Clone)]
 pub struct StoredKey {
-    /// Its public name.
+    /// Public id of the key.
     pub key_id: KeyId,
-    /// The account it acts for.
+    /// Account that the key acts for.
     pub account_id: AccountId,
-    /// Whether that account is suspended.
+    /// True if the account is suspended.
     pub account_is_suspended: bool,
-    /// What it may be used for.
+    /// Scopes of the key.
     pub scopes: Vec<Scope>,
-    /// From when on it is refused.
+    /// Expiry: the key is refused from this time on.
     pub expires_at: Option<OffsetDateTime>,
-    /// Since when it is refused; may lie ahead, so that rotation overlaps.
+    /// Revocation: the key is refused from this time on. May be in the future, so that a rotation
+    /// of keys overlaps.
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// Looks a key up by its hash.
+/// Finds a key by its hash.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>> {
     let row = sqlx::query!(
         "
@@ -48,7 +49,7 @@ pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>
         key_id: KeyId::from_uuid(row.key_id),
         account_id: AccountId::from_uuid(row.account_id),
         account_is_suspended: row.status != "active",
-        // A name that a later release knows grants nothing here.
+        // Unknown scopes of later releases grant no permission.
         scopes: row
             .scopes
             .iter()
@@ -59,29 +60,30 @@ pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>
     }))
 }
 
-/// A key to be issued.
+/// A key to be stored.
 #[derive(Debug)]
 pub struct NewKey<'a> {
-    /// Its public name.
+    /// Public id of the key.
     pub key_id: KeyId,
-    /// The account it shall act for.
+    /// Account that the key will act for.
     pub account_id: AccountId,
     /// The secret, of which only the hash is stored.
     pub secret: &'a ApiKey,
-    /// What people call it.
+    /// Display name of the key.
     pub name: &'a str,
-    /// What it may be used for.
+    /// Scopes of the key.
     pub scopes: &'a [Scope],
-    /// From when on it is refused.
+    /// Expiry: the key is refused from this time on.
     pub expires_at: Option<OffsetDateTime>,
-    /// When it was issued.
+    /// Time at which the key was issued.
     pub created_at: OffsetDateTime,
 }
 
 /// Stores a new key.
 ///
 /// # Errors
-/// When the database does not answer, or the account does not exist (`api_keys_account_id_fkey`).
+/// Returns an error if the database does not answer or the account does not exist
+/// (`api_keys_account_id_fkey`).
 pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
     let scopes: Vec<String> = key
         .scopes
@@ -108,33 +110,33 @@ pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// A key as an operator sees it.
+/// A stored API key, as shown to operators.
 #[derive(Debug, Clone)]
 pub struct ListedKey {
-    /// Its public name.
+    /// Public id of the key.
     pub key_id: KeyId,
-    /// The account it acts for.
+    /// Account that the key acts for.
     pub account_id: AccountId,
-    /// What people call it.
+    /// Display name of the key.
     pub name: String,
     /// First characters of the secret.
     pub prefix: String,
-    /// Names of its scopes, as stored.
+    /// Names of the scopes, as stored.
     pub scopes: Vec<String>,
-    /// When it was issued.
+    /// Time at which the key was issued.
     pub created_at: OffsetDateTime,
-    /// From when on it is refused.
+    /// Expiry: the key is refused from this time on.
     pub expires_at: Option<OffsetDateTime>,
-    /// Since when it is refused.
+    /// Revocation: the key is refused from this time on.
     pub revoked_at: Option<OffsetDateTime>,
-    /// When it was last used, to about two minutes; `None`: not yet.
+    /// Time of the last use, accurate to about two minutes; `None` if the key was never used.
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-/// The keys of an account, oldest first.
+/// Lists the keys of an account, oldest first.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<ListedKey>> {
     let rows = sqlx::query_as!(
         KeyRow,
@@ -152,10 +154,10 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
     Ok(rows.into_iter().map(ListedKey::from).collect())
 }
 
-/// The key of that public name.
+/// Reads the key with this public id.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>> {
     let row = sqlx::query_as!(
         KeyRow,
@@ -200,11 +202,11 @@ impl From<KeyRow> for ListedKey {
     }
 }
 
-/// Notes when keys were used, at most once a minute for each, whichever process notes it. A key
-/// that another session is busy with is left out: nobody waits.
+/// Records the times at which keys were used, at most once a minute for each key across all
+/// processes. Skips keys that another session has locked, so that no session waits.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
     let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
         uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
@@ -230,10 +232,11 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
     Ok(())
 }
 
-/// Lets a key end at `at`, or earlier if it does already. `None`: there is no such key.
+/// Revokes a key from `at` on, or earlier if the key is already revoked earlier. Returns the time
+/// of the revocation, or `None` if the key does not exist.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn revoke(
     pool: &PgPool,
     key_id: KeyId,

@@ -1,4 +1,4 @@
-//! The append: the one way by which events get into the log.
+//! Appends events: the only code that inserts events into the log.
 
 use std::{
     borrow::Borrow,
@@ -16,15 +16,15 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// Appends the events, in the given order within each shard, and stores what their accounts have
-/// afterwards. Returns the position of each event.
+/// Appends the events, in the given order within each shard, and stores the new credits of their
+/// accounts. Returns the position of each event.
 ///
-/// The caller's transaction holds the accounts' rows. The counters of the shards are locked last
-/// and held to commit: positions have no gaps and become visible in order.
+/// The caller's transaction must have locked the accounts. The counters of the shards are locked
+/// last and until the commit, so positions have no gaps and become visible in order.
 ///
 /// # Errors
-/// When the database does not answer or a constraint forbids it: a used version, idempotency key,
-/// or a balance below zero.
+/// Returns an error if the database does not answer or a constraint is violated: a version or an
+/// idempotency key is used already, or a balance would be negative.
 pub async fn append_in_tx(
     tx: &mut PgConnection,
     events: &[impl Borrow<NewEvent>],
@@ -80,7 +80,7 @@ async fn lock_heads(
         .collect())
 }
 
-/// One round trip for all that the append writes.
+/// Writes all changes of the append, in one round trip.
 async fn insert(
     tx: &mut PgConnection,
     rows: &EventColumns<'_>,
@@ -141,7 +141,7 @@ async fn insert(
     Ok(result.rows_affected())
 }
 
-/// The events column by column, as `unnest` takes them.
+/// The events as columns, for `unnest`.
 struct EventColumns<'a> {
     shards: Vec<i16>,
     positions: Vec<i64>,

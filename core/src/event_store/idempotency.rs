@@ -1,4 +1,4 @@
-//! Looking up the effects that idempotency keys had.
+//! Finds the results of earlier commands by their idempotency keys.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use crate::{
     shard::Shard,
 };
 
-/// The creates that had their effect under one of these keys.
+/// Finds the creates that had their effect under these keys.
 ///
-/// Must be a statement of its own after the accounts are locked: only a new snapshot sees what
-/// was committed while the lock was waited for.
+/// Must be a separate statement after the accounts are locked: only a new snapshot sees the commits
+/// that happened while the lock was waited for.
 ///
 /// # Errors
-/// When the database does not answer, or holds what can't be read.
+/// Returns an error if the database does not answer or a stored event cannot be read.
 pub async fn find_creates_in_tx(
     tx: &mut PgConnection,
     keys: &[(AccountId, IdempotencyKey)],
@@ -34,7 +34,7 @@ pub async fn find_creates_in_tx(
         .collect();
     let accounts: Vec<Uuid> = keys.iter().map(|(account, _)| account.uuid()).collect();
     let stored_keys: Vec<String> = keys.iter().map(|(_, key)| key.stored()).collect();
-    // `CreditsCharged` stands right after its `LinkCreated`.
+    // `CreditsCharged` has the position right after its `LinkCreated`.
     let rows = sqlx::query_as!(
         CreateRow,
         r#"
@@ -73,16 +73,16 @@ pub async fn find_creates_in_tx(
 /// A grant or an adjustment that had its effect.
 #[derive(Debug, Clone)]
 pub struct SettledCredits {
-    /// Of the request that had the effect.
+    /// Fingerprint of the request that had the effect.
     pub fingerprint: Vec<u8>,
-    /// The fact.
+    /// Event of the grant or adjustment.
     pub event: CreditsEvent,
 }
 
-/// The credits event that stands under this stored key. The account must be locked.
+/// Finds the credits event that was stored under this key. The caller must have locked the account.
 ///
 /// # Errors
-/// When the database does not answer, or holds what can't be read.
+/// Returns an error if the database does not answer or the stored event cannot be read.
 pub async fn find_credits_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,

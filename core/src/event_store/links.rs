@@ -1,4 +1,4 @@
-//! Links as the log knows them: the first and the last event of a stream are the whole link.
+//! Links according to the log: the first and the last event of a stream describe the whole link.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,15 @@ use crate::{
     shard::Shard,
 };
 
-/// Those of the links that exist in the account they are asked for with, deleted ones included.
+/// Loads the links that exist in the given accounts, including deleted links.
 ///
-/// Must be a statement of its own after the accounts are locked: only a new snapshot sees what
-/// was committed while the lock was waited for.
+/// Must be a separate statement after the accounts are locked: only a new snapshot sees the commits
+/// that happened while the lock was waited for.
 ///
 /// # Errors
-/// When the database does not answer, or a link was created or last changed by a later release in
-/// a way that this one does not know: nothing may be decided on a guess of what the link is.
+/// Returns an error if the database does not answer. Also returns an error if a later release
+/// created or changed a link in a way that this release does not know: no decision may be based on
+/// a guess of the link's state.
 pub async fn load_in_tx(
     tx: &mut PgConnection,
     links: &[(AccountId, LinkId)],
@@ -82,11 +83,11 @@ pub async fn load_in_tx(
         .collect()
 }
 
-/// The account of a link, wherever it is. One look-up for each shard: for operators, not for
-/// requests.
+/// Finds the account of a link in any shard. One look-up for each shard: meant for operators, not
+/// for requests.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<AccountId>> {
     let shards: Vec<i16> = Shard::all().map(Shard::number).collect();
     let owner = sqlx::query_scalar!(
@@ -104,10 +105,10 @@ pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<A
     Ok(owner.map(AccountId::from_uuid))
 }
 
-/// The link that has a slug, deleted or not.
+/// Finds the link with a slug, including deleted links.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId>> {
     let link_id = sqlx::query_scalar!(
         "SELECT link_id FROM event_store.slugs WHERE slug_folded = $1",
@@ -118,9 +119,9 @@ pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Lin
     Ok(link_id.map(LinkId::from_uuid))
 }
 
-/// Which of the links it is, for the log.
+/// Adds the id of the link to the error, for the log.
 #[derive(Debug, thiserror::Error)]
-#[error("link {link_id} can't be read by this release")]
+#[error("link {link_id} cannot be read by this release")]
 struct UnreadableLink {
     link_id: LinkId,
     source: sqlx::Error,
@@ -167,8 +168,9 @@ impl LinkRow {
         }
     }
 
-    /// What the last event keeps of the link. Members of a later release could change what may be
-    /// decided, and would be lost with the next event.
+    /// Returns the state of the link after its last event. Unknown members of a later release are
+    /// an error: such members could change the decision, and the next event would lose their
+    /// values.
     fn state(&self) -> sqlx::Result<LinkState> {
         decode(
             &self.last_type,

@@ -1,7 +1,7 @@
-//! Reading the log by position; the only readers by position are here.
+//! Reads the log by position. No other module reads by position.
 //!
-//! Gap-safe because positions come from a counter row that is held to commit: whoever sees a
-//! position sees all lower ones of the shard.
+//! The readers never miss an event: positions come from a counter row that is locked until the
+//! commit, so a reader of a position sees all lower positions of the shard.
 
 mod links;
 mod newest;
@@ -19,28 +19,28 @@ use crate::{
 };
 
 pub use self::{
-    links::{LinkExtent, LinkFate, link_beginnings, link_extent},
-    newest::{NewestOf, Span, StreamPart, read_before, read_stream_backwards},
-    presence::{Place, first_absent},
+    links::{LinkEndState, LinkExtent, link_beginnings, link_extent},
+    newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
+    presence::{EventPlace, first_absent},
 };
 
-/// One value per shard, by [`Shard::index`].
+/// One value for each shard, by [`Shard::index`].
 pub type PerShard<T> = [T; SHARD_COUNT as usize];
 
-/// The epoch of the log.
+/// Reads the epoch of the log.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
     sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta")
         .fetch_one(pool)
         .await
 }
 
-/// The head of each shard.
+/// Reads the head of each shard.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Position>> {
     let rows = sqlx::query!("SELECT shard, head FROM event_store.log_shards")
         .fetch_all(executor)
@@ -54,27 +54,27 @@ pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Posit
     Ok(heads)
 }
 
-/// Where the log ends.
+/// The epoch and the heads of the log, read in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// Positions compare within one epoch only.
+pub struct LogEnd {
+    /// Epoch, within which positions can be compared.
     pub epoch: i32,
-    /// The head of each shard.
+    /// Head of each shard.
     pub heads: PerShard<Position>,
 }
 
-/// The epoch and the head of each shard, all of one moment.
+/// Reads the epoch and the head of each shard, in one snapshot.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn end(pool: &PgPool) -> sqlx::Result<End> {
+/// Returns an error if the database does not answer.
+pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     let rows = sqlx::query!(
         "SELECT s.shard, s.head, m.epoch
          FROM event_store.log_shards AS s CROSS JOIN event_store.log_meta AS m"
     )
     .fetch_all(pool)
     .await?;
-    let mut end = End {
+    let mut end = LogEnd {
         epoch: rows.first().ok_or(sqlx::Error::RowNotFound)?.epoch,
         heads: PerShard::default(),
     };
@@ -86,20 +86,20 @@ pub async fn end(pool: &PgPool) -> sqlx::Result<End> {
     Ok(end)
 }
 
-/// How far a shard goes, by its counter and by its events.
+/// End of a shard according to counter and events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// What the counter says.
+pub struct ShardExtent {
+    /// Head of the shard, according to the counter.
     pub head: Position,
-    /// The last event; 0 if there is none.
+    /// Position of the last event; 0 if the shard is empty.
     pub last: Position,
 }
 
-/// How far each shard goes, all of one moment.
+/// Reads the counter and the last position of each shard, in one snapshot.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<Extent>> {
+/// Returns an error if the database does not answer.
+pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<ShardExtent>> {
     let rows = sqlx::query!(
         r#"
         SELECT s.shard, s.head, coalesce((
@@ -114,25 +114,25 @@ pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<Extent>> {
     for row in rows {
         if let Some(shard) = Shard::new(row.shard.into()) {
             let (head, last) = (row.head, row.last);
-            extents[shard.index()] = Extent { head, last };
+            extents[shard.index()] = ShardExtent { head, last };
         }
     }
     Ok(extents)
 }
 
-/// A place from which to read on.
+/// Start of a read: a shard and the position after which reading continues.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadFrom {
-    /// The shard.
+    /// Shard to read.
     pub shard: Shard,
-    /// What was read last; 0 for the beginning.
+    /// Position that was read last; 0 to read from the beginning.
     pub after: Position,
 }
 
-/// Up to `limit` events of each of the shards, in order within each shard.
+/// Reads up to `limit` events of each shard, in order within each shard.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_after(
     pool: &PgPool,
     from: &[ReadFrom],
@@ -165,10 +165,10 @@ pub async fn read_after(
     rows.into_iter().map(EventRow::into_event).collect()
 }
 
-/// The events at these places of a shard, in order; places that there are not are left out.
+/// Reads the events at these positions of a shard, in order. Skips positions without an event.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_at(
     pool: &PgPool,
     shard: Shard,
@@ -199,11 +199,11 @@ pub async fn read_at(
     rows.into_iter().map(EventRow::into_event).collect()
 }
 
-/// When the event right after each of the places was recorded, in the order of the places; nothing
-/// for a place at its shard's head.
+/// Reads the recording time of the event right after each of the positions, in the order of
+/// `places`; `None` for a position at its shard's head.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn recorded_after(
     pool: &PgPool,
     places: &[ReadFrom],
@@ -225,10 +225,10 @@ pub async fn recorded_after(
     .await
 }
 
-/// Whether that event is in the log, in place `version` of its stream.
+/// Returns true if the log has this event, at its version of its stream.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn contains_in_tx(tx: &mut PgConnection, event: &NewEvent) -> sqlx::Result<bool> {
     let found = sqlx::query_scalar!(
         "

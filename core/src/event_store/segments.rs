@@ -1,6 +1,6 @@
 //! Sealed segments: a chain of hashes over the log of each shard.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 
 use super::log::{PerShard, stored};
@@ -9,38 +9,38 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// How far a shard is written, and how far it is sealed.
+/// Head and last segment of a shard.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SealedShard {
     /// The epoch of the log.
     pub epoch: i32,
-    /// The last position there is.
+    /// Highest position of the shard.
     pub head: Position,
-    /// The last segment.
+    /// Last sealed segment, if there is one.
     pub last: Option<Segment>,
 }
 
-/// Why a segment was not sealed.
+/// Reason why a segment was not sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// The log is damaged, or what was sealed is not what is there.
+    /// The log has a gap, or a sealed segment covers other events than the log has.
     #[error(
         "segment {number} of shard {shard} can't be sealed: {what}; run `command-api log verify`",
         number = .place.number, shard = .place.shard
     )]
     Unsound {
-        /// The segment.
+        /// Place of the segment.
         place: SegmentPlace,
-        /// What is wrong.
+        /// Damage that was found.
         what: String,
     },
-    /// The log is in another epoch now: what is sealed next belongs to that.
+    /// The epoch of the log was raised after the place of the segment was computed.
     #[error(
         "segment {number} of shard {shard} is not sealed: the log is not in epoch {epoch} any more",
         number = .place.number, shard = .place.shard, epoch = .place.epoch
     )]
     Epoch {
-        /// The segment.
+        /// Place of the segment.
         place: SegmentPlace,
     },
     /// The database did not answer.
@@ -48,11 +48,11 @@ pub enum SealError {
     Database(#[from] sqlx::Error),
 }
 
-/// How far each shard is written and sealed, by [`Shard::index`]; all of one moment.
+/// Reads head and last segment of every shard in one snapshot, indexed by [`Shard::index`].
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn sealed_shards(pool: &PgPool) -> sqlx::Result<PerShard<SealedShard>> {
+/// Returns an error if the database does not answer.
+pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<SealedShard>> {
     let rows = sqlx::query!(
         r#"
         SELECT s.shard, s.head, m.epoch,
@@ -68,7 +68,7 @@ pub async fn sealed_shards(pool: &PgPool) -> sqlx::Result<PerShard<SealedShard>>
         ) AS l ON true
         "#
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     let mut shards = PerShard::default();
     for row in rows {
@@ -91,12 +91,12 @@ pub async fn sealed_shards(pool: &PgPool) -> sqlx::Result<PerShard<SealedShard>>
     Ok(shards)
 }
 
-/// The segments of a shard after that number, in order, as many as `limit`.
+/// Reads at most `limit` segments of a shard whose number is above `number`, in order.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_after(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     shard: Shard,
     number: i64,
     limit: i64,
@@ -114,34 +114,40 @@ pub async fn read_after(
         number,
         limit
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     rows.into_iter()
         .map(|row| row.into_segment(shard))
         .collect()
 }
 
-/// Seals the segment at `place`, which follows `before`. Whoever does it, and however often, the
-/// same segment comes of it.
+/// Hashes the events at `place` and stores their segment, which follows the segment `before`.
+///
+/// The segment depends on the events alone: sealing a segment twice stores and returns the same
+/// segment.
 ///
 /// # Errors
-/// [`SealError::Unsound`] when its positions have gaps, or somebody else has sealed other events;
-/// [`SealError::Epoch`] when the log was restored since its place was computed.
+/// Returns [`SealError::Unsound`] if the positions have a gap, or another process has sealed other
+/// events at this place; [`SealError::Epoch`] if the epoch of the log was raised after `place` was
+/// computed; [`SealError::Database`] if the database does not answer.
 pub async fn seal(
-    pool: &PgPool,
+    session: &mut PgConnection,
     place: SegmentPlace,
     before: Option<&Segment>,
     now: OffsetDateTime,
 ) -> Result<Segment, SealError> {
-    let mut hasher = SegmentHasher::new(&place, before.map_or(&NO_SEGMENT_BEFORE, |it| &it.sha256));
+    let mut hasher = SegmentHasher::new(
+        &place,
+        before.map_or(&NO_SEGMENT_BEFORE, |before| &before.sha256),
+    );
     let mut after = place.first_position - 1;
     while after < place.last_position {
-        let stretch = stored::Stretch {
+        let stretch = stored::PositionRange {
             shard: place.shard,
             after,
             up_to: place.last_position.min(after + stored::EVENTS_PER_READ),
         };
-        let events = stored::read_stored(pool, stretch).await?;
+        let events = stored::read_stored(session, stretch).await?;
         for event in events.iter() {
             let event = event?;
             if event.position != after + 1 {
@@ -157,11 +163,15 @@ pub async fn seal(
     }
     let sha256 = hasher.finish();
     let segment = Segment { place, sha256 };
-    insert(pool, &segment, now).await?;
+    insert(session, &segment, now).await?;
     Ok(segment)
 }
 
-async fn insert(pool: &PgPool, segment: &Segment, now: OffsetDateTime) -> Result<(), SealError> {
+async fn insert(
+    session: &mut PgConnection,
+    segment: &Segment,
+    now: OffsetDateTime,
+) -> Result<(), SealError> {
     let Segment { place, sha256 } = segment;
     let inserted = sqlx::query!(
         "
@@ -180,16 +190,18 @@ async fn insert(pool: &PgPool, segment: &Segment, now: OffsetDateTime) -> Result
         sha256,
         now
     )
-    .execute(pool)
+    .execute(&mut *session)
     .await?;
     if inserted.rows_affected() == 1 {
         return Ok(());
     }
-    let there = read_after(pool, place.shard, place.number - 1, 1).await?;
-    let there = there.first().filter(|it| it.place.epoch == place.epoch);
-    match there {
-        Some(there) if there == segment => Ok(()),
-        Some(there) if there.place.number == place.number => Err(SealError::Unsound {
+    let stored = read_after(session, place.shard, place.number - 1, 1).await?;
+    let stored = stored
+        .first()
+        .filter(|stored| stored.place.epoch == place.epoch);
+    match stored {
+        Some(stored) if stored == segment => Ok(()),
+        Some(stored) if stored.place.number == place.number => Err(SealError::Unsound {
             place: *place,
             what: "another process has sealed other events under this number".to_owned(),
         }),

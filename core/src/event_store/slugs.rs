@@ -1,42 +1,42 @@
-//! Reservation of slugs: inserted first, never checked first.
+//! Reserves slugs: an insert decides, never a check before an insert.
 
 use std::collections::HashSet;
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::log::{LinkExtent, LinkFate};
+use super::log::{LinkEndState, LinkExtent};
 use crate::{
     id::{AccountId, LinkId},
     link::Slug,
     shard::Shard,
 };
 
-/// A slug that a batch asks for, and for which link.
+/// A slug that a batch requests for a link.
 #[derive(Debug, Clone)]
-pub struct Reservation {
-    /// The slug as given.
+pub struct SlugReservation {
+    /// Slug as requested.
     pub slug: Slug,
-    /// The shard of the link.
+    /// Shard of the link.
     pub shard: Shard,
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
 }
 
-/// Inserts the slugs that are free and returns their folded forms. Of two that fold to the same
+/// Inserts the slugs that are free. Returns their folded forms. Of two slugs with the same folded
 /// form, the first is inserted.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn reserve_in_tx(
     tx: &mut PgConnection,
-    reservations: &[Reservation],
+    reservations: &[SlugReservation],
 ) -> sqlx::Result<HashSet<String>> {
-    let mut rows: Vec<(String, &Reservation)> = reservations
+    let mut rows: Vec<(String, &SlugReservation)> = reservations
         .iter()
         .map(|reservation| (reservation.slug.folded(), reservation))
         .collect();
-    // Sorted, or two batches that want the same slugs would deadlock.
+    // Sorted, because two batches with the same slugs could deadlock otherwise.
     rows.sort_by(|(a, _), (b, _)| a.cmp(b));
     rows.dedup_by(|(a, _), (b, _)| a == b);
     let folded: Vec<String> = rows.iter().map(|(folded, _)| folded.clone()).collect();
@@ -60,14 +60,14 @@ pub async fn reserve_in_tx(
     Ok(free.into_iter().collect())
 }
 
-/// Settles the reservations of this transaction: those that were taken name the link that took
-/// them, those that nobody took are given back.
+/// Completes the reservations of this transaction: used slugs get their final link, unused slugs
+/// are released.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn settle_in_tx(
     tx: &mut PgConnection,
-    taken: &[Reservation],
+    taken: &[SlugReservation],
     unused: &[String],
 ) -> sqlx::Result<()> {
     if !unused.is_empty() {
@@ -102,23 +102,23 @@ pub async fn settle_in_tx(
     Ok(())
 }
 
-/// The link that has a slug.
+/// The link with a slug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlugHolder {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// The link's owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// The shard of the link.
+    /// Shard of the link.
     pub shard: Shard,
-    /// Where its stream begins, and how it ends.
+    /// First position and final state of the link.
     pub extent: LinkExtent,
 }
 
-/// Who has the slug; `None` if it is free.
+/// Finds the link with a slug; `None` if the slug is free.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
     let row = sqlx::query!(
         r#"
@@ -151,17 +151,17 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             shard,
             extent: LinkExtent {
                 created_at: row.created_at,
-                fate: LinkFate::of_last_event(&row.last_type),
+                end_state: LinkEndState::of_last_event(&row.last_type),
             },
         })
     })
     .transpose()
 }
 
-/// Those of the slugs, by index, that are not given to their link of that shard.
+/// Returns the indexes of the slugs that do not belong to their link in this shard.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find_lost(
     pool: &PgPool,
     shard: Shard,

@@ -1,4 +1,4 @@
-//! The outermost layer: gives each request its id, and each problem its form.
+//! Outermost layer: assigns each request an id and renders each problem.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -16,25 +16,25 @@ use futures::FutureExt as _;
 use tower::Service as _;
 
 use super::{
-    observe::{Observer, Service},
-    request::{Head, RequestContext, check_framing},
+    observe::{Observer, ServiceName},
+    request::{RequestContext, RequestHead, check_framing},
     route_table,
 };
 use crate::problem::{Code, Problem};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the form of a problem depends on.
+/// Settings for the rendering of problems.
 #[derive(Debug, Clone)]
 pub struct AnswerSettings {
-    /// Start of the addresses of the problems' pages: the API's base address.
+    /// Base address of the API, where the pages of the problems are served.
     pub base_url: Arc<str>,
-    /// Who answers.
-    pub service: Service,
+    /// Service that answers.
+    pub service: ServiceName,
 }
 
 impl IntoResponse for Problem {
-    /// Leaves the rendering to [`Answers`], which know the request.
+    /// Attaches the problem to the response. [`Answers`], which knows the request, renders it.
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.code.status()).expect("a status of the catalogue");
         let mut response = status.into_response();
@@ -50,8 +50,8 @@ pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router 
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route);
     let answers = Arc::new(Answers::new(settings));
-    // One service around all routes: each layer of a router would be a copy, a box and a future of
-    // its own for every request.
+    // One service around all routes: a router's layer would cost each request a copy, a box and a
+    // future.
     Router::new().fallback(async move |request: Request| {
         let handle = async |mut request: Request, context| {
             request.extensions_mut().insert(context);
@@ -62,15 +62,15 @@ pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router 
     })
 }
 
-/// Every request gets an id, every 4xx and 5xx the form of a problem, panics and the framework's
-/// own rejections included.
+/// Assigns every request an id, and renders every 4xx and 5xx answer as a problem, including panics
+/// and the framework's own rejections.
 pub struct Answers {
     settings: AnswerSettings,
     observer: Observer,
 }
 
 impl Answers {
-    /// Those of one service.
+    /// Returns the outermost layer of one service.
     pub fn new(settings: AnswerSettings) -> Self {
         Self {
             observer: Observer::new(settings.service),
@@ -78,15 +78,15 @@ impl Answers {
         }
     }
 
-    /// What `handle` makes of the request, which may be lent to it, in the form that the contract
-    /// gives it.
+    /// Answers a request with `handle`, and renders the answer. The request may be given to
+    /// `handle` or lent.
     pub async fn answer<R, F>(
         &self,
         request: R,
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let form = |request, context| self.form(request, context, handle);
@@ -100,14 +100,14 @@ impl Answers {
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let mut response = match check_framing(request.headers(), request.uri()) {
             Ok(()) => {
                 let handled = AssertUnwindSafe(async { handle(request, context).await });
                 handled.catch_unwind().await.unwrap_or_else(|_| {
-                    tracing::error!("a handler has panicked");
+                    tracing::error!("a handler panicked");
                     Problem::internal().into_response()
                 })
             }
@@ -129,7 +129,7 @@ impl Answers {
     }
 }
 
-/// OPTIONS, and whatever no route has taken.
+/// Answers OPTIONS and all requests without a route.
 pub fn no_such_route(method: &Method, path: &str) -> Response {
     match route_table::allowed_methods(path) {
         Some(allow) if method == Method::OPTIONS => {
@@ -140,7 +140,7 @@ pub fn no_such_route(method: &Method, path: &str) -> Response {
                 .with_header("allow", allow)
                 .into_response()
         }
-        // A route of the other service, reached past the ingress, is not here either.
+        // A route of the other service counts as unknown: the request bypassed the ingress.
         Some(_) | None => Problem::new(
             Code::RouteNotFound,
             "Check the path; it is matched exactly.",
@@ -149,11 +149,11 @@ pub fn no_such_route(method: &Method, path: &str) -> Response {
     }
 }
 
-/// An error that no code of ours has made.
+/// Logs an error status that has no problem, and returns the problem to send instead.
 fn foreign(response: &Response) -> Problem {
     tracing::error!(
         status = response.status().as_u16(),
-        "an error without a problem"
+        "a handler answered an error status without a problem"
     );
     Problem::internal()
 }
@@ -169,7 +169,7 @@ fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id
     );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.remove(CONTENT_LENGTH);
-    // The framework puts its own on; ours comes from the route table, which knows both services.
+    // Replaces the framework's `Allow`: the route table knows the methods of both services.
     headers.remove(ALLOW);
     for (name, value) in &problem.headers {
         let value = HeaderValue::from_str(value).expect("a problem's headers are ASCII");
@@ -199,7 +199,7 @@ mod tests {
             );
         let settings = AnswerSettings {
             base_url: "https://api.example.com".into(),
-            service: Service::QueryApi,
+            service: ServiceName::QueryApi,
         };
         let request = Request::get(path).header("host", "h").body(Body::empty());
         let response = with_problem_details(routes, settings).oneshot(request.unwrap());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panics_and_errors_without_a_code_are_problems_that_tell_nothing() {
+    async fn panics_become_problems_without_details() {
         for path in ["/panics", "/foreign"] {
             let (status, content_type, body) = answer_to(path).await;
             assert_eq!(status, 500, "{path}");

@@ -1,4 +1,5 @@
-//! Who calls: the bearer token, looked up and cached for a moment (contract §8).
+//! Authenticates the caller: looks up the bearer token and caches it for some seconds
+//! (`docs/api.md#api-keys`).
 
 use std::{
     sync::{
@@ -31,38 +32,41 @@ use crate::{
     id::{AccountId, KeyId},
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
-    single_flight::{Flights, Turn},
+    single_flight::{LoadRole, SingleFlight},
 };
 
-/// How long a key is trusted without a look-up, in seconds: the bound on the delay of a
-/// revocation, an earlier expiry or a suspension, in every process.
-const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a key is refused without a look-up, in seconds: so long a key may be refused that was
-/// tried before it was issued.
-const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Most keys that are remembered of each kind.
-const REMEMBERED_MAX: usize = 10_000;
-/// Strangers that are looked up at once; each takes a session, and the services have more.
-const STRANGERS_RUNNING_MAX: usize = 2;
-/// Strangers that wait for that; the next one is answered `overloaded`.
-const STRANGERS_WAITING_MAX: usize = 256;
-/// Longest such wait, in seconds.
-const STRANGER_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Time for which a known key is trusted without a look-up, in seconds: the maximal delay of a
+/// revocation, an earlier expiry or a suspension in every process.
+const KNOWN_KEY_TTL: Duration = Duration::from_secs(5);
+/// Time for which an unknown key is refused without a look-up, in seconds: the maximal delay for a
+/// key that was tried before it was issued.
+const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(1);
+/// Maximal number of known keys, and of unknown keys, in the cache.
+const CACHED_KEYS_MAX: usize = 10_000;
+/// Maximal number of concurrent look-ups of unknown keys. Each takes a session; the services have
+/// more sessions.
+const UNKNOWN_KEYS_RUNNING_MAX: usize = 2;
+/// Maximal number of unknown keys that wait for a look-up. The next key is answered `overloaded`.
+const UNKNOWN_KEYS_WAITING_MAX: usize = 256;
+/// Longest wait for the look-up of an unknown key, in seconds.
+const UNKNOWN_KEY_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The account and the key that a request acts with.
+/// Account and key of an authenticated request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The account.
+    /// Account of the caller.
     pub account_id: AccountId,
-    /// The key.
+    /// Id of the API key.
     pub key_id: KeyId,
     scopes: Vec<Scope>,
     account_is_suspended: bool,
 }
 
 impl Caller {
+    /// Checks that the key has the scope.
+    ///
     /// # Errors
-    /// `insufficient_scope` when the key lacks the scope.
+    /// Returns `insufficient_scope` if the key lacks the scope.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) {
             return Ok(());
@@ -78,8 +82,10 @@ impl Caller {
         .with_header("www-authenticate", challenge))
     }
 
+    /// Checks that the account is active.
+    ///
     /// # Errors
-    /// `account_suspended` when an operator has suspended the account.
+    /// Returns `account_suspended` if an operator has suspended the account.
     pub fn require_active_account(&self) -> Result<(), Problem> {
         if self.account_is_suspended {
             let detail = "An operator has suspended the account.";
@@ -92,39 +98,39 @@ impl Caller {
 struct CachedKey {
     key: StoredKey,
     loaded_at: Instant,
-    /// Whether it was noted that the key is used; once for each look-up, not for each request.
-    is_noted: AtomicBool,
+    /// True if the use of the key was recorded since the look-up.
+    use_is_recorded: AtomicBool,
 }
 
-/// What the process remembers of a key.
-enum Memory {
-    /// There is such a key.
+/// State of a key in the cache.
+enum CacheEntry {
+    /// The key exists.
     Known(Arc<CachedKey>),
-    /// There was such a key.
+    /// The key existed, but the entry has expired.
     Stale,
-    /// There was no such key just now.
+    /// The key did not exist at a recent look-up.
     Unknown,
-    /// Nothing: a stranger.
-    Nothing,
+    /// The cache has no entry for the key.
+    Missing,
 }
 
-/// Looks keys up and remembers them for `KNOWN_FOR`.
+/// Looks up keys and caches them for `KNOWN_KEY_TTL`.
 pub struct Authenticator {
     pool: PgPool,
     clock: Arc<dyn Clock>,
     known: Cache<[u8; 32], Arc<CachedKey>>,
-    /// Apart from `known`: a flood of made-up keys drives no real one out.
+    /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<[u8; 32], Instant>,
-    strangers: Strangers,
-    /// One look-up of a key at a time, by its hash.
-    look_ups: Flights<[u8; 32], Result<(), Problem>>,
+    unknown_key_limit: UnknownKeyLimit,
+    /// Look-ups in progress, one for each hash of a key.
+    look_ups: SingleFlight<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
     hits: Counter,
     misses: Counter,
 }
 
 impl Authenticator {
-    /// An authenticator over the event store.
+    /// Returns an authenticator over the event store.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
@@ -132,24 +138,24 @@ impl Authenticator {
             usage: Arc::new(KeyUsage::new(pool.clone())),
             pool,
             clock,
-            known: Cache::new(REMEMBERED_MAX),
-            unknown: Cache::new(REMEMBERED_MAX),
-            strangers: Strangers::default(),
-            look_ups: Flights::default(),
+            known: Cache::new(CACHED_KEYS_MAX),
+            unknown: Cache::new(CACHED_KEYS_MAX),
+            unknown_key_limit: UnknownKeyLimit::default(),
+            look_ups: SingleFlight::default(),
             hits: counter("hit"),
             misses: counter("miss"),
         }
     }
 
-    /// When keys were used, to be written beside the requests.
+    /// Returns the recorded uses of keys, which a background task writes to the database.
     pub fn usage(&self) -> Arc<KeyUsage> {
         Arc::clone(&self.usage)
     }
 
-    /// The caller of a request with these headers.
+    /// Authenticates a request by its headers.
     ///
     /// # Errors
-    /// One of the 401 problems, `overloaded` or `storage_unavailable`.
+    /// Returns one of the 401 problems, `overloaded` or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let key = match bearer::credentials(headers) {
             Credentials::Token(token) => ApiKey::parse(token).ok_or_else(invalid)?,
@@ -169,8 +175,8 @@ impl Authenticator {
         if key.expires_at.is_some_and(|at| at <= now) {
             return Err(rejected(Code::ApiKeyExpired, "Use another API key."));
         }
-        if !found.is_noted.swap(true, Ordering::Relaxed) {
-            self.usage.note(key.key_id, now);
+        if !found.use_is_recorded.swap(true, Ordering::Relaxed) {
+            self.usage.record(key.key_id, now);
         }
         Ok(Caller {
             account_id: key.account_id,
@@ -182,63 +188,63 @@ impl Authenticator {
 
     async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
-        let memory = self.remember(&hash);
-        self.count(&memory);
-        match memory {
-            Memory::Known(key) => return Ok(Some(key)),
-            Memory::Unknown => return Ok(None),
-            Memory::Stale | Memory::Nothing => {}
+        let entry = self.cached(&hash);
+        self.count(&entry);
+        match entry {
+            CacheEntry::Known(key) => return Ok(Some(key)),
+            CacheEntry::Unknown => return Ok(None),
+            CacheEntry::Stale | CacheEntry::Missing => {}
         }
         match self.look_ups.join(hash) {
-            Turn::Go(look_up) => {
+            LoadRole::Load(look_up) => {
                 let found = self.load(key, hash).await;
-                look_up.land(found.as_ref().map(|_| ()).map_err(Clone::clone));
+                look_up.finish(found.as_ref().map(|_| ()).map_err(Clone::clone));
                 found
             }
-            Turn::Wait(landing) => match landing.outcome().await {
+            LoadRole::Wait(result) => match result.outcome().await {
                 Some(Err(problem)) => Err(problem),
-                // What it found is remembered, unless that is too old by now.
+                // The result is in the cache, unless the entry has expired meanwhile.
                 Some(Ok(())) | None => self.load(key, hash).await,
             },
         }
     }
 
     async fn load(&self, key: &ApiKey, hash: [u8; 32]) -> Result<Option<Arc<CachedKey>>, Problem> {
-        let _turn = match self.remember(&hash) {
-            Memory::Known(key) => return Ok(Some(key)),
-            Memory::Unknown => return Ok(None),
-            Memory::Stale => None,
-            Memory::Nothing => Some(self.strangers.turn().await?),
+        let _permit = match self.cached(&hash) {
+            CacheEntry::Known(key) => return Ok(Some(key)),
+            CacheEntry::Unknown => return Ok(None),
+            CacheEntry::Stale => None,
+            CacheEntry::Missing => Some(self.unknown_key_limit.acquire().await?),
         };
         self.look_up(key, hash).await.map_err(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "can't look up an API key");
+            tracing::error!(error, "cannot look up an API key");
             Problem::storage_unavailable()
         })
     }
 
-    fn count(&self, memory: &Memory) {
-        let count = match memory {
-            Memory::Known(_) | Memory::Unknown => &self.hits,
-            Memory::Stale | Memory::Nothing => &self.misses,
+    fn count(&self, entry: &CacheEntry) {
+        let count = match entry {
+            CacheEntry::Known(_) | CacheEntry::Unknown => &self.hits,
+            CacheEntry::Stale | CacheEntry::Missing => &self.misses,
         };
         count.increment(1);
     }
 
-    fn remember(&self, hash: &[u8; 32]) -> Memory {
+    fn cached(&self, hash: &[u8; 32]) -> CacheEntry {
         match self.known.get(hash) {
-            Some(key) if key.loaded_at.elapsed() < KNOWN_FOR => return Memory::Known(key),
-            Some(_) => return Memory::Stale,
+            Some(key) if key.loaded_at.elapsed() < KNOWN_KEY_TTL => return CacheEntry::Known(key),
+            Some(_) => return CacheEntry::Stale,
             None => {}
         }
         match self.unknown.get(hash) {
-            Some(at) if at.elapsed() < UNKNOWN_FOR => Memory::Unknown,
-            Some(_) | None => Memory::Nothing,
+            Some(at) if at.elapsed() < UNKNOWN_KEY_TTL => CacheEntry::Unknown,
+            Some(_) | None => CacheEntry::Missing,
         }
     }
 
     async fn look_up(&self, key: &ApiKey, hash: [u8; 32]) -> sqlx::Result<Option<Arc<CachedKey>>> {
-        // Taken before the look-up: the answer is at least as old as that.
+        // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
         let finding = api_keys::find(&self.pool, key);
         let Some(key) = within(ANSWER_TIME_MAX, finding).await? else {
@@ -249,45 +255,45 @@ impl Authenticator {
         let cached = Arc::new(CachedKey {
             key,
             loaded_at,
-            is_noted: AtomicBool::new(false),
+            use_is_recorded: AtomicBool::new(false),
         });
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
     }
 }
 
-/// Look-ups of keys that the process does not know: few at once, so that made-up keys, however
-/// many, take no more than that of the database.
-struct Strangers {
+/// Limits the concurrent look-ups of unknown keys, so that any number of invented keys takes only a
+/// few sessions.
+struct UnknownKeyLimit {
     waiting: Semaphore,
     running: Semaphore,
 }
 
-impl Default for Strangers {
+impl Default for UnknownKeyLimit {
     fn default() -> Self {
         Self {
-            waiting: Semaphore::new(STRANGERS_WAITING_MAX),
-            running: Semaphore::new(STRANGERS_RUNNING_MAX),
+            waiting: Semaphore::new(UNKNOWN_KEYS_WAITING_MAX),
+            running: Semaphore::new(UNKNOWN_KEYS_RUNNING_MAX),
         }
     }
 }
 
-impl Strangers {
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+impl UnknownKeyLimit {
+    async fn acquire(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let overloaded = || {
-            let detail = "Too many unknown API keys are being looked up; try again shortly.";
+            let detail = "Too many unknown API keys are being looked up; retry shortly.";
             Problem::new(Code::Overloaded, detail).retry_after(1)
         };
         let _place = self.waiting.try_acquire().map_err(|_| overloaded())?;
-        match timeout(STRANGER_WAIT_MAX, self.running.acquire()).await {
-            Ok(turn) => Ok(turn.expect("the semaphore is never closed")),
+        match timeout(UNKNOWN_KEY_WAIT_MAX, self.running.acquire()).await {
+            Ok(permit) => Ok(permit.expect("the semaphore is never closed")),
             Err(_) => Err(overloaded()),
         }
     }
 }
 
-/// The same for a malformed, a mistyped and an unknown key. The first two are refused without a
-/// look-up, which tells nothing: whoever has a key can compute its checksum.
+/// Returns the same problem for a malformed, a mistyped and an unknown key. Refusing the first two
+/// without a look-up reveals no secret: the checksum is public.
 fn invalid() -> Problem {
     rejected(
         Code::ApiKeyInvalid,

@@ -1,21 +1,22 @@
-//! The token of `Authorization: Bearer …`. A key anywhere else, in the query for instance, is not read.
+//! Reads the token of `Authorization: Bearer …`. A key anywhere else, such as in the query, is
+//! ignored.
 
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 
-/// What the header carries.
+/// Content of the header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Credentials<'a> {
-    /// Nothing, or another scheme than Bearer.
+    /// No header, or another scheme than Bearer.
     None,
-    /// Some token, without the white space around it.
+    /// Token, without surrounding white space.
     Token(&'a str),
-    /// Not text.
+    /// The header is not text.
     Malformed,
 }
 
-/// Reads the header. The scheme's case does not matter; spaces and tabs may stand before and after
-/// the token, as many as there are. Inside of it they make it malformed, like all else that no
-/// token68 (RFC 9110, 11.2) has: whoever parses the token refuses that.
+/// Reads the header. The scheme is case-insensitive, and any number of spaces and tabs may surround
+/// the token. Characters that are not allowed in a token68 (RFC 9110, 11.2) are left for the parser
+/// of the token, which refuses them.
 pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let value = value.unwrap_or_default();
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_is_read_in_any_case_and_white_space_does_not_matter() {
+    fn bearer_scheme_ignores_case_and_spaces() {
         for value in [
             "Bearer x",
             "bearer x",
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bearer_token_is_told_apart_from_a_bad_one() {
+    fn missing_token_differs_from_malformed_token() {
         assert_eq!(credentials(&HeaderMap::new()), Credentials::None);
         for value in ["", "Basic eDp5", "Bearerx", "Bearer,x", "x Bearer"] {
             assert_eq!(read(value.as_bytes()), "None", "{value:?}");

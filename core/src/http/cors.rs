@@ -1,5 +1,5 @@
-//! Calls from pages of other sites (CORS, Fetch standard): none unless a setting lists their
-//! origins (contract §2). There are no cookies, so no credentials are spoken of.
+//! CORS (Fetch standard): calls from pages of other origins, refused unless a setting lists the
+//! origin (`docs/api.md#hosts`). There are no cookies, so credentials are never allowed.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use axum::{
 
 use crate::config::Origin;
 
-/// Headers of requests that a page may set.
+/// Request headers that a page may set.
 const ALLOWED_HEADERS: &str = "authorization, consistency-token, content-type, idempotency-key, \
                                if-match, if-none-match, traceparent";
-/// Headers of answers that a page may read.
+/// Response headers that a page may read.
 const EXPOSED_HEADERS: &str = "consistency-token, etag, idempotent-replayed, link, location, \
                                ratelimit, ratelimit-policy, retry-after, x-request-id";
-/// How long a browser may remember what it was allowed, in seconds.
+/// Time for which a browser may cache a preflight answer, in seconds.
 const MAX_AGE: &str = "600";
 
-/// Tells browsers that pages of these origins may call; nothing is changed without any.
+/// Allows pages of these origins to call the routes. Without origins, the routes stay unchanged.
 pub fn allow(routes: Router, origins: &[Origin]) -> Router {
     if origins.is_empty() {
         return routes;
@@ -47,7 +47,7 @@ async fn answer(State(origins): State<Arc<[Origin]>>, request: Request, next: Ne
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("origin"));
-    let is_allowed = |given: &HeaderValue| origins.iter().any(|it| it.as_str() == given);
+    let is_allowed = |given: &HeaderValue| origins.iter().any(|origin| origin.as_str() == given);
     let Some(origin) = given.filter(is_allowed) else {
         return response;
     };
@@ -72,13 +72,13 @@ mod tests {
     use super::*;
     use crate::http::{
         answer::{AnswerSettings, with_problem_details},
-        observe::Service,
+        observe::ServiceName,
     };
 
     async fn answer_to(origins: &[&str], method: &str, headers: &[(&str, &str)]) -> Response {
         let settings = AnswerSettings {
             base_url: "https://api.example.com".into(),
-            service: Service::CommandApi,
+            service: ServiceName::CommandApi,
         };
         let origins: Vec<Origin> = origins.iter().map(|it| it.parse().unwrap()).collect();
         let routes = allow(with_problem_details(Router::new(), settings), &origins);
@@ -112,7 +112,7 @@ mod tests {
         let allowed = header(&asked, "access-control-allow-headers").unwrap();
         assert!(allowed.contains("idempotency-key"), "{allowed}");
 
-        // Also where the answer is a problem: its code must be readable.
+        // Also on problems: their codes must be readable.
         let called = answer_to(&origins, "PUT", &[PAGE]).await;
         assert_eq!(called.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(header(&called, "access-control-allow-origin"), Some(PAGE.1));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_other_origin_is_told_nothing() {
+    async fn unlisted_origin_gets_no_cors_headers() {
         let evil = ("origin", "https://app.example.com.evil.com");
         for (origins, headers) in [
             (&[][..], &[PAGE, PREFLIGHT][..]),

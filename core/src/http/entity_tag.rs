@@ -1,4 +1,5 @@
-//! Entity tags: the version of a link's stream, and what callers say of it (RFC 9110, 8.8.3, 13.1).
+//! Entity tags: the version of a link's stream, and the conditions that callers send (RFC 9110,
+//! 8.8.3, 13.1).
 
 use axum::http::{
     HeaderMap, HeaderName,
@@ -8,40 +9,42 @@ use utoipa::IntoParams;
 
 use crate::link::ExpectedVersion;
 
-/// `If-None-Match` as it is documented.
+/// Header `If-None-Match`, for the documentation.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct IfNoneMatch {
-    /// The `ETag` of the version that the caller has: the same one is not sent again.
+    /// `ETag` of the version that the caller has. If the version is current, the answer is 304
+    /// without a body.
     #[param(rename = "If-None-Match", required = false, format = "entity-tags")]
     if_none_match: String,
 }
 
-/// `If-Match` as it is documented.
+/// Header `If-Match`, for the documentation.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct IfMatch {
-    /// The `ETag` of the version that the caller knows: of any other the link is left as it is.
+    /// `ETag` of the version that the caller knows. If the link has another version, the link is
+    /// not changed.
     #[param(rename = "If-Match", required = false, format = "entity-tags")]
     if_match: String,
 }
 
-/// The strong entity tag of that version of a resource.
+/// Returns the strong entity tag of a version.
 pub fn of_version(version: i64) -> String {
     format!("\"{version}\"")
 }
 
-/// Whether `If-None-Match` names this tag, compared weakly. What is malformed names nothing: the
-/// caller then gets the whole answer.
+/// Returns true if `If-None-Match` contains the current tag, compared weakly. Malformed tags are
+/// ignored, so the caller receives the whole answer.
 pub fn none_match_fails(headers: &HeaderMap, current: &str) -> bool {
     lists(headers, &IF_NONE_MATCH)
         .any(|list| is_any(list) || EntityTags(list).any(|tag| tag.opaque == current))
 }
 
-/// The versions that `If-Match` names, compared strongly. What is weak or malformed names nothing,
-/// and so allows nothing.
+/// Returns the versions that `If-Match` names, compared strongly. Weak and malformed tags are
+/// ignored, so they match no version.
 pub fn expected_version(headers: &HeaderMap) -> ExpectedVersion {
     if !headers.contains_key(IF_MATCH) || lists(headers, &IF_MATCH).any(is_any) {
         return ExpectedVersion::Any;
@@ -67,11 +70,11 @@ fn is_any(list: &str) -> bool {
 
 struct EntityTag<'a> {
     is_weak: bool,
-    /// With its quotes.
+    /// Tag including its quotes.
     opaque: &'a str,
 }
 
-/// The tags of a list, up to the first that is malformed.
+/// The tags of a list, up to the first malformed tag.
 struct EntityTags<'a>(&'a str);
 
 impl<'a> Iterator for EntityTags<'a> {
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_current_tag_is_found_wherever_it_stands() {
+    fn current_tag_matches_anywhere_in_list() {
         for value in [
             "\"7\"",
             "W/\"7\"",
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_tag_and_malformed_ones_are_not_the_current_one() {
+    fn other_and_malformed_tags_do_not_match() {
         for value in [
             "",
             "7",
@@ -156,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn without_if_match_and_with_a_star_any_version_is_expected() {
+    fn missing_if_match_or_star_expects_any() {
         for values in [&[][..], &["*"], &[" * "]] {
             assert_eq!(expected(values), ExpectedVersion::Any, "{values:?}");
         }
     }
 
     #[test]
-    fn only_strong_tags_of_a_version_are_expected() {
+    fn weak_tags_are_never_expected() {
         for (values, versions) in [
             (&["\"7\""][..], &[7][..]),
             (&["\"7\", \"8\""], &[7, 8]),

@@ -1,4 +1,4 @@
-//! What stands before every route of the API: authentication, rate limit, scope, account.
+//! Checks before every route of the API: authentication, rate limit, scope, account.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use super::{
 };
 use crate::{api_key::Scope, problem::Problem};
 
-/// What a route asks of its callers. A layer: `middleware::from_fn_with_state(gate, Gate::pass)`.
+/// Requirements of a route. Used as a layer, by `from_fn_with_state` with [`RouteGate::pass`].
 #[derive(Clone)]
-pub struct Gate {
-    /// Who calls.
+pub struct RouteGate {
+    /// Authenticates the caller.
     pub authenticator: Arc<Authenticator>,
-    /// How often; `None`: as often as they like.
+    /// Rate limits; `None` for no limit.
     pub rate_limits: Option<Arc<RateLimits>>,
-    /// With which right.
+    /// Scope that the key must have.
     pub scope: Scope,
-    /// Counted as what.
+    /// Class in which the request is counted.
     pub class: RequestClass,
 }
 
-impl Gate {
-    /// Lets the request through with its [`Caller`] as an extension, or answers it.
+impl RouteGate {
+    /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
     pub async fn pass(State(gate): State<Self>, mut request: Request, next: Next) -> Response {
         let caller = match gate.authenticator.authenticate(request.headers()).await {
             Ok(caller) => caller,

@@ -1,5 +1,4 @@
-//! When keys were last used, written now and then and in batches: never by a request, and of no
-//! consequence to one.
+//! Records the last use of API keys in batches. Never delays a request, and never makes one fail.
 
 use std::{
     collections::HashMap,
@@ -20,9 +19,10 @@ use crate::{
     id::KeyId,
 };
 
-/// Time between two batches: how far behind the column may be, and how much a crash forgets.
+/// Time between two batches, in minutes: the maximal delay of the column `last_used_at`, and the
+/// maximal loss by a crash.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
-/// Most keys whose use is remembered until the next batch; the use of others is not noted.
+/// Maximal number of keys whose use is kept until the next batch. Uses of further keys are dropped.
 const PENDING_MAX: usize = 10_000;
 
 /// Uses of keys that are not written yet.
@@ -32,7 +32,7 @@ pub struct KeyUsage {
 }
 
 impl KeyUsage {
-    /// Nothing is pending.
+    /// Returns an empty record.
     pub(super) fn new(pool: PgPool) -> Self {
         Self {
             pool,
@@ -40,16 +40,16 @@ impl KeyUsage {
         }
     }
 
-    /// Remembers that the key was used.
-    pub(super) fn note(&self, key_id: KeyId, at: OffsetDateTime) {
+    /// Records that the key was used.
+    pub(super) fn record(&self, key_id: KeyId, at: OffsetDateTime) {
         let mut pending = self.pending();
         if pending.len() < PENDING_MAX || pending.contains_key(&key_id) {
             pending.insert(key_id, at);
         }
     }
 
-    /// Writes what is pending, again and again, and a last time when no request is left. A failure
-    /// is logged and tried again with the next batch.
+    /// Writes pending uses once per interval, and a last time after the last request. A failed
+    /// batch is logged and retried with the next batch.
     pub async fn run(&self, drained: CancellationToken) {
         let mut is_due = interval(WRITE_INTERVAL);
         is_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -70,7 +70,10 @@ impl KeyUsage {
         let writing = api_keys::record_uses(&self.pool, &uses);
         if let Err(error) = within(ANSWER_TIME_MAX, writing).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "can't write when keys were used; trying again later");
+            tracing::warn!(
+                error,
+                "cannot write the last uses of API keys; retrying with the next batch"
+            );
             let mut pending = self.pending();
             for (key_id, at) in uses {
                 pending.entry(key_id).or_insert(at);

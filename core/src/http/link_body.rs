@@ -1,4 +1,5 @@
-//! A link as it is sent: the same four members in lists, reads and changes (contract §3).
+//! A link as sent to clients: the same four members in lists, reads and changes
+//! (`docs/api.md#links`).
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::{
     timestamp,
 };
 
-/// The four members; the answer to a create has two more.
+/// A link: four members. The answer to a create has two more.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Link)]
 pub struct LinkBody {
@@ -26,21 +27,21 @@ pub struct LinkBody {
     created_at: String,
 }
 
-/// What a link is sent from.
+/// Fields of a link for its body.
 #[derive(Debug)]
 pub struct LinkParts<'a> {
-    /// The link.
+    /// Id of the link.
     pub id: LinkId,
-    /// As given.
+    /// Slug as chosen or generated.
     pub slug: &'a str,
-    /// Serialised.
+    /// Destination URL, serialised.
     pub destination_url: String,
-    /// When it was created.
+    /// Time at which the link was created.
     pub created_at: OffsetDateTime,
 }
 
 impl LinkBody {
-    /// The body of a link that is served below `short_base_url`.
+    /// Returns the body of a link whose short address starts with `short_base_url`.
     pub fn new(link: LinkParts<'_>, short_base_url: &str) -> Self {
         Self {
             id: link.id,
@@ -50,7 +51,7 @@ impl LinkBody {
         }
     }
 
-    /// As it stands in the `OpenAPI` document.
+    /// Returns the example of the `OpenAPI` document.
     pub fn example() -> Value {
         json!({
             "id": "lnk_01h455vb4pex5vsknk084sn02q",

@@ -1,4 +1,4 @@
-//! What is seen of a request from outside: its span, its duration, its problem, its access line.
+//! Observability of requests: span, duration, problem and access log.
 
 use std::{
     sync::{PoisonError, RwLock},
@@ -15,7 +15,7 @@ use tracing::{Instrument as _, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::{
-    request::{Head, RequestContext},
+    request::{RequestContext, RequestHead},
     route_table, trace_context,
 };
 use crate::{
@@ -23,18 +23,18 @@ use crate::{
     problem::Code,
 };
 
-/// Who answers, as metrics and logs name it.
+/// Service name in metrics and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// The API's writes.
+pub enum ServiceName {
+    /// Writes of the API.
     CommandApi,
-    /// The API's reads.
+    /// Reads of the API.
     QueryApi,
-    /// The short host of query-api.
+    /// Redirects: the short host of query-api.
     ShortHost,
 }
 
-impl Service {
+impl ServiceName {
     const fn name(self) -> &'static str {
         match self {
             Self::CommandApi => "command-api",
@@ -43,7 +43,7 @@ impl Service {
         }
     }
 
-    /// The template of the route: one of few, whatever the path is.
+    /// Returns the template of the route, one of a few for any path.
     fn route(self, path: &str) -> &'static str {
         match self {
             Self::ShortHost => "/{slug}",
@@ -52,7 +52,7 @@ impl Service {
     }
 }
 
-/// The labels of a duration, but for the service: few of each, so that all of them can be kept.
+/// Labels of a duration except for the service. Few combinations exist, so all histograms are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Labels {
     status: StatusCode,
@@ -60,16 +60,16 @@ struct Labels {
     method: &'static str,
 }
 
-/// Tells of the requests of one service.
+/// Records metrics, spans and access logs of one service.
 pub(super) struct Observer {
-    service: Service,
-    /// By name and labels a histogram is found again at a price that a redirect would notice. They
-    /// are few, so that looking through them is cheaper than a hash.
+    service: ServiceName,
+    /// Histograms that were used before. A registry look-up by name and labels would slow a
+    /// redirect noticeably; for a few labels, a linear search is faster than a hash.
     durations: RwLock<Vec<(Labels, Histogram)>>,
 }
 
 impl Observer {
-    pub(super) fn new(service: Service) -> Self {
+    pub(super) fn new(service: ServiceName) -> Self {
         begin_counters(service);
         Self {
             service,
@@ -77,15 +77,15 @@ impl Observer {
         }
     }
 
-    /// Gives the request its [`RequestContext`] and its span, and tells afterwards what became of
-    /// it. Path and query are not told: they may hold what must not be logged.
+    /// Runs the handler within a span, with a [`RequestContext`]. Records the outcome afterwards.
+    /// Never records path and query: they may contain secrets.
     pub(super) async fn observe<R, F>(
         &self,
         request: R,
         handle: impl FnOnce(R, RequestContext) -> F,
     ) -> Response
     where
-        R: Head,
+        R: RequestHead,
         F: Future<Output = Response>,
     {
         let begun_at = Instant::now();
@@ -110,7 +110,10 @@ impl Observer {
 
         let duration = begun_at.elapsed();
         let status = response.status();
-        let code = response.extensions().get::<Code>().map(|it| it.as_str());
+        let code = response
+            .extensions()
+            .get::<Code>()
+            .map(|code| code.as_str());
         if let Some(code) = code {
             counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code).increment(1);
         }
@@ -155,8 +158,8 @@ impl Observer {
     }
 }
 
-/// Answers that are our fault are counted from 0: their first one is an increase.
-fn begin_counters(service: Service) {
+/// Starts the counters of 5xx problems at 0, so that the first one is visible as an increase.
+fn begin_counters(service: ServiceName) {
     let failures = Code::ALL.iter().filter(|code| code.status() >= 500);
     for code in failures {
         counter!(HTTP_PROBLEMS_TOTAL, "service" => service.name(), "code" => code.as_str())
@@ -164,10 +167,11 @@ fn begin_counters(service: Service) {
     }
 }
 
-/// One line per request; of the short host, which has far more of them, at a finer level.
+/// Logs one line for each request. Redirects, which are far more frequent, are logged at a finer
+/// level.
 fn access_line(
     span: &Span,
-    service: Service,
+    service: ServiceName,
     status: StatusCode,
     code: Option<&str>,
     duration_ms: f64,
@@ -175,16 +179,17 @@ fn access_line(
     let _entered = span.enter();
     let status = status.as_u16();
     match service {
-        Service::CommandApi | Service::QueryApi => {
+        ServiceName::CommandApi | ServiceName::QueryApi => {
             tracing::info!(target: "linkledger::access", status, code, duration_ms, "answered");
         }
-        Service::ShortHost => {
+        ServiceName::ShortHost => {
             tracing::debug!(target: "linkledger::access", status, code, duration_ms, "answered");
         }
     }
 }
 
-/// Methods are the caller's text: only those of the standard are told apart.
+/// Returns the method as a label. Methods are text of the caller, so all non-standard methods share
+/// one label.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

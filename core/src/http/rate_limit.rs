@@ -1,4 +1,4 @@
-//! Requests per account and class: GCRA, counted in this process (contract §10).
+//! Rate limits by account and class: GCRA, counted in this process (`docs/api.md#rate-limits`).
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -14,17 +14,17 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Seconds' worth of requests that may come at once.
+/// Size of the burst, in seconds of the rate.
 const BURST_SECONDS: u32 = 2;
-/// Accounts in memory from which on those are forgotten that have their full burst.
+/// Number of accounts in memory above which accounts with a full burst are removed.
 const ACCOUNTS_KEPT: usize = 10_000;
 
-/// Reads and writes are counted apart.
+/// Class of a request; reads and writes have separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestClass {
-    /// GET and HEAD.
+    /// Requests with GET or HEAD.
     Read,
-    /// Everything else.
+    /// All other requests.
     Write,
 }
 
@@ -40,24 +40,24 @@ impl RequestClass {
 type Limiter =
     RateLimiter<AccountId, DashMapStateStore<AccountId>, DefaultClock, StateInformationMiddleware>;
 
-/// The limits of one process.
+/// Rate limits of one process.
 pub struct RateLimits {
     per_second: NonZeroU32,
     read: Limiter,
     write: Limiter,
 }
 
-/// What the caller is told of its limit, as header values.
+/// Header values that inform the caller about the limit.
 #[derive(Debug, Clone)]
 pub struct RateLimitHeaders {
-    /// `RateLimit-Policy`
+    /// Value of `RateLimit-Policy`.
     pub policy: String,
-    /// `RateLimit`
+    /// Value of `RateLimit`.
     pub state: String,
 }
 
 impl RateLimits {
-    /// `None` when `per_second` is 0: no limit.
+    /// Returns the limits, or `None` if `per_second` is 0: no limit.
     pub fn new(per_second: u32) -> Option<Self> {
         let per_second = NonZeroU32::new(per_second)?;
         let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS)?);
@@ -74,7 +74,7 @@ impl RateLimits {
     /// Counts a request.
     ///
     /// # Errors
-    /// `rate_limited`, with the seconds to wait.
+    /// Returns `rate_limited`, with the seconds to wait.
     pub fn check(
         &self,
         account_id: AccountId,
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_burst_is_allowed_and_then_the_caller_is_told_to_wait() {
+    fn requests_over_the_burst_must_wait() {
         let limits = RateLimits::new(1).unwrap();
         let account_id = AccountId::from_uuid(Uuid::from_u128(1));
         let first = limits.check(account_id, RequestClass::Write).unwrap();
@@ -130,7 +130,7 @@ mod tests {
         let problem = limits.check(account_id, RequestClass::Write).unwrap_err();
         assert_eq!(problem.code, Code::RateLimited);
         assert!(problem.headers.contains(&("retry-after", "1".to_owned())));
-        // Reads and other accounts have limits of their own.
+        // Reads and other accounts have separate limits.
         assert!(limits.check(account_id, RequestClass::Read).is_ok());
         let other = AccountId::from_uuid(Uuid::from_u128(2));
         assert!(limits.check(other, RequestClass::Write).is_ok());

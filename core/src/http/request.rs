@@ -1,4 +1,4 @@
-//! What is known of a request from its head: its id, its trace, what it accepts and carries.
+//! Properties of a request's head: id, trace, accepted types and content.
 
 mod accept;
 mod body;
@@ -17,29 +17,29 @@ use crate::{
     problem::{Code, Problem},
 };
 
-pub use accept::{Preference, check_accept};
+pub use accept::{MediaTypePreference, check_accept};
 pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
 
-/// Longest path with its query, in bytes.
+/// Maximal length of the path with its query, in bytes.
 const URI_LENGTH_MAX: usize = 8 * 1024;
-/// Most headers of a request.
+/// Maximal number of headers of a request.
 const HEADERS_MAX: usize = 64;
-/// Longest names and values of all headers together, in bytes.
+/// Maximal length of the names and values of all headers together, in bytes.
 const HEADERS_LENGTH_MAX: usize = 16 * 1024;
 
-/// What comes before the body of a request, whether the request is given away or lent.
-pub trait Head {
-    /// What is asked to be done.
+/// Head of a request, for requests that are given away and for requests that are lent.
+pub trait RequestHead {
+    /// Returns the method.
     fn method(&self) -> &Method;
-    /// Of what.
+    /// Returns the target.
     fn uri(&self) -> &Uri;
-    /// And how.
+    /// Returns the headers.
     fn headers(&self) -> &HeaderMap;
 }
 
-impl<B> Head for Request<B> {
+impl<B> RequestHead for Request<B> {
     fn method(&self) -> &Method {
         self.method()
     }
@@ -51,7 +51,7 @@ impl<B> Head for Request<B> {
     }
 }
 
-impl Head for &Parts {
+impl RequestHead for &Parts {
     fn method(&self) -> &Method {
         &self.method
     }
@@ -63,7 +63,7 @@ impl Head for &Parts {
     }
 }
 
-/// The value of a header that stands there exactly once, as text.
+/// Returns the value of a header as text, if the header occurs exactly once.
 pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -74,11 +74,11 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> 
     }
 }
 
-/// The head has a bounded length, exactly one `Host`, which can be one, and at most one
-/// `Authorization`: two readers must not choose differently.
+/// Checks the head: bounded length, exactly one valid `Host`, and at most one `Authorization`. Two
+/// readers of a request must never disagree about it.
 ///
 /// # Errors
-/// `uri_too_long`, `headers_too_large` or `invalid_header`.
+/// Returns `uri_too_long`, `headers_too_large` or `invalid_header`.
 pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     check_lengths(headers, uri)?;
     let count = |name| headers.get_all(name).iter().count();
@@ -88,29 +88,30 @@ pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
             "Host",
             "The Host header must be a host name, perhaps with a port.",
         ),
-        // Also when the target is an absolute address (RFC 9112, 3.2).
+        // Also if the target is an absolute address (RFC 9112, 3.2).
         (0, _) => ("Host", "The Host header is missing."),
         (1, _) => (
             "Authorization",
-            "The Authorization header stands there more than once.",
+            "The Authorization header occurs more than once.",
         ),
-        (_, _) => ("Host", "The Host header stands there more than once."),
+        (_, _) => ("Host", "The Host header occurs more than once."),
     };
     Err(Problem::invalid_header(header, detail))
 }
 
-/// A host, perhaps a port, and nobody's name before it (RFC 9112, 3.2).
+/// Returns true for a host and perhaps a port, without a user name (RFC 9112, 3.2).
 fn names_host(headers: &HeaderMap) -> bool {
     let Some(host) = single(headers, &HOST) else {
         return false;
     };
-    // Nearly every one, and it need not be taken apart for that.
+    // Fast path: nearly every host is plain and need not be parsed.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     if !host.is_empty() && host.bytes().all(is_plain) {
         return true;
     }
     let authority = host.parse::<Authority>();
-    authority.is_ok_and(|it| !it.host().is_empty() && !it.as_str().contains('@'))
+    authority
+        .is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
 fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -132,8 +133,8 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The link that the last part of the path names, as it was sent: an id has one spelling, and a
-/// percent sign is in none.
+/// Parses the last part of the path as a link id. Ids have one spelling and contain no percent
+/// sign, so the part is not decoded.
 pub fn link_id(uri: &Uri) -> Option<LinkId> {
     let (_, id) = uri.path().rsplit_once('/')?;
     id.parse().ok()
@@ -154,7 +155,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_doubled_authorization_is_refused_even_if_both_are_equal() {
+    fn repeated_authorization_header_is_refused() {
         let mut doubled = headers(&[(HOST, "h"), (AUTHORIZATION, "Bearer a")]);
         let uri = Uri::from_static("/v1/links");
         assert!(check_framing(&doubled, &uri).is_ok());
@@ -165,7 +166,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_host_is_a_name_or_an_ip_address_perhaps_with_a_port() {
+    fn host_is_name_or_address_with_port() {
         for (host, is_host) in [
             ("h", true),
             ("api.example.com:8080", true),
@@ -185,7 +186,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn a_head_has_its_bounds() {
+    fn request_heads_are_bounded() {
         let check = |headers: &HeaderMap, path: &str| {
             let checked = check_framing(headers, &path.parse().unwrap());
             checked.map_err(|problem| problem.code)

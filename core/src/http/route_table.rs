@@ -1,33 +1,33 @@
-//! The one table of paths and methods, from which both services answer 404, 405 and `Allow`.
+//! Table of paths and methods, from which both services answer 404, 405 and `Allow`.
 
 use axum::http::Method;
 
-/// The collection of links.
+/// Collection of links.
 pub const LINKS: &str = "/v1/links";
-/// One link.
+/// A single link.
 pub const LINK: &str = "/v1/links/{id}";
-/// The balance of the account.
+/// Balance of the account.
 pub const CREDITS: &str = "/v1/credits";
-/// The entries of the account's ledger.
+/// Entries of the account's ledger.
 pub const CREDIT_ENTRIES: &str = "/v1/credits/entries";
-/// The description of the API for programs.
+/// Machine-readable description of the API.
 pub const OPENAPI: &str = "/openapi.json";
-/// The description of the API for people.
+/// Documentation of the API for people.
 pub const DOCS: &str = "/docs";
-/// What the page at [`DOCS`] loads: its own style sheet.
+/// Style sheet of the page at [`DOCS`].
 pub const DOCS_STYLE: &str = "/docs/page.css";
-/// Its own script.
+/// Script of the page at [`DOCS`].
 pub const DOCS_SCRIPT: &str = "/docs/start.js";
-/// The style sheet of Swagger UI.
+/// Style sheet of Swagger UI.
 pub const SWAGGER_UI_STYLE: &str = "/docs/swagger-ui.css";
-/// Swagger UI, which renders the document.
+/// Script of Swagger UI, which renders the document.
 pub const SWAGGER_UI_SCRIPT: &str = "/docs/swagger-ui-bundle.js";
-/// What one code of the error catalogue means.
+/// Page about one code of the error catalogue.
 pub const PROBLEM: &str = "/docs/problems/{code}";
 
 const READ: &[Method] = &[Method::GET, Method::HEAD];
 
-/// Each path with the methods that clients may use on it.
+/// All paths, each with the methods that clients may use.
 pub const TABLE: &[(&str, &[Method])] = &[
     // The service as a whole.
     ("*", &[]),
@@ -47,14 +47,14 @@ pub const TABLE: &[(&str, &[Method])] = &[
     (PROBLEM, READ),
 ];
 
-/// The value of `Allow` for the path of a request; `None` when there is nothing at that path.
+/// Returns the value of `Allow` for a path; `None` if the path is unknown.
 pub fn allowed_methods(path: &str) -> Option<String> {
     let (_, methods) = entry(path)?;
     let names = methods.iter().map(Method::as_str).chain(["OPTIONS"]);
     Some(names.collect::<Vec<_>>().join(", "))
 }
 
-/// Which of the paths above that of a request is.
+/// Returns the template that matches the path of a request.
 pub fn template(path: &str) -> Option<&'static str> {
     let (template, _) = entry(path)?;
     Some(template)
@@ -64,7 +64,7 @@ fn entry(path: &str) -> Option<&'static (&'static str, &'static [Method])> {
     TABLE.iter().find(|(pattern, _)| matches(pattern, path))
 }
 
-/// Paths are exact: no trailing slash, no empty part, no folding of case.
+/// Paths are matched exactly: no trailing slash, no empty part, case-sensitive.
 fn matches(pattern: &str, path: &str) -> bool {
     let mut parts = path.split('/');
     let mut patterns = pattern.split('/');

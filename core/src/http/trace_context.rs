@@ -1,5 +1,5 @@
-//! One trace from the caller, through the span of its request, to the events that the request
-//! appends (W3C Trace Context).
+//! Trace propagation (W3C Trace Context): from the caller, through the span of the request, to the
+//! events that the request appends.
 
 use opentelemetry::{
     Context,
@@ -10,12 +10,12 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::request::RequestContext;
 
-/// Makes the span a child of the caller's, if the caller has sent one; then what the request causes
-/// becomes a child of the span. Without a collector there are no such spans, and what the request
-/// causes stands in the caller's trace directly.
+/// Makes the span a child of the caller's span, if the caller sent one, and the parent of
+/// everything that the request causes. Without a collector there are no spans; then the caller's
+/// span is the direct parent.
 pub(super) fn join(span: &Span, context: &mut RequestContext) {
     if let Some(parent) = caller(context) {
-        // Fails where no spans are made.
+        // Fails if tracing is disabled.
         span.set_parent(Context::new().with_remote_span_context(parent))
             .ok();
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_is_what_the_caller_has_sent_and_nothing_made_up() {
+    fn span_parent_comes_from_the_caller_only() {
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let mut headers = HeaderMap::new();
         assert_eq!(caller(&RequestContext::of(&headers)), None);

@@ -1,4 +1,4 @@
-//! Encryption and authentication on the way to Kafka.
+//! Encryption and authentication of the connection to Kafka.
 
 use std::{
     fs,
@@ -8,26 +8,26 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 
-/// Whether this build's client of Kafka has OpenSSL, and with it TLS and SCRAM.
+/// True if this build's Kafka client has OpenSSL, hence TLS and SCRAM.
 const HAS_TLS: bool = cfg!(feature = "tls");
 
-/// How brokers are spoken to.
+/// Security protocol of the connection to the brokers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum SecurityProtocol {
     /// Neither encryption nor authentication.
     #[default]
     Plaintext,
-    /// TLS; with a certificate of our own if brokers ask for one.
+    /// TLS, with a client certificate if the brokers require one.
     Ssl,
-    /// A name and a password, without encryption.
+    /// User name and password, without encryption.
     SaslPlaintext,
-    /// A name and a password, over TLS.
+    /// User name and password, over TLS.
     SaslSsl,
 }
 
 impl SecurityProtocol {
-    /// The name by which it is set, here and in Kafka.
+    /// Returns the name of the protocol, as set here and in Kafka.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "plaintext",
@@ -46,23 +46,23 @@ impl SecurityProtocol {
     }
 }
 
-/// How a name and a password are proved.
+/// Mechanism that authenticates the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SaslMechanism {
-    /// Without sending the password.
+    /// Proves the password without sending the password.
     #[default]
     #[value(name = "scram-sha-512")]
     ScramSha512,
-    /// Without sending the password, with a shorter hash.
+    /// Proves the password without sending the password, with a shorter hash.
     #[value(name = "scram-sha-256")]
     ScramSha256,
-    /// By sending the password: over TLS only.
+    /// Sends the password; allowed over TLS only.
     #[value(name = "plain")]
     Plain,
 }
 
 impl SaslMechanism {
-    /// Its name in the protocol.
+    /// Returns the name of the mechanism in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ScramSha512 => "SCRAM-SHA-512",
@@ -75,8 +75,8 @@ impl SaslMechanism {
 /// Encryption and authentication.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KafkaSecurity {
-    /// How Kafka brokers are spoken to: encrypted (ssl), with a name and a password (sasl), both
-    /// or neither.
+    /// Security protocol of the Kafka brokers: encryption (ssl), user name and password (sasl),
+    /// both or neither.
     #[arg(
         long = "kafka-security-protocol",
         env = "KAFKA_SECURITY_PROTOCOL",
@@ -85,21 +85,21 @@ pub struct KafkaSecurity {
         default_value = "plaintext"
     )]
     pub protocol: SecurityProtocol,
-    /// PEM file with the certificates of those whose signature makes a broker trustworthy.
-    /// Default: what this machine trusts.
+    /// PEM file with the certificates of the authorities that sign the brokers' certificates.
+    /// Default: the authorities that this machine trusts.
     #[arg(long = "kafka-ca-file", env = "KAFKA_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// PEM file with our own certificate, for brokers that ask for one.
+    /// PEM file with the client certificate, for brokers that require one.
     #[arg(
         long = "kafka-certificate-file",
         env = "KAFKA_CERTIFICATE_FILE",
         value_name = "FILE"
     )]
     pub certificate_file: Option<PathBuf>,
-    /// PEM file with the key of our own certificate, without a password.
+    /// PEM file with the private key of the client certificate, without a password.
     #[arg(long = "kafka-key-file", env = "KAFKA_KEY_FILE", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// How the name and the password are proved to Kafka brokers.
+    /// Mechanism that proves the user name and the password to Kafka brokers.
     #[arg(
         long = "kafka-sasl-mechanism",
         env = "KAFKA_SASL_MECHANISM",
@@ -108,10 +108,10 @@ pub struct KafkaSecurity {
         default_value = "scram-sha-512"
     )]
     pub sasl_mechanism: SaslMechanism,
-    /// Our name at Kafka brokers.
+    /// User name at Kafka brokers.
     #[arg(long = "kafka-username", env = "KAFKA_USERNAME", value_name = "NAME")]
     pub username: Option<String>,
-    /// File with the password at Kafka brokers, on one line; nobody else should be able to read it.
+    /// File with the password at Kafka brokers, on one line; make the file unreadable for others.
     #[arg(
         long = "kafka-password-file",
         env = "KAFKA_PASSWORD_FILE",
@@ -121,7 +121,8 @@ pub struct KafkaSecurity {
 }
 
 impl KafkaSecurity {
-    /// The variables by which another process, wherever it runs, is told the same.
+    /// Returns the environment variables that give another process, in any folder, the same
+    /// settings.
     pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![("KAFKA_SECURITY_PROTOCOL", self.protocol.name().to_owned())];
         for (name, file) in [
@@ -143,7 +144,7 @@ impl KafkaSecurity {
         variables
     }
 
-    /// What a client of librdkafka has to be told, the password included.
+    /// Returns the settings of a librdkafka client, including the password.
     pub(super) fn client_settings(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         self.check_tls()?;
         self.check_sasl()?;
@@ -241,10 +242,10 @@ impl KafkaSecurity {
     }
 }
 
-/// The name of a file that can be read and holds what it is meant to hold.
+/// Returns the name of a readable PEM file that contains the marker.
 fn pem_file(flag: &str, file: &Path, marker: &str) -> anyhow::Result<String> {
     let name = file.display();
-    let bytes = fs::read(file).with_context(|| format!("{flag}: can't read {name}"))?;
+    let bytes = fs::read(file).with_context(|| format!("{flag}: cannot read {name}"))?;
     let text = String::from_utf8_lossy(&bytes);
     ensure!(
         text.contains(marker),
@@ -259,7 +260,7 @@ fn pem_file(flag: &str, file: &Path, marker: &str) -> anyhow::Result<String> {
 fn password(file: &Path) -> anyhow::Result<String> {
     let flag = "--kafka-password-file";
     let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("{flag}: can't read {name}"))?;
+    let text = fs::read_to_string(file).with_context(|| format!("{flag}: cannot read {name}"))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
     ensure!(!line.is_empty(), "{flag}: {name} is empty");

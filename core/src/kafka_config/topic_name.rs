@@ -1,17 +1,17 @@
-//! The name of a topic, as Kafka takes it.
+//! Names of Kafka topics.
 
 use std::{fmt, str::FromStr};
 
 use crate::cloud_event::TOPIC;
 
-/// Longest name of a topic, in characters.
+/// Maximal length of a topic name, in characters.
 const LENGTH_MAX: usize = 249;
 
-/// The name of a topic.
+/// A valid name of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicName(String);
 
-/// Kafka takes no topic of that name.
+/// Kafka does not allow this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a topic's name has 1 to {LENGTH_MAX} characters of a-z, A-Z, 0-9, `.`, `_`, `-`, and is neither `.` nor `..`"
@@ -19,14 +19,14 @@ pub struct TopicName(String);
 pub struct InvalidTopicName;
 
 impl TopicName {
-    /// The name itself.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Default for TopicName {
-    /// The topic of the contract with consumers.
+    /// Returns the topic of the public event stream.
     fn default() -> Self {
         Self(TOPIC.to_owned())
     }

@@ -1,4 +1,4 @@
-//! One HTTP/1 connection, from its first byte to its end.
+//! One HTTP/1 connection, from the first byte to the end.
 
 mod watched;
 
@@ -34,24 +34,24 @@ use tokio_util::sync::CancellationToken;
 use super::{ConnectionLimits, Serve, progress::Progress};
 use watched::{WatchedAnswer, WatchedBody, WatchedStream};
 
-/// Most bytes of a request's head, and about as much input is held: to a longer head, or one of more
-/// than 100 headers, the HTTP library answers 431 by itself. Far shorter ones are refused by
-/// `http::request`, with a problem.
+/// Maximal length of a request's head, and of buffered input, in bytes. For longer heads, or more
+/// than 100 headers, the HTTP library answers 431. `http::request` refuses far shorter heads with a
+/// problem.
 const HEAD_LENGTH_MAX: usize = 64 * 1024;
 
-/// The progress of a connection, as its stream, its bodies and its timer share it.
+/// Progress of a connection, shared by stream, bodies and timer.
 #[derive(Debug, Clone)]
 struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
     fn lock(&self) -> MutexGuard<'_, Progress> {
-        // No change of a progress can panic half-way.
+        // No update of a progress can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Serves the connection until one side ends it, a limit is passed, or the shutdown has come and
-/// its last request is answered. Until `idle_drained` a request may still come.
+/// Serves a connection until one side closes it, a limit is exceeded, or the last request of the
+/// shutdown is answered. Requests are accepted until `idle_drained`.
 pub(super) async fn run(
     stream: TcpStream,
     site: impl Serve,
@@ -59,11 +59,11 @@ pub(super) async fn run(
     shutdown: CancellationToken,
     idle_drained: CancellationToken,
 ) {
-    // Small answers must not wait for more to send.
+    // Small answers are sent immediately.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(
             error = &error as &dyn std::error::Error,
-            "can't set TCP_NODELAY"
+            "cannot set TCP_NODELAY"
         );
     }
     let begin = Instant::now();
@@ -78,7 +78,8 @@ pub(super) async fn run(
         http1::Builder::new()
             .max_header_size(HEAD_LENGTH_MAX)
             .max_buf_size(HEAD_LENGTH_MAX)
-            // It would not tell a head that is under way from a connection that is idle.
+            // Disabled: this timeout does not distinguish a head in progress from an idle
+            // connection.
             .header_read_timeout(None)
             .serve_connection(io, service)
     );
@@ -86,13 +87,13 @@ pub(super) async fn run(
     let mut is_closing = false;
     loop {
         tokio::select! {
-            // First the connection: what it has done decides on the deadline.
+            // The connection is polled first: its progress moves the deadline.
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(
                         error = &error as &dyn std::error::Error,
-                        "a connection has failed"
+                        "a connection failed"
                     );
                 }
                 return;
@@ -106,14 +107,14 @@ pub(super) async fn run(
             }
             () = idle_drained.cancelled(), if !is_closing => {
                 is_closing = true;
-                // Ends at once where no request is under way.
+                // Ends at once if no request is in progress.
                 connection.as_mut().graceful_shutdown();
             }
         }
     }
 }
 
-/// During the shutdown, tells the client not to send another request, which ends the connection.
+/// During the shutdown, adds `Connection: close`, which ends the connection after this answer.
 fn closing<B>(mut response: Response<B>, is_last: &AtomicBool) -> Response<B> {
     if is_last.load(Ordering::Relaxed) {
         let close = HeaderValue::from_static("close");
@@ -140,21 +141,21 @@ async fn answer(
     Ok(response.map(|body| WatchedAnswer::new(body, progress)))
 }
 
-/// Ready when the deadline has passed. The timer is set anew for an earlier deadline only; a later
-/// one is looked at when the timer rings, which spares the timer on most requests.
+/// Becomes ready when the deadline has passed. The timer is reset only for an earlier deadline; a
+/// later deadline is checked when the timer fires, which saves a reset on most requests.
 fn poll_overdue(
     progress: &SharedProgress,
     mut timer: Pin<&mut Sleep>,
     context: &mut Context<'_>,
 ) -> Poll<()> {
-    // Without a deadline it is the connection that wakes this task, and sets one.
+    // Without a deadline, the connection itself wakes this task and sets one.
     let Some(deadline) = progress.lock().deadline() else {
         return Poll::Pending;
     };
     if deadline < timer.deadline() {
         timer.as_mut().reset(deadline);
     }
-    // Unconstrained: a connection that is never out of input must not use up the timer's turn.
+    // Unconstrained: a connection with endless input must not use up the timer's budget.
     while pin!(unconstrained(timer.as_mut())).poll(context).is_ready() {
         if timer.deadline() >= deadline {
             return Poll::Ready(());

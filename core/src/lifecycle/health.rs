@@ -1,4 +1,4 @@
-//! The probe of a process by its own program: an image without a shell has no other.
+//! Health check of a process by its own program, for images without a shell.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -14,13 +14,14 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time::timeout};
 
-/// For connecting and the answer: less than what runs the probe gives it.
+/// Timeout for the connection and the answer, in seconds; shorter than the usual timeout of the
+/// health check itself.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Whether the process whose internal listener has this address is ready.
+/// Checks that the process with this internal listener is ready.
 ///
 /// # Errors
-/// When it is not, or does not answer within two seconds.
+/// Returns an error if the process is not ready or does not answer within two seconds.
 pub async fn check(internal: SocketAddr) -> anyhow::Result<()> {
     let address = reachable(internal);
     let status = timeout(ANSWER_TIME_MAX, readiness(address))
@@ -36,12 +37,12 @@ pub async fn check(internal: SocketAddr) -> anyhow::Result<()> {
 async fn readiness(address: SocketAddr) -> anyhow::Result<StatusCode> {
     let stream = TcpStream::connect(address)
         .await
-        .with_context(|| format!("nobody listens on {address}"))?;
+        .with_context(|| format!("no process listens on {address}"))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/readyz").header(HOST, address.to_string());
     let answer = sender.send_request(request.body(Body::empty())?);
-    // The connection does nothing unless it is polled; what becomes of it after the head of the
-    // answer is of no interest.
+    // The connection must be polled to make progress. Its result after the head of the answer is
+    // irrelevant.
     let answer = tokio::select! {
         answer = answer => answer,
         ended = connection => Err(ended.err().context("the connection ended without an answer")?),
@@ -49,7 +50,7 @@ async fn readiness(address: SocketAddr) -> anyhow::Result<StatusCode> {
     Ok(answer.context("no answer")?.status())
 }
 
-/// A listener on every address of the machine is reached by loopback.
+/// Returns the address of a listener; loopback for a listener on all addresses.
 fn reachable(listener: SocketAddr) -> SocketAddr {
     let ip = match listener.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -95,10 +96,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_listens_it_says_so() {
-        let nobody = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
-        let address = listen(nobody).await.unwrap().local_addr().unwrap();
+    async fn health_check_names_a_closed_port() {
+        let free_port = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let address = listen(free_port).await.unwrap().local_addr().unwrap();
         let error = check(address).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("nobody listens on {address}"));
+        assert_eq!(
+            error.to_string(),
+            format!("no process listens on {address}")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! How far a connection is, and until when it must go on. Pure: the time comes in.
+//! State and deadlines of a connection. Pure: the time is a parameter.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::ConnectionLimits;
 
-/// How long input is still taken after the end of our side, in seconds: closing on unread input
-/// would take the answer from a client that is still sending.
+/// Longest time for which input is discarded after the last answer, in seconds. Closing a socket
+/// with unread input could destroy the answer before the client reads it.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What a connection is waiting for.
+/// State of a connection: the awaited input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first byte of a request.
@@ -19,9 +19,9 @@ enum Phase {
     Head,
     /// The rest of the request's body.
     Body,
-    /// The service's answer: handlers bound themselves.
+    /// The service's answer; handlers have their own timeouts.
     Answer,
-    /// The client's end, after ours.
+    /// The end of the client's side, after the server's.
     End,
 }
 
@@ -30,11 +30,11 @@ enum Phase {
 pub(super) struct Progress {
     limits: ConnectionLimits,
     phase: Phase,
-    /// Of the phase; none while the service is at work.
+    /// Deadline of the phase; none while the service works.
     deadline: Option<Instant>,
-    /// For the client to take a byte of what is written.
+    /// Deadline for the client to accept a byte of the answer.
     write_deadline: Option<Instant>,
-    /// Whether the client may be sending what nobody reads.
+    /// True if the client may be sending input that will not be read.
     has_unread: bool,
 }
 
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// When the connection is to be closed unless it has gone on by then.
+    /// Returns the time at which the connection is closed unless it makes progress.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match (self.deadline, self.write_deadline) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -57,12 +57,12 @@ impl Progress {
         }
     }
 
-    /// Whether input is left behind by an answer that did not wait for it.
+    /// Returns true if an answer was complete before its request's body was read.
     pub(super) fn has_unread(&self) -> bool {
         self.has_unread
     }
 
-    /// Bytes have come from the client.
+    /// Records input from the client.
     pub(super) fn received(&mut self, now: impl FnOnce() -> Instant) {
         if self.phase == Phase::Idle {
             self.phase = Phase::Head;
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// A head is complete.
+    /// Records that a head is complete.
     pub(super) fn head_is_read(&mut self, has_body: bool, now: impl FnOnce() -> Instant) {
         self.has_unread = has_body;
         if has_body {
@@ -83,13 +83,13 @@ impl Progress {
         }
     }
 
-    /// A body is complete.
+    /// Records that a body is complete.
     pub(super) fn body_is_read(&mut self) {
         self.has_unread = false;
         self.body_is_left();
     }
 
-    /// Nobody waits for the rest of a body.
+    /// Records that the rest of a body will not be read.
     pub(super) fn body_is_left(&mut self) {
         if self.phase == Phase::Body {
             self.phase = Phase::Answer;
@@ -97,25 +97,25 @@ impl Progress {
         }
     }
 
-    /// An answer is complete but for what the socket has not taken yet.
+    /// Records that an answer is complete, except for bytes that the socket has not accepted.
     pub(super) fn answered(&mut self, now: Instant) {
         self.phase = Phase::Idle;
         self.deadline = Some(now + self.limits.idle_time_max);
     }
 
-    /// The client takes no more bytes just now.
+    /// Records that the client accepts no more bytes.
     pub(super) fn write_is_blocked(&mut self, now: impl FnOnce() -> Instant) {
         if self.write_deadline.is_none() {
             self.write_deadline = Some(now() + self.limits.write_time_max);
         }
     }
 
-    /// The client has taken bytes.
+    /// Records that the client accepted bytes.
     pub(super) fn written(&mut self) {
         self.write_deadline = None;
     }
 
-    /// We have ended our side.
+    /// Records that the server has closed its side.
     pub(super) fn ended(&mut self, now: impl FnOnce() -> Instant) {
         if self.phase != Phase::End {
             self.phase = Phase::End;
@@ -128,7 +128,7 @@ impl Progress {
 mod tests {
     use super::*;
 
-    /// A connection and a clock that is moved by hand: seconds since the connection began.
+    /// A connection with a manual clock, in seconds since the connection began.
     struct Timeline {
         progress: Progress,
         begin: Instant,
@@ -161,18 +161,22 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_its_time_from_its_first_byte() {
+    fn head_deadline_starts_at_first_byte() {
         let mut timeline = Timeline::new();
         assert_eq!(timeline.closes_at(), Some(75));
         let (first, later) = (timeline.at(70), timeline.at(79));
         timeline.progress.received(|| first);
         assert_eq!(timeline.closes_at(), Some(80));
         timeline.progress.received(|| later);
-        assert_eq!(timeline.closes_at(), Some(80), "bytes buy no time");
+        assert_eq!(
+            timeline.closes_at(),
+            Some(80),
+            "more bytes do not extend the deadline"
+        );
     }
 
     #[test]
-    fn a_body_has_its_time_from_the_end_of_the_head() {
+    fn body_deadline_starts_after_the_head() {
         let mut timeline = Timeline::new();
         let (first, head) = (timeline.at(1), timeline.at(5));
         timeline.progress.received(|| first);
@@ -180,14 +184,14 @@ mod tests {
         timeline.progress.received(|| head);
         assert_eq!(timeline.closes_at(), Some(20));
         timeline.progress.body_is_read();
-        assert_eq!(timeline.closes_at(), None, "the service is at work");
+        assert_eq!(timeline.closes_at(), None, "the service works");
         let answered = timeline.at(25);
         timeline.progress.answered(answered);
         assert_eq!(timeline.closes_at(), Some(100));
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_given_up() {
+    fn blocked_write_has_a_deadline() {
         let mut timeline = Timeline::new();
         let (head, blocked, later) = (timeline.at(1), timeline.at(2), timeline.at(30));
         timeline.progress.head_is_read(false, || head);
@@ -195,13 +199,13 @@ mod tests {
         timeline.progress.write_is_blocked(|| later);
         assert_eq!(timeline.closes_at(), Some(32));
         timeline.progress.answered(later);
-        assert_eq!(timeline.closes_at(), Some(32), "it is not out yet");
+        assert_eq!(timeline.closes_at(), Some(32), "the answer is not sent yet");
         timeline.progress.written();
         assert_eq!(timeline.closes_at(), Some(105));
     }
 
     #[test]
-    fn what_an_early_answer_leaves_unread_is_known() {
+    fn early_answer_leaves_unread_input() {
         let mut timeline = Timeline::new();
         let now = timeline.at(1);
         timeline.progress.head_is_read(true, || now);

@@ -1,4 +1,5 @@
-//! Listeners: accept connections, bounded in number and time, and end them with the process.
+//! Listeners: accept connections, limit number and duration of connections, and close connections
+//! at shutdown.
 
 use std::{io, pin::pin, time::Duration};
 
@@ -12,25 +13,27 @@ use tower::Service as _;
 
 use super::{Tasks, connection};
 
-/// What a client may take of a listener. Whoever takes longer loses the connection, without an
-/// answer.
+/// Limits for the clients of a listener. A connection that exceeds a time limit is closed without
+/// an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// From the first byte of a request until its head is complete.
+    /// Longest time from the first byte of a request to the end of its head.
     pub head_time_max: Duration,
-    /// From the end of a request's head until its body is complete.
+    /// Longest time from the end of a request's head to the end of its body.
     pub body_time_max: Duration,
-    /// Before the first request and between two: longer than an ingress keeps connections that it
-    /// does not use, so that the ingress is the one to close them and no request is lost.
+    /// Longest idle time, before the first request and between requests. Longer than an ingress
+    /// keeps idle connections, so that the ingress closes them and no request meets a closed
+    /// connection.
     pub idle_time_max: Duration,
-    /// Without taking a byte of an answer.
+    /// Longest time without the client accepting a byte of an answer.
     pub write_time_max: Duration,
-    /// From the start of the shutdown until idle connections are closed. An ingress that closes
-    /// those it does not use for less than that never sends a request on a closed one.
+    /// Time from the start of the shutdown until idle connections are closed. An ingress that
+    /// closes idle connections earlier never sends a request on a closed connection.
     pub idle_drain_time_max: Duration,
-    /// From the start of the shutdown until the last answer; less than a process has in all.
+    /// Longest time from the start of the shutdown to the last answer; shorter than the drain time
+    /// of the process.
     pub drain_time_max: Duration,
-    /// Connections at a time; further clients wait to be accepted.
+    /// Maximal number of concurrent connections. Further clients wait to be accepted.
     pub connections_max: usize,
 }
 
@@ -48,13 +51,13 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Rest after a failed `accept`, in milliseconds: it fails again as long as the process is out of
-/// file descriptors, and must not keep a core busy with that.
+/// Pause after a failed `accept`, in milliseconds. Without file descriptors every `accept` fails,
+/// which must not keep a core busy.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What answers the requests of a listener.
+/// A handler for the requests of a listener.
 pub trait Serve: Clone + Send + Sync + 'static {
-    /// The answer to a request. Without a body to one for `HEAD`, or with that of `GET`.
+    /// Answers a request. The answer to `HEAD` may have the body of `GET` or none.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
@@ -65,13 +68,13 @@ impl Serve for Router {
     }
 }
 
-/// Serves `site` until the shutdown; requests that were accepted by then are finished.
+/// Serves `site` until the shutdown. Accepted requests are finished.
 pub fn serve(tasks: &mut Tasks, name: &'static str, listener: TcpListener, site: impl Serve) {
     serve_within(ConnectionLimits::default(), tasks, name, listener, site);
 }
 
-/// As [`serve`], for clients that come through an ingress: no request of theirs meets a connection
-/// that is being closed, if the ingress closes what it does not use for 5 s.
+/// Serves like [`serve`], for clients behind an ingress that closes idle connections after at most
+/// 5 s: no request meets a closing connection.
 pub fn serve_behind_ingress(
     tasks: &mut Tasks,
     name: &'static str,
@@ -85,7 +88,7 @@ pub fn serve_behind_ingress(
     serve_within(limits, tasks, name, listener, site);
 }
 
-/// As [`serve`], with limits of the caller's own.
+/// Serves like [`serve`], with other limits.
 pub fn serve_within(
     limits: ConnectionLimits,
     tasks: &mut Tasks,
@@ -112,7 +115,7 @@ struct Server<S> {
     limits: ConnectionLimits,
     site: S,
     shutdown: CancellationToken,
-    /// During the shutdown, when idle connections are closed.
+    /// Cancelled during the shutdown, when idle connections are closed.
     idle_drained: CancellationToken,
     connections: JoinSet<()>,
 }
@@ -133,7 +136,7 @@ impl<S: Serve> Server<S> {
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
-                        // Once for each time that it begins.
+                        // Logged once per outage.
                         if was_accepting {
                             self.complain(&error);
                         }
@@ -162,9 +165,10 @@ impl<S: Serve> Server<S> {
         }
     }
 
-    /// Closes the listener. Whoever the kernel has let in by then may have sent a request already.
+    /// Closes the listener and serves the connections that the kernel has accepted: they may carry
+    /// requests.
     fn begin_queued(&mut self, listener: TcpListener) {
-        // Asks the kernel itself, as tokio's accept may not have heard of the last ones yet.
+        // Calls the kernel directly, because tokio may not know the last connections yet.
         let Ok(listener) = listener.into_std() else {
             return;
         };
@@ -179,13 +183,13 @@ impl<S: Serve> Server<S> {
     fn complain(&self, error: &io::Error) {
         tracing::error!(
             error = error as &dyn std::error::Error,
-            "{}: can't accept connections; if it is for too many open files, raise their limit",
+            "{}: cannot accept connections; if too many files are open, raise the limit of open files",
             self.name
         );
     }
 
-    /// Lets the connections finish what was accepted. A client that does not let them is no
-    /// failure of the process.
+    /// Waits until the connections have finished accepted requests. A client that blocks its
+    /// connection does not make the process fail.
     async fn drain(&mut self) {
         let mut idle_drain = pin!(tokio::time::sleep(self.limits.idle_drain_time_max));
         let all_ended = async {
@@ -205,14 +209,15 @@ impl<S: Serve> Server<S> {
         if drained.is_err() {
             tracing::warn!(
                 connections = self.connections.len(),
-                "{}: cut off what was not answered in time",
+                "{}: closed connections whose requests were not answered before the deadline",
                 self.name
             );
         }
     }
 }
 
-/// A connection that was lost before it was accepted says nothing about the next one.
+/// Returns true for a connection that was lost before it was accepted; the next `accept` may
+/// succeed.
 fn is_of_one_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -223,12 +228,12 @@ fn is_of_one_client(error: &io::Error) -> bool {
     )
 }
 
-/// A connection that has panicked is a defect of ours, of which its client has seen only the end.
+/// Logs a panic of a connection, which is a defect. The client only sees a closed connection.
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            "a connection has panicked"
+            "a connection panicked"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to change a link, and the decisions on them.
+//! Commands on a link, and their decisions.
 
 use super::{
     Destination, ExistingLink, Link, LinkCreated, LinkDeleted, LinkDestinationChanged,
@@ -6,62 +6,62 @@ use super::{
 };
 use crate::id::{AccountId, LinkId};
 
-/// Create a link under a slug.
+/// Creates a link under a slug.
 #[derive(Debug, Clone)]
 pub struct CreateLink {
-    /// The id of the new link.
+    /// Id of the new link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that will own the link.
     pub account_id: AccountId,
-    /// Its slug.
+    /// Slug of the link.
     pub slug: Slug,
-    /// Whether the slug is this command's to take.
+    /// True if the slug is reserved for this command.
     pub slug_is_free: bool,
-    /// The whole short address.
+    /// Short address of the link, with scheme and host.
     pub short_url: String,
-    /// Where it points to.
+    /// Destination of the link.
     pub destination: Destination,
 }
 
-/// Why a creation is rejected.
+/// Reason why a create is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CreateLinkError {
-    /// The slug belongs to a link, of whatever account, perhaps a deleted one.
+    /// The slug belongs to another link, perhaps a deleted one or one of another account.
     #[error("the slug is taken")]
     SlugTaken,
-    /// The link exists already.
-    #[error("the link exists already")]
+    /// The link already exists.
+    #[error("the link already exists")]
     AlreadyExists,
 }
 
-/// Let a link point elsewhere.
+/// Changes the destination of a link.
 #[derive(Debug, Clone)]
 pub struct ChangeDestination {
-    /// Where it shall point to; `None` leaves it as it is.
+    /// New destination; `None` keeps the current one.
     pub destination: Option<Destination>,
-    /// The version that the change was made for.
+    /// Versions that the client expects the link to have.
     pub expected_version: ExpectedVersion,
 }
 
-/// Which version of a link a change was made for: `If-Match` (RFC 9110, 13.1.1).
+/// Versions that a client expects a link to have: `If-Match` (RFC 9110, 13.1.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// Whatever it is.
+    /// Any version.
     Any,
-    /// One of these; none at all when what was sent names no version.
+    /// One of these versions; empty if the header names no version, so that no version matches.
     OneOf(Vec<i64>),
 }
 
-/// Why a change of a link is rejected.
+/// Reason why a change of a link is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeLinkError {
-    /// There is no such link, or none any more.
+    /// The link does not exist or is deleted.
     #[error("there is no such link")]
     NotFound,
-    /// Somebody else has changed it.
+    /// The link was changed by another request.
     #[error("the link has version {actual}")]
     VersionConflict {
-        /// The version that it has.
+        /// Current version of the link.
         actual: i64,
     },
 }
@@ -80,10 +80,10 @@ impl ExpectedVersion {
 }
 
 impl Link {
-    /// What a creation leads to.
+    /// Decides a create.
     ///
     /// # Errors
-    /// The rule of the domain that forbids it.
+    /// Returns [`CreateLinkError`] if the link already exists or the slug is taken.
     pub fn decide_create(&self, command: CreateLink) -> Result<LinkCreated, CreateLinkError> {
         match self {
             Self::Existing(_) => Err(CreateLinkError::AlreadyExists),
@@ -99,12 +99,12 @@ impl Link {
     }
 }
 
-/// `Ok(None)`: it is so already, and nothing happens.
+/// Each decision returns `Ok(None)` if the link already has the requested state.
 impl ExistingLink {
-    /// What a change of the destination leads to.
+    /// Decides a change of the destination.
     ///
     /// # Errors
-    /// When the link is deleted, or has another version than expected.
+    /// Returns [`ChangeLinkError`] if the link is deleted or has another version than expected.
     pub fn decide_change_destination(
         &self,
         command: &ChangeDestination,
@@ -123,10 +123,11 @@ impl ExistingLink {
             }))
     }
 
-    /// What a deletion leads to. A deleted link stays deleted, whatever version is expected.
+    /// Decides a deletion. Deleting a deleted link does nothing, regardless of the expected
+    /// version.
     ///
     /// # Errors
-    /// When the link has another version than expected.
+    /// Returns [`ChangeLinkError`] if the link has another version than expected.
     pub fn decide_delete(
         &self,
         expected_version: &ExpectedVersion,
@@ -142,10 +143,10 @@ impl ExistingLink {
         }))
     }
 
-    /// What an operator's word to take it out of service leads to.
+    /// Decides that an operator disables the link.
     ///
     /// # Errors
-    /// When the link is deleted.
+    /// Returns [`ChangeLinkError`] if the link is deleted.
     pub fn decide_disable(&self, reason: &str) -> Result<Option<LinkDisabled>, ChangeLinkError> {
         self.require_not_deleted()?;
         Ok((!self.state.disabled).then(|| LinkDisabled {
@@ -155,10 +156,10 @@ impl ExistingLink {
         }))
     }
 
-    /// What an operator's word to put it back into service leads to.
+    /// Decides that an operator enables the link again.
     ///
     /// # Errors
-    /// When the link is deleted.
+    /// Returns [`ChangeLinkError`] if the link is deleted.
     pub fn decide_enable(&self, reason: &str) -> Result<Option<LinkEnabled>, ChangeLinkError> {
         self.require_not_deleted()?;
         Ok(self.state.disabled.then(|| LinkEnabled {

@@ -1,4 +1,5 @@
-//! The address a link points to (contract §3): parsed as WHATWG does, but refused, not repaired.
+//! Destinations of links (`docs/api.md#destinations`): parsed like WHATWG URLs, but invalid
+//! addresses are refused instead of repaired.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,23 +7,23 @@ use url::{Host, Url};
 
 use crate::field::FieldCode;
 
-/// Longest address after serialisation, in bytes.
+/// Maximal length of a destination after serialisation, in bytes.
 pub const LENGTH_MAX: usize = 2_048;
-/// What every serialised address matches, as a regular expression.
+/// Regular expression of serialised destinations.
 pub const PATTERN: &str = "^https?://[!-~]+$";
-/// Longest host name, in bytes (RFC 1035).
+/// Maximal length of a host name, in bytes (RFC 1035).
 const HOST_LENGTH_MAX: usize = 253;
-/// Longest label of a host name, in bytes (RFC 1035).
+/// Maximal length of a label of a host name, in bytes (RFC 1035).
 const LABEL_LENGTH_MAX: usize = 63;
-/// Last labels of names that are not on the public internet.
+/// Last labels of host names that are not on the public internet.
 const PRIVATE_SUFFIXES: &[&str] = &["internal", "invalid", "local", "localhost", "onion", "test"];
 
-/// The host names that this service serves itself; a link to them could loop.
+/// Host names that this service serves. A link to these hosts could loop.
 #[derive(Debug, Clone, Default)]
 pub struct OwnHosts(HashSet<String>);
 
 impl OwnHosts {
-    /// The hosts of these addresses.
+    /// Returns the hosts of these addresses.
     pub fn of<'a>(addresses: impl IntoIterator<Item = &'a Url>) -> Self {
         Self(
             addresses
@@ -41,10 +42,10 @@ impl OwnHosts {
 pub struct Destination(String);
 
 impl Destination {
-    /// The address a caller gives.
+    /// Parses a destination.
     ///
     /// # Errors
-    /// The first rule that it breaks, in the order of contract §9.
+    /// Returns the first violated rule, in the order of `docs/api.md#order-of-checks`.
     pub fn parse(text: &str, own_hosts: &OwnHosts) -> Result<Self, FieldCode> {
         if text.contains('\0') {
             return Err(FieldCode::ContainsNul);
@@ -80,7 +81,7 @@ impl Destination {
         Ok(Self(url.into()))
     }
 
-    /// The serialised form: stored, returned and sent in `Location` byte for byte.
+    /// Returns the serialised form, which is stored, returned and sent in `Location` byte for byte.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -92,7 +93,7 @@ impl fmt::Debug for Destination {
     }
 }
 
-/// `Debug` for the text of a destination: its host, with nothing of path and query.
+/// `Debug` output of a destination: only the host, no path and no query.
 pub(crate) struct HostOnly<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for HostOnly<'_> {
@@ -101,7 +102,7 @@ impl fmt::Debug for HostOnly<'_> {
     }
 }
 
-/// What stands between `//` and the path, before any parser repairs it.
+/// Returns the text between `//` and the path, before a parser repairs it.
 fn authority(text: &str) -> Result<&str, FieldCode> {
     let (scheme, rest) = text.split_once(':').ok_or(FieldCode::UrlInvalid)?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_kept_in_its_serialised_form() {
+    fn destination_is_kept_serialised() {
         for (text, serialised) in [
             ("https://example.com", "https://example.com/"),
             ("HTTPS://EXAMPLE.COM/Path", "https://example.com/Path"),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_has_its_code_and_the_first_one_counts() {
+    fn first_violated_rule_gives_the_code() {
         use FieldCode::{
             ContainsNul, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid, UrlIpNotAllowed,
             UrlPortNotAllowed, UrlSchemeNotAllowed, UrlSelfReference, UrlUserinfoNotAllowed,

@@ -1,4 +1,4 @@
-//! What has happened to a link.
+//! Events of a link's stream.
 
 use std::fmt;
 
@@ -9,103 +9,103 @@ use super::destination::HostOnly;
 use super::{destination, slug};
 use crate::id::{AccountId, LinkId};
 
-/// An event of a link's stream. No projection may match it with a wildcard.
+/// An event of a link's stream. Projections must match every variant without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// The link came into being.
+    /// The owner created the link.
     Created(LinkCreated),
-    /// Its owner let it point elsewhere.
+    /// The owner changed the destination.
     DestinationChanged(LinkDestinationChanged),
-    /// Its owner ended it, for ever.
+    /// The owner deleted the link forever.
     Deleted(LinkDeleted),
-    /// An operator took it out of service.
+    /// An operator disabled the link.
     Disabled(LinkDisabled),
-    /// An operator put it back into service.
+    /// An operator enabled the link again.
     Enabled(LinkEnabled),
 }
 
-/// A short link was created; visitors can follow it from here on.
+/// A short link was created. Visitors can follow the link from this event on.
 ///
-/// The `CreditsCharged` that pays for it stands at the next position.
-// `Debug` shows the host of the destination only, as that of `Destination` does.
+/// The `CreditsCharged` that pays for the link has the next position.
+// `Debug` shows only the host of the destination, like the `Debug` of `Destination`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkCreated {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// The last part of the short address, as given; upper and lower case make no difference.
+    /// Last part of the short address, as chosen or generated. Slugs are case-insensitive.
     #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     pub slug: String,
-    /// The whole short address, as it was at the time.
+    /// Short address of the link at the time of the event.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = destination::PATTERN)))]
     pub short_url: String,
-    /// Where it points to: an `http` or `https` address as the URL standard serialises it.
+    /// Destination: an `http` or `https` URL, as the URL standard serialises it.
     #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
 }
 
-/// The owner of a link let it point elsewhere.
-// `Debug` shows the hosts of the destinations only.
+/// The owner of a link changed its destination.
+// `Debug` shows only the hosts of the destinations.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDestinationChanged {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// Where it points to from here on, in the same form as at its creation.
+    /// New destination, in the same form as at the link's creation.
     #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
-    /// Where it pointed to before.
+    /// Destination before the change.
     #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub previous_destination_url: String,
 }
 
-/// The owner of a link ended it, for ever: visitors are answered 410 Gone.
+/// The owner of a link deleted it forever: visitors receive 410 Gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDeleted {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// Its slug, which is never given out again.
+    /// Slug of the link. The slug is never used again.
     #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     pub slug: String,
 }
 
-/// An operator took a link out of service: visitors are answered 410 Gone.
+/// An operator disabled a link: visitors receive 410 Gone.
 ///
-/// Its owner still sees it, and can change and delete it.
+/// The owner still sees the link, and can change and delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkDisabled {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
-/// An operator put a disabled link back into service.
+/// An operator enabled a disabled link again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkEnabled {
-    /// The link.
+    /// Id of the link.
     pub link_id: LinkId,
-    /// Its owner.
+    /// Account that owns the link.
     pub account_id: AccountId,
-    /// Why, in the operator's words.
+    /// Reason given by the operator.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
 }
 
 impl LinkEvent {
-    /// The link that it happened to.
+    /// Returns the link that the event concerns.
     pub const fn link_id(&self) -> LinkId {
         match self {
             Self::Created(event) => event.link_id,

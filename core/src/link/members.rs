@@ -1,27 +1,35 @@
-//! The members of a body that asks for a link, or for another destination of one: all that is
-//! wrong with them at once (contract §3, §9).
+//! Parses the members of a body that creates a link or changes its destination. Reports all errors
+//! at once (`docs/api.md#links`, `docs/api.md#errors`).
 
 use serde_json::Value;
 
 use super::{Destination, OwnHosts, Slug};
 use crate::{
-    batch::LinkDraft,
     field::{ERRORS_MAX, FieldCode, FieldError},
     json::JsonObject,
 };
 
-/// Name of the member with the address that a link points to.
+/// Name of the member with the destination.
 pub const DESTINATION_URL: &str = "destination_url";
-/// Name of the member with the slug that the caller chooses.
+/// Name of the member with the chosen slug.
 pub const SLUG: &str = "slug";
-/// Members of a link that never change, and those of the answer to its creation.
+/// Members that cannot be changed: those of a link, and those of the answer to a create.
 const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
 const CREDITS_PREFIX: &str = "credits_";
 
-/// The link that the body asks for, or every rule that it breaks, ordered by member.
+/// The link that a valid body requests.
+#[derive(Debug, Clone)]
+pub struct LinkDraft {
+    /// Slug that the client chose, if any.
+    pub slug: Option<Slug>,
+    /// Destination of the link.
+    pub destination: Destination,
+}
+
+/// Parses the body of a create.
 ///
 /// # Errors
-/// One for each member that is missing, unknown or of no use.
+/// Returns all errors, ordered by member: one for each missing, unknown or invalid member.
 pub fn parse_new_link(
     object: &JsonObject,
     own_hosts: &OwnHosts,
@@ -57,11 +65,10 @@ pub fn parse_new_link(
     }
 }
 
-/// The new destination, if the merge patch (RFC 7396) has one, or every rule that it breaks, ordered
-/// by member.
+/// Parses a merge patch (RFC 7396). Returns the new destination, if the patch has one.
 ///
 /// # Errors
-/// One for each member that can't be changed, is unknown or of no use.
+/// Returns all errors, ordered by member: one for each immutable, unknown or invalid member.
 pub fn parse_patch(
     object: &JsonObject,
     own_hosts: &OwnHosts,
@@ -88,7 +95,7 @@ pub fn parse_patch(
     }
 }
 
-/// The text of a member.
+/// Returns the text of a member.
 fn text(value: &Value) -> Result<&str, FieldCode> {
     match value {
         Value::String(text) => Ok(text),
@@ -99,15 +106,15 @@ fn text(value: &Value) -> Result<&str, FieldCode> {
     }
 }
 
-/// The errors in the order of their members, as many as one answer names: those of members that
-/// may be there, and then the others.
+/// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Errors of known members are kept
+/// first.
 fn sorted(errors: impl Iterator<Item = FieldError>) -> Vec<FieldError> {
-    let is_superfluous = |error: &FieldError| {
+    let priority = |error: &FieldError| {
         let is_unknown = error.code == FieldCode::UnknownField;
         (is_unknown, error.code == FieldCode::FieldNotMutable)
     };
     let mut errors: Vec<FieldError> = errors.collect();
-    errors.sort_by_key(is_superfluous);
+    errors.sort_by_key(priority);
     errors.truncate(ERRORS_MAX);
     errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
     errors
@@ -135,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_are_told_at_once() {
+    fn all_member_errors_are_reported() {
         let body = r#"{"destination_url":"ftp://x","slug":"a b","Slug":"x","id":null}"#;
         let expected = [
             ("#/Slug", "unknown_field"),
@@ -150,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_there_is_told_however_much_else_is() {
+    fn errors_of_known_members_come_first() {
         let object = |names: &dyn Fn(usize) -> String, rest: &str| {
             let many: Vec<String> = (0..1_500).map(|n| format!("\"{}\":1", names(n))).collect();
             JsonObject::parse(format!("{{{}{rest}}}", many.join(",")).as_bytes()).unwrap()
@@ -173,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_told_apart_from_null() {
+    fn wrong_type_differs_from_null() {
         let body = r#"{"destination_url":["https://example.com"],"slug":null}"#;
         let expected = [
             ("#/destination_url", "wrong_type"),
@@ -205,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_told_apart_from_what_is_unknown() {
+    fn immutable_member_differs_from_unknown_member() {
         let body = r#"{"id":null,"slug":"x","short_url":1,"created_at":"","credits_charged":1,
             "credits_balance":1,"credits_":1,"Slug":"x","destination_url":null,"title":"x"}"#;
         let expected = [

@@ -1,22 +1,22 @@
-//! The slug: the last path part of a short link (contract §3).
+//! Slugs: the last part of a short address (`docs/api.md#slugs`).
 
 use std::fmt;
 
 use crate::{clock::random_text, field::FieldCode};
 
-/// Shortest slug a caller may choose, in characters.
+/// Minimal length of a chosen slug, in characters.
 pub const LENGTH_MIN: usize = 3;
-/// Longest slug a caller may choose, in characters.
+/// Maximal length of a chosen slug, in characters.
 pub const LENGTH_MAX: usize = 64;
-/// What every slug matches, as a regular expression.
+/// Regular expression of slugs.
 pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$";
-/// Length of a slug that we choose; 31^8 are about 8.5e11 of them.
+/// Length of a generated slug; there are 31^8, about 8.5e11.
 const GENERATED_LENGTH: usize = 8;
-/// Without `0`, `1`, `i`, `l`, `o`, which people take for each other.
+/// Alphabet without `0`, `1`, `i`, `l`, `o`, which people confuse.
 const GENERATED_ALPHABET: &[u8; 31] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
-/// Names that a service on the same host uses or may come to use; folded. A name that is added
-/// stays with the link that has it already.
+/// Folded names that are reserved for services on the same host, now or later. A link that already
+/// has a newly reserved name keeps the name.
 const RESERVED: &[&str] = &[
     ".well-known",
     "admin",
@@ -34,15 +34,15 @@ const RESERVED: &[&str] = &[
     "v1",
 ];
 
-/// A slug that keeps the rules; shown as given, unique by its folded form.
+/// A valid slug: shown as given, unique by its folded form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slug(String);
 
 impl Slug {
-    /// The slug a caller asks for.
+    /// Parses a slug that a client requests.
     ///
     /// # Errors
-    /// The first rule that it breaks; whether it is free is not known here.
+    /// Returns the first violated rule. Does not check if the slug is free.
     pub fn parse(text: &str) -> Result<Self, FieldCode> {
         if text.contains('\0') {
             return Err(FieldCode::ContainsNul);
@@ -53,11 +53,11 @@ impl Slug {
         Self::parse_stored(text)
     }
 
-    /// A slug that a link may have by now: of the right characters and length, but perhaps given
-    /// out before its name was reserved. For looking up, never for giving out.
+    /// Parses a slug for a look-up. Accepts reserved names, which a link may have received before
+    /// the reservation.
     ///
     /// # Errors
-    /// The first rule that it breaks; no link has it then.
+    /// Returns the first violated rule; no link has an invalid slug.
     pub fn parse_stored(text: &str) -> Result<Self, FieldCode> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let alphanumeric = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
@@ -73,17 +73,17 @@ impl Slug {
         }
     }
 
-    /// A slug for a caller that leaves the choice to us.
+    /// Generates a slug for a client that chose none.
     pub fn generate() -> Self {
         Self(random_text(GENERATED_ALPHABET, GENERATED_LENGTH))
     }
 
-    /// The form in which slugs are compared and looked up.
+    /// Returns the folded form, by which slugs are compared and looked up.
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// The slug as given.
+    /// Returns the slug as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slug_keeps_its_case_and_is_compared_without_it() {
+    fn slug_keeps_case_and_folds_comparison() {
         let slug = Slug::parse("Sommer-Fest_26").unwrap();
         assert_eq!(slug.as_str(), "Sommer-Fest_26");
         assert_eq!(slug.folded(), "sommer-fest_26");
     }
 
     #[test]
-    fn each_rule_has_its_code() {
+    fn each_slug_rule_has_its_code() {
         use FieldCode::{
             ContainsNul, SlugInvalidCharacter, SlugReserved, SlugTooLong, SlugTooShort,
         };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_name_is_not_given_out_but_can_be_looked_up() {
+    fn reserved_slug_is_refused_but_found() {
         for text in ["admin", "API", "metrics"] {
             assert_eq!(Slug::parse(text), Err(FieldCode::SlugReserved), "{text}");
             assert_eq!(Slug::parse_stored(text).unwrap().as_str(), text);

@@ -1,4 +1,4 @@
-//! A link, folded from its stream.
+//! A link, derived from the events of its stream.
 
 use std::fmt;
 
@@ -6,49 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use super::{LinkCreated, LinkEvent, destination::HostOnly};
 
-/// The aggregate.
+/// The link aggregate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Link {
-    /// No event yet.
+    /// The stream has no event.
     #[default]
     Absent,
-    /// It was created; it may have been deleted since.
+    /// The link was created, and possibly deleted since.
     Existing(ExistingLink),
 }
 
-/// A link that was created.
+/// A link that was created, and possibly deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingLink {
-    /// What never changes, and where it pointed to at first.
+    /// First event of the link: immutable fields, and the first destination.
     pub created: LinkCreated,
-    /// Number of events in its stream; shown as its `ETag`.
+    /// Number of events in the link's stream; shown as `ETag`.
     pub version: i64,
-    /// What may change.
+    /// Mutable fields of the link.
     pub state: LinkState,
 }
 
-/// What may change of a link. Each event of its stream but the first carries in its metadata what
-/// it is afterwards, so that the first and the last event are the whole link.
+/// Mutable fields of a link. Each event of a link but the first keeps the new state in its
+/// metadata, so the first and the last event describe the whole link.
 ///
 /// `Debug` shows the host of the destination only.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// Where it points to, serialised.
+    /// Current destination, serialised.
     pub destination_url: String,
-    /// Taken out of service by an operator.
+    /// True if an operator has disabled the link.
     pub disabled: bool,
-    /// Ended by its owner.
+    /// True if the owner has deleted the link.
     pub deleted: bool,
 }
 
 impl Link {
-    /// The state after one more event. Total: an event is a fact and is never refused.
+    /// Returns the state after one more event. Never fails: an event is a fact.
     #[must_use]
     pub fn apply(self, event: &LinkEvent) -> Self {
         match (self, event) {
             (_, LinkEvent::Created(created)) => Self::Existing(ExistingLink::new(created.clone())),
             (Self::Existing(link), event) => Self::Existing(link.apply(event)),
-            // No stream begins like that; nothing is known of the link.
+            // Unreachable: every stream starts with `LinkCreated`.
             (
                 Self::Absent,
                 LinkEvent::DestinationChanged(_)
@@ -61,7 +61,7 @@ impl Link {
 }
 
 impl ExistingLink {
-    /// A link right after its creation.
+    /// Returns a link right after its creation.
     pub fn new(created: LinkCreated) -> Self {
         let state = LinkState {
             destination_url: created.destination_url.clone(),
@@ -75,13 +75,13 @@ impl ExistingLink {
         }
     }
 
-    /// The state after one more event.
+    /// Returns the state after one more event.
     #[must_use]
     pub fn apply(mut self, event: &LinkEvent) -> Self {
         self.version += 1;
         let state = &mut self.state;
         match event {
-            // A stream is begun once; this would begin it anew.
+            // Unreachable: a stream has one `LinkCreated`. A second one would reset the link.
             LinkEvent::Created(created) => return Self::new(created.clone()),
             LinkEvent::DestinationChanged(changed) => {
                 state.destination_url.clone_from(&changed.destination_url);

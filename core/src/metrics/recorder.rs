@@ -1,4 +1,4 @@
-//! The one recorder of a process, and what it shows on `/metrics`.
+//! The metrics recorder of a process, and the text of `/metrics`.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tokio::time::interval;
 
-use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, Kind};
+use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
 use crate::lifecycle::Tasks;
 
 /// Upper bounds of the histograms of durations, in seconds.
@@ -20,22 +20,22 @@ const SECONDS_BUCKETS: [f64; 15] = [
 ];
 /// Upper bounds of the histogram of batches, in commands.
 const BATCH_BUCKETS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
-/// How often samples are put into their buckets, should nobody read the metrics.
+/// Interval at which samples are moved into buckets, in seconds, in case nobody scrapes the
+/// metrics.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The recorder belongs to the process, as the macros that write to it do.
+/// One recorder for the whole process, because the recording macros are global.
 static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
-/// What the process has counted and measured.
+/// Recorded metrics of the process.
 #[derive(Clone)]
 pub struct Recorder(PrometheusHandle);
 
 impl Recorder {
-    /// Starts recording, or returns the recorder of the process that has been started before:
-    /// services that share a process share it.
+    /// Starts recording. Services that share a process share its recorder.
     ///
     /// # Errors
-    /// When something else records already.
+    /// Returns an error if another recorder is installed.
     pub fn install(tasks: &mut Tasks) -> anyhow::Result<Self> {
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = match &*installed {
@@ -56,7 +56,7 @@ impl Recorder {
         Ok(Self(handle))
     }
 
-    /// The metrics in the text format of Prometheus.
+    /// Returns the metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
         Collector::default().collect();
         self.0.render()
@@ -71,12 +71,12 @@ fn install() -> anyhow::Result<PrometheusHandle> {
             builder.set_buckets_for_metric(batches, &BATCH_BUCKETS)
         })
         .and_then(PrometheusBuilder::install_recorder)
-        .context("can't install the metrics")?;
+        .context("cannot install the metrics")?;
     for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {
         match metric.kind {
-            Kind::Counter => describe_counter!(metric.name, metric.help),
-            Kind::Gauge => describe_gauge!(metric.name, metric.help),
-            Kind::Histogram => describe_histogram!(metric.name, metric.help),
+            MetricKind::Counter => describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => describe_histogram!(metric.name, metric.help),
         }
     }
     Collector::default().describe();

@@ -1,4 +1,4 @@
-//! Every header that an answer may carry; responses name them, the document refers to them.
+//! All headers of answers. Responses refer to these definitions by name.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use utoipa::openapi::{
     Header, HeaderBuilder, Object, ObjectBuilder, RefOr, Type, extensions::Extensions,
 };
 
-/// By name.
+/// Returns all headers, by name.
 pub(super) fn all() -> BTreeMap<String, RefOr<Header>> {
     always_there()
         .into_iter()
@@ -15,22 +15,22 @@ pub(super) fn all() -> BTreeMap<String, RefOr<Header>> {
         .collect()
 }
 
-/// Whatever answer names them carries them.
+/// Headers that are present whenever the document lists them.
 fn always_there() -> [(String, RefOr<Header>); 4] {
     [
         required(
             "X-Request-Id",
-            "Names the request in the service's log.",
+            "Id of the request, also in the service's log.",
             text("^req_[0-9a-hjkmnp-tv-z]{20}$", "req_9hqs7mz1e0vxk3b5c8d2"),
         ),
         required(
             "ETag",
-            "The version of the link, for `If-Match` and `If-None-Match`.",
+            "Version of the link, for `If-Match` and `If-None-Match`.",
             text("^\"[1-9][0-9]*\"$", "\"1\""),
         ),
         required(
             "Location",
-            "The path of the link.",
+            "Path of the link.",
             text(
                 "^/v1/links/lnk_[0-7][0-9a-hjkmnp-tv-z]{25}$",
                 "/v1/links/lnk_01h455vb4pex5vsknk084sn02q",
@@ -38,18 +38,18 @@ fn always_there() -> [(String, RefOr<Header>); 4] {
         ),
         required(
             "Consistency-Token",
-            "Send it with a read or a list that must contain this write.",
+            "Token for reads: a read or list that is sent with this token reflects this write.",
             text("^[A-Za-z0-9_-]+$", "AQAAAAEAAAAAAAAAAtYX9kJ0bQ8x"),
         ),
     ]
 }
 
-/// Missing from some of the answers that name them.
+/// Headers that may be absent although the document lists them.
 fn sometimes_there() -> [(String, RefOr<Header>); 6] {
     [
         optional(
             "WWW-Authenticate",
-            "How to authenticate, or what the key lacks (RFC 6750).",
+            "Authentication scheme, and the reason of the refusal (RFC 6750).",
             text(
                 "^Bearer ",
                 "Bearer realm=\"linkledger\", error=\"invalid_token\"",
@@ -57,7 +57,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "Idempotent-Replayed",
-            "`true` when this is the stored answer to an earlier request with the same key.",
+            "`true` if this is the stored answer to an earlier request with the same key.",
             ObjectBuilder::new()
                 .schema_type(Type::String)
                 .enum_values(Some(["true"]))
@@ -65,7 +65,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "Link",
-            "The next page (RFC 8288); missing on the last one.",
+            "Address of the next page (RFC 8288); missing on the last page.",
             text(
                 "^<.+>; rel=\"next\"$",
                 "<https://api.example.com/v1/links?limit=50&cursor=…>; rel=\"next\"",
@@ -73,7 +73,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "RateLimit",
-            "What is left of the account's limit: `r` requests now, all of them in `t` seconds.",
+            "Rest of the account's limit: `r` requests are left now, and all of them again in `t` seconds.",
             text(
                 "^\"(read|write)\";r=[0-9]+;t=[0-9]+$",
                 "\"write\";r=199;t=1",
@@ -81,7 +81,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "RateLimit-Policy",
-            "The account's limit: `q` requests in `w` seconds. Missing where there is none.",
+            "Limit of the account: `q` requests in `w` seconds. Missing without a limit.",
             text(
                 "^\"(read|write)\";q=[0-9]+;w=[0-9]+$",
                 "\"write\";q=200;w=2",
@@ -89,7 +89,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "Retry-After",
-            "Seconds to wait before the same request is worth sending again.",
+            "Seconds to wait before retrying the same request.",
             ObjectBuilder::new()
                 .schema_type(Type::Integer)
                 .minimum(Some(1))
@@ -101,7 +101,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
 
 fn required(name: &str, description: &str, schema: Object) -> (String, RefOr<Header>) {
     let mut header = header(description, schema);
-    // The type has no field for it.
+    // The type `Header` has no field `required`.
     header.extensions = Some(Extensions::from_iter([("required", true)]));
     (name.to_owned(), header.into())
 }

@@ -1,5 +1,5 @@
-//! Problems in the document: one schema, an example for each code, and for each operation and
-//! status the codes that may come.
+//! Problems in the document: one schema, an example for each code, and the possible codes of each
+//! operation and status.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use utoipa::openapi::{
 use super::EXAMPLE_BASE_URL;
 use crate::problem::{Code, EXAMPLE_REQUEST_ID, Problem};
 
-/// The answers with these codes, by status.
+/// Returns the answers with these codes, by status.
 pub(super) fn responses(codes: &[Code]) -> BTreeMap<String, RefOr<Response>> {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {
@@ -61,7 +61,7 @@ fn response(status: u16, codes: &[Code]) -> Response {
     response.build()
 }
 
-/// Headers that come with some of these codes.
+/// Returns the headers that come with some of these codes.
 fn headers(codes: &[Code]) -> Vec<&'static str> {
     let any = |wanted: &[Code]| wanted.iter().any(|code| codes.contains(code));
     let mut names = Vec::new();
@@ -84,52 +84,52 @@ fn headers(codes: &[Code]) -> Vec<&'static str> {
     names
 }
 
-/// The form that all problems have.
+/// Returns the schema of all problems.
 pub(super) fn schemas() -> BTreeMap<String, RefOr<Schema>> {
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     let schema = json!({
         "type": "object",
-        "description": "What went wrong (RFC 9457).",
+        "description": "Problem details (RFC 9457).",
         "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
         "properties": {
             "type": {
                 "type": "string", "format": "uri",
-                "description": "The address of a page about the code.",
+                "description": "Address of a page about the code.",
             },
-            "title": { "type": "string", "description": "The same for every problem of this code." },
+            "title": { "type": "string", "description": "Title of the code, the same for every occurrence." },
             "status": { "type": "integer", "minimum": 400, "maximum": 599 },
-            "detail": { "type": "string", "description": "What happened and what to do, for people." },
-            "instance": { "type": "string", "format": "uri", "description": "Names this occurrence." },
-            "code": { "type": "string", "enum": codes, "description": "Never changes: decide by it." },
-            "request_id": { "type": "string", "description": "The same as in `X-Request-Id`." },
+            "detail": { "type": "string", "description": "Explanation of this occurrence and its remedy, for people." },
+            "instance": { "type": "string", "format": "uri", "description": "Identifier of this occurrence." },
+            "code": { "type": "string", "enum": codes, "description": "Stable code of the problem, for programs." },
+            "request_id": { "type": "string", "description": "Id of the request, as in `X-Request-Id`." },
             "errors": {
                 "type": "array",
-                "description": "Everything that is wrong with the request's fields, parameters or headers.",
+                "description": "All errors in the request's fields, parameters or headers.",
                 "items": {
                     "type": "object",
                     "required": ["code", "detail"],
                     "properties": {
-                        "pointer": { "type": "string", "description": "The member of the body, as a JSON pointer in a fragment (RFC 6901)." },
-                        "parameter": { "type": "string", "description": "The query parameter." },
-                        "header": { "type": "string", "description": "The header." },
+                        "pointer": { "type": "string", "description": "Invalid member of the body, as a JSON pointer in a fragment (RFC 6901)." },
+                        "parameter": { "type": "string", "description": "Invalid query parameter." },
+                        "header": { "type": "string", "description": "Invalid header." },
                         "code": { "type": "string" },
                         "detail": { "type": "string" },
                     },
                 },
             },
-            "balance": { "type": "integer", "minimum": 0, "description": "Of `insufficient_credits`: what there is." },
-            "required": { "type": "integer", "minimum": 0, "description": "Of `insufficient_credits`: what it costs." },
-            "required_scopes": { "type": "array", "items": { "type": "string" }, "description": "Of `insufficient_scope`." },
-            "minimum": { "type": "integer", "description": "Of `invalid_parameter`: the least value." },
-            "maximum": { "type": "integer", "description": "Of `invalid_parameter`: the greatest value." },
-            "may_have_succeeded": { "type": "boolean", "description": "Of `deadline_exceeded`: whether the request may have had its effect." },
+            "balance": { "type": "integer", "minimum": 0, "description": "For `insufficient_credits`: current balance, in credits." },
+            "required": { "type": "integer", "minimum": 0, "description": "For `insufficient_credits`: price, in credits." },
+            "required_scopes": { "type": "array", "items": { "type": "string" }, "description": "For `insufficient_scope`: scopes that the API key needs." },
+            "minimum": { "type": "integer", "description": "For `invalid_parameter`: smallest valid value." },
+            "maximum": { "type": "integer", "description": "For `invalid_parameter`: greatest valid value." },
+            "may_have_succeeded": { "type": "boolean", "description": "For `deadline_exceeded`: true if the request may have had its effect." },
         },
     });
     let schema = serde_json::from_value(schema).expect("a schema");
     BTreeMap::from([("Problem".to_owned(), schema)])
 }
 
-/// A problem of each code, as it is sent.
+/// Returns an example problem of each code.
 pub(super) fn examples() -> BTreeMap<String, RefOr<Example>> {
     let example = |code: Code| {
         let value = Problem::example_of(code).to_body(EXAMPLE_BASE_URL, EXAMPLE_REQUEST_ID);

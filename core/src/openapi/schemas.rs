@@ -1,4 +1,4 @@
-//! The values of the vocabulary as JSON schemas, as tight as a schema can state them.
+//! JSON schemas of the domain's values, as strict as JSON Schema allows.
 
 use serde_json::json;
 use utoipa::{
@@ -11,7 +11,8 @@ use crate::{
     link::{Destination, Slug, destination, slug},
 };
 
-/// Whatever is accepted matches it; the rules for hosts are more than a pattern can say.
+/// Regular expression that every accepted destination matches. The rules for hosts exceed a regular
+/// expression.
 const ADDRESS: &str = concat!(
     "^[Hh][Tt][Tt][Pp][Ss]?://",
     r"[^\u0000-$&-,/:-@\[-^`{-\u009F]+(:[0-9]*)?",
@@ -20,7 +21,7 @@ const ADDRESS: &str = concat!(
 
 impl PartialSchema for LinkId {
     fn schema() -> RefOr<Schema> {
-        let description = "Names the link for ever. An opaque text.";
+        let description = "Id of the link: opaque text that never changes.";
         id(Self::PATTERN, description, "lnk_01h455vb4pex5vsknk084sn02q")
     }
 }
@@ -29,7 +30,7 @@ impl ToSchema for LinkId {}
 
 impl PartialSchema for EntryId {
     fn schema() -> RefOr<Schema> {
-        let description = "Names the entry for ever. An opaque text.";
+        let description = "Id of the entry: opaque text that never changes.";
         id(Self::PATTERN, description, "ent_01h455vb4pex5vsknk084sn02s")
     }
 }
@@ -51,8 +52,8 @@ impl PartialSchema for Slug {
             .schema_type(Type::String)
             .description(Some(
                 "The last part of the short link's path: letters, digits, `_` and `-`, beginning \
-                 and ending with a letter or a digit. Shown as given; upper and lower case don't \
-                 make a difference when it is looked up. Some names are reserved.",
+                 and ending with a letter or a digit. Shown as given and looked up case-insensitively. \
+                 Some names are reserved.",
             ))
             .min_length(Some(slug::LENGTH_MIN))
             .max_length(Some(slug::LENGTH_MAX))
@@ -83,7 +84,7 @@ impl PartialSchema for Destination {
 
 impl ToSchema for Destination {}
 
-/// The address of a short link.
+/// Address of a short link.
 pub struct ShortUrl;
 
 impl PartialSchema for ShortUrl {
@@ -92,7 +93,7 @@ impl PartialSchema for ShortUrl {
             .schema_type(Type::String)
             .format(Some(SchemaFormat::Custom("uri".to_owned())))
             .description(Some(
-                "The address that visitors follow; its last part is the slug.",
+                "Short address that visitors follow; its last part is the slug.",
             ))
             .examples([json!("https://sho.rt/Spring-26")])
             .into()
@@ -101,7 +102,7 @@ impl PartialSchema for ShortUrl {
 
 impl ToSchema for ShortUrl {}
 
-/// An instant.
+/// An instant in answers.
 pub struct Timestamp;
 
 impl PartialSchema for Timestamp {

@@ -1,32 +1,33 @@
-//! The error catalogue: every code with its status and title; `core/tests/problems.json` holds it.
+//! The error catalogue: every code with its status and title. `core/tests/problems.json` is its
+//! golden file.
 
 use crate::listed::listed;
 
 listed! {
-    /// Stable code of a problem; a name is never changed or given another meaning.
+    /// Stable code of a problem. A code is never renamed or given another meaning.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Code {
-        /// Not exactly one JSON text.
+        /// The body is not exactly one JSON text.
         MalformedJson,
-        /// JSON, but not an object.
+        /// The body is JSON, but not an object.
         BodyNotObject,
         /// A query parameter is unknown, repeated or out of range.
         InvalidParameter,
-        /// The cursor is not one that this account was given for this list.
+        /// The cursor was not issued to this account for this list.
         InvalidCursor,
-        /// The call charges credits and needs a key.
+        /// The request charges credits and lacks an idempotency key.
         IdempotencyKeyMissing,
-        /// The key is not one UUID.
+        /// The idempotency key is not one UUID.
         IdempotencyKeyInvalid,
         /// A header is missing, doubled or malformed.
         InvalidHeader,
-        /// No bearer token.
+        /// The request has no bearer token.
         AuthenticationRequired,
-        /// Not a key of this service.
+        /// The token is not a key of this service.
         ApiKeyInvalid,
-        /// The key's time is over.
+        /// The key has expired.
         ApiKeyExpired,
-        /// The key was withdrawn.
+        /// The key was revoked.
         ApiKeyRevoked,
         /// The balance does not cover the price.
         InsufficientCredits,
@@ -34,17 +35,17 @@ listed! {
         InsufficientScope,
         /// An operator suspended the account.
         AccountSuspended,
-        /// No such path.
+        /// The path does not exist.
         RouteNotFound,
-        /// No such link in this account.
+        /// The account has no such link.
         LinkNotFound,
-        /// The path does not know the method.
+        /// The path does not support the method.
         MethodNotAllowed,
-        /// The caller accepts no JSON.
+        /// The caller does not accept JSON.
         NotAcceptable,
         /// The slug belongs to another link.
         SlugTaken,
-        /// A request with this key is still running.
+        /// A request with this idempotency key is still running.
         IdempotencyKeyInUse,
         /// The short link was deleted or disabled.
         ShortLinkGone,
@@ -58,44 +59,44 @@ listed! {
         UnsupportedMediaType,
         /// The body is compressed.
         UnsupportedContentEncoding,
-        /// Fields of the body are wrong.
+        /// The body has invalid fields.
         ValidationFailed,
-        /// The key was used for another request.
+        /// The idempotency key was used for another request.
         IdempotencyKeyReused,
-        /// Too many requests of this account.
+        /// The account sent too many requests.
         RateLimited,
         /// The headers are too many or too long.
         HeadersTooLarge,
-        /// A defect of ours.
+        /// The service has a defect.
         InternalError,
-        /// The queue is full.
+        /// The queue of commands is full.
         Overloaded,
         /// The database does not answer.
         StorageUnavailable,
-        /// The read tables don't contain it yet.
+        /// The read model lags and does not contain the required change.
         ReadModelBehind,
-        /// The outcome is not known in time.
+        /// The outcome is unknown at the deadline.
         DeadlineExceeded,
     }
 }
 
 impl Code {
-    /// The code as it is sent.
+    /// Returns the code as sent to clients.
     pub const fn as_str(self) -> &'static str {
         self.row().1
     }
 
-    /// The HTTP status; one for each code.
+    /// Returns the HTTP status of the code.
     pub const fn status(self) -> u16 {
         self.row().0
     }
 
-    /// What kind of problem it is, the same for every occurrence.
+    /// Returns the title, the same for every occurrence.
     pub const fn title(self) -> &'static str {
         self.row().2
     }
 
-    /// The code with that name.
+    /// Finds the code with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == name)
     }
@@ -120,9 +121,9 @@ impl Code {
             Self::RouteNotFound => (404, "route_not_found", "There is nothing at this path"),
             Self::LinkNotFound => (404, "link_not_found", "There is no such link"),
             Self::MethodNotAllowed => (405, "method_not_allowed", "The method is not allowed here"),
-            Self::NotAcceptable => (406, "not_acceptable", "The answer would be JSON"),
+            Self::NotAcceptable => (406, "not_acceptable", "Only JSON answers are available"),
             Self::SlugTaken => (409, "slug_taken", "The slug is taken"),
-            Self::IdempotencyKeyInUse => (409, "idempotency_key_in_use", "A request with this key is running"),
+            Self::IdempotencyKeyInUse => (409, "idempotency_key_in_use", "A request with this Idempotency-Key is running"),
             Self::ShortLinkGone => (410, "short_link_gone", "The short link is gone"),
             Self::EtagMismatch => (412, "etag_mismatch", "The link has another version than If-Match names"),
             Self::ContentTooLarge => (413, "content_too_large", "The body is too large"),
@@ -130,14 +131,14 @@ impl Code {
             Self::UnsupportedMediaType => (415, "unsupported_media_type", "The body must be JSON"),
             Self::UnsupportedContentEncoding => (415, "unsupported_content_encoding", "The body must not be compressed"),
             Self::ValidationFailed => (422, "validation_failed", "The body is not valid"),
-            Self::IdempotencyKeyReused => (422, "idempotency_key_reused", "The key was used for another request"),
+            Self::IdempotencyKeyReused => (422, "idempotency_key_reused", "The Idempotency-Key was used for another request"),
             Self::RateLimited => (429, "rate_limited", "There were too many requests"),
             Self::HeadersTooLarge => (431, "headers_too_large", "The headers are too many or too long"),
             Self::InternalError => (500, "internal_error", "The service has failed"),
             Self::Overloaded => (503, "overloaded", "The service is overloaded"),
             Self::StorageUnavailable => (503, "storage_unavailable", "The storage is unavailable"),
-            Self::ReadModelBehind => (503, "read_model_behind", "The read tables are behind"),
-            Self::DeadlineExceeded => (504, "deadline_exceeded", "The outcome is not known"),
+            Self::ReadModelBehind => (503, "read_model_behind", "The read model lags"),
+            Self::DeadlineExceeded => (504, "deadline_exceeded", "The outcome is unknown"),
         }
     }
 }
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalogue_is_the_golden_file_so_that_no_code_is_renamed_or_lost() {
+    fn problem_catalogue_equals_the_golden_file() {
         let golden: BTreeMap<String, Value> =
             serde_json::from_str(include_str!("../../tests/problems.json")).unwrap();
         let catalogue: BTreeMap<String, Value> = Code::ALL

@@ -1,15 +1,15 @@
-//! One occurrence of each problem, for the documentation.
+//! An example of each problem, for the documentation.
 
 use serde_json::Value;
 
 use super::{Code, Problem};
 use crate::field::{FieldCode, FieldError};
 
-/// The request id of the examples.
+/// Request id of the examples.
 pub const EXAMPLE_REQUEST_ID: &str = "req_9hqs7mz1e0vxk3b5c8d2";
 
 impl Problem {
-    /// The problem of that code as a caller may meet it, with the members that it has.
+    /// Returns an example of the problem, with all members that the problem has.
     pub fn example_of(code: Code) -> Self {
         let with_members = [
             Problem::validation_failed(&[
@@ -37,7 +37,7 @@ impl Problem {
             .with("required_scopes", vec![Value::from("link:links.read")]),
             Problem::new(
                 Code::DeadlineExceeded,
-                "It may have been done; send the same request again, a create with its Idempotency-Key.",
+                "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
             )
             .with("may_have_succeeded", true),
             Problem::internal(),

@@ -1,37 +1,38 @@
-//! Values that are in files: `NAME_FILE` names one.
+//! Settings whose value is in a file: `NAME_FILE` names the file.
 
 use std::{env, ffi::OsString, fs, io, path::PathBuf};
 
 use super::Variables;
 
-/// A setting can't be had from its file.
+/// The value of a setting cannot be read from its file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Which one counts is not said.
+    /// The variable and the variable of the file are both set.
     #[error("{name} and {name}_FILE are both set; keep one of them")]
     Both {
-        /// The setting's variable.
+        /// Variable of the setting.
         name: String,
     },
-    /// It is not there, or not text, or its rights forbid it.
-    #[error("{name}_FILE: can't read {}: {cause}", file.display())]
+    /// The file does not exist, is not text or is not readable.
+    #[error("{name}_FILE: cannot read {}: {cause}", file.display())]
     Unreadable {
-        /// The setting's variable.
+        /// Variable of the setting.
         name: String,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         cause: io::Error,
     },
 }
 
-/// Whether `NAME_FILE` may stand for that variable: a setting that is the name of a file is told that
-/// name.
+/// Returns true if `NAME_FILE` may replace this variable. A setting whose value is a file name has
+/// no `NAME_FILE`.
 pub(super) fn may_name_file(name: &str) -> bool {
     !name.ends_with("_FILE")
 }
 
-/// The value that the file of the variable `name` holds, if one is named: without the line's end.
+/// Reads the value from the file of the variable `name`, if a file is named. Removes one trailing
+/// newline.
 pub(super) fn value(
     name: &str,
     variables: &Variables,
@@ -56,10 +57,10 @@ pub(super) fn value(
     }
 }
 
-/// The value of a variable that no flag stands for, or of its file.
+/// Reads a variable without a flag, or its file.
 ///
 /// # Errors
-/// When both are set, or the file can't be read.
+/// Returns an error if both are set or the file cannot be read.
 pub fn variable(name: &str) -> Result<Option<OsString>, FileError> {
     let variables = [name.to_owned(), format!("{name}_FILE")]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What help and errors say of variables and files, which clap knows nothing of or does not name.
+//! Adds variables and files to clap's help and errors.
 
 use clap::{
     Arg, Command,
@@ -10,7 +10,7 @@ use super::file;
 const OTHER_SOURCES: &str = "Each setting with a variable, [env: NAME], is also read from the file \
                              whose path NAME_FILE holds.";
 
-/// Says below the options of the command, and of those below it, where else settings may be.
+/// Adds the note about files to the help of the command and its subcommands.
 pub(super) fn name_sources(command: Command) -> Command {
     name_sources_below(command, false)
 }
@@ -38,7 +38,7 @@ fn name_sources_below(command: Command, inherits_variables: bool) -> Command {
     command.mut_subcommands(|command| name_sources_below(command, inherited))
 }
 
-/// Adds the variables of the settings that the error misses.
+/// Adds the variables of the missing settings to an error about missing arguments.
 pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap::Error {
     if error.kind() != ErrorKind::MissingRequiredArgument {
         return error;
@@ -52,8 +52,7 @@ pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap:
     variables.dedup();
     if !variables.is_empty() {
         let tip = format!(
-            "a variable is as good as a flag, and so is NAME_FILE, the path of a file with the \
-             value: {}",
+            "set the flag, or its variable, or NAME_FILE to the path of a file with the value: {}",
             variables.join(", ")
         );
         let tip = ContextValue::StyledStrs(vec![tip.into()]);
@@ -63,11 +62,11 @@ pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap:
 }
 
 fn collect_variables(command: &Command, missing: &[String], variables: &mut Vec<String>) {
-    // An argument of a command that was not run is not complete enough to print itself.
+    // A missing argument of another subcommand cannot be formatted by clap.
     let is_missing = |arg: &&Arg| {
         let flag = arg.get_long().map(|name| format!("--{name}"));
-        let is_it = |text: &String| text.split_whitespace().next() == flag.as_deref();
-        flag.is_some() && missing.iter().any(is_it)
+        let is_this = |text: &String| text.split_whitespace().next() == flag.as_deref();
+        flag.is_some() && missing.iter().any(is_this)
     };
     for arg in command.get_arguments().filter(is_missing) {
         let name = arg.get_env().and_then(|name| name.to_str());

@@ -1,5 +1,5 @@
-//! Every program's command `manual FOLDER`: its pages of the manual, and its completions for shells,
-//! for packages. Made of what clap knows, so that they say what `--help` says.
+//! The hidden command `manual FOLDER` of every program: writes manual pages and shell completions,
+//! for packages, from the same data as `--help`.
 
 use std::{fs, io, path::PathBuf};
 
@@ -10,7 +10,7 @@ const MANUAL: &str = "manual";
 const FOLDER: &str = "folder";
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 
-/// The command, hidden: nobody needs it twice.
+/// Returns the command, which is hidden from help.
 pub(super) fn command() -> Command {
     let folder = Arg::new(FOLDER)
         .required(true)
@@ -21,12 +21,12 @@ pub(super) fn command() -> Command {
         .arg(folder.value_name("FOLDER"))
 }
 
-/// The folder, where that is what the command line asks for.
+/// Returns the folder if the command line runs `manual`.
 pub(super) fn asked_for(matches: &ArgMatches) -> Option<&PathBuf> {
     matches.subcommand_matches(MANUAL)?.get_one(FOLDER)
 }
 
-/// Writes the pages and completions of that program, which nothing of the environment is in.
+/// Writes manual pages and completions of a program, without values of the environment.
 pub(super) fn write(mut program: Command, folder: &PathBuf) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     clap_mangen::generate_to(program.clone(), folder)?;

@@ -1,16 +1,16 @@
-//! The settings of a command as they are in force, for people: value and origin, without secrets.
+//! Prints the effective settings of a command with their sources, without secrets.
 
 use std::{ffi::OsStr, fmt::Write as _};
 
 use clap::{Arg, ArgMatches, parser::ValueSource};
 use url::Url;
 
-use super::{Files, Read};
+use super::{Files, ParsedCommandLine};
 
 const HIDDEN: &str = "…";
 
-/// A line for each setting of the command that was chosen.
-pub(super) fn settings(read: &Read) -> String {
+/// Returns one line for each setting of the chosen subcommand.
+pub(super) fn settings(read: &ParsedCommandLine) -> String {
     let (mut command, mut matches) = (&read.command, &read.matches);
     while let Some((name, inner)) = matches.subcommand() {
         command = command
@@ -47,7 +47,7 @@ fn value(arg: &Arg, matches: &ArgMatches) -> String {
     values.join(",")
 }
 
-/// Of an address everything but the password, of another secret nothing.
+/// Hides passwords: of an address only the password, of another secret everything.
 fn shown(value: &OsStr, is_secret: bool) -> String {
     let text = value.to_string_lossy();
     let Ok(mut url) = Url::parse(&text) else {

@@ -1,6 +1,6 @@
-//! Flags before variables before files before defaults; secrets stay hidden; slips are told.
+//! Precedence of flags, variables, files and defaults; hidden secrets; misspelled variables.
 //!
-//! Variables themselves are read by clap from the process: `deploy/local/tests` has them.
+//! clap reads variables from the process: `deploy/local/tests` tests that.
 
 use std::{ffi::OsString, fs};
 
@@ -36,7 +36,7 @@ fn variables(pairs: &[(&str, &str)]) -> Variables {
         .collect()
 }
 
-fn try_read(arguments: &str, given: &Variables) -> Result<super::Read, String> {
+fn try_read(arguments: &str, given: &Variables) -> Result<super::ParsedCommandLine, String> {
     let arguments = format!("program {arguments}");
     let arguments = arguments.split_whitespace().map(OsString::from);
     read(Cli::command(), arguments, given).map_err(|error| error.to_string())
@@ -48,7 +48,7 @@ fn parsed(arguments: &str, given: &Variables) -> Result<Sub, String> {
 }
 
 #[test]
-fn a_file_has_the_value_unless_a_flag_does() {
+fn flag_overrides_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -89,10 +89,10 @@ fn a_file_has_the_value_unless_a_flag_does() {
 }
 
 #[test]
-fn a_file_that_can_not_be_read_is_named_with_its_variable() {
+fn unreadable_file_is_named_with_variable() {
     let unreadable = variables(&[("NOT_IN_THIS_PROCESS_URL_FILE", "/nowhere/url")]);
     let refused = parsed("serve", &unreadable).unwrap_err();
-    let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: can't read /nowhere/url: No such file";
+    let expected = "error: NOT_IN_THIS_PROCESS_URL_FILE: cannot read /nowhere/url: No such file";
     assert!(refused.starts_with(expected), "{refused}");
 
     let both = variables(&[
@@ -104,13 +104,13 @@ fn a_file_that_can_not_be_read_is_named_with_its_variable() {
         refused.contains("NOT_IN_THIS_PROCESS_URL_FILE are both set"),
         "{refused}"
     );
-    // Whoever asks for help gets it.
+    // Help is shown in spite of the error.
     let help = parsed("serve --help", &both).unwrap_err();
     assert!(help.contains("Usage: program serve"), "{help}");
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_variable() {
+fn missing_setting_is_named_with_variable() {
     let refused = parsed("serve", &Variables::new()).unwrap_err();
     assert!(refused.contains("--url <URL>"), "{refused}");
     assert!(
@@ -125,7 +125,7 @@ fn what_is_missing_is_named_with_its_variable() {
 }
 
 #[test]
-fn settings_are_printed_with_their_origin_and_without_secrets() {
+fn printed_settings_have_sources_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");
     fs::write(&keys, "0123456789abcdef\n").unwrap();
@@ -154,7 +154,7 @@ fn settings_are_printed_with_their_origin_and_without_secrets() {
 }
 
 #[test]
-fn what_looks_like_a_setting_and_is_none_is_refused() {
+fn misspelled_variables_are_refused() {
     let settings = [
         "DATABASE_URL",
         "GROUP_ID",
@@ -191,11 +191,11 @@ fn what_looks_like_a_setting_and_is_none_is_refused() {
         ("HOME", "/root"),
         ("USER_ID", "1"),
         ("KAFKA_HEAP_OPTS", "-Xmx1g"),
-        // Of another program of ours.
+        // A setting of another program.
         ("QUERY_API_LISTEN", "0.0.0.0:80"),
         ("CURSOR_KEYS_FILE", "/run/secrets/keys"),
         ("LINKLEDGER_TEST_KAFKA", "apache"),
-        // What Kubernetes makes of services of these names.
+        // Variables that Kubernetes creates for services with these names.
         ("QUERY_API_PORT", "tcp://10.0.0.1:80"),
         ("QUERY_API_SERVICE_HOST", "10.0.0.1"),
         ("QUERY_API_SERVICE_PORT_HTTP", "80"),
@@ -204,6 +204,6 @@ fn what_looks_like_a_setting_and_is_none_is_refused() {
     ] {
         assert_eq!(told(&[(name, value)]), None, "{name}");
     }
-    // Somebody else's, then: ours has its value.
+    // The setting has a value, so the similar name is not a misspelling.
     assert_eq!(told(&[("DATABASE_URI", "x"), ("DATABASE_URL", "y")]), None);
 }

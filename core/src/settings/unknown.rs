@@ -1,14 +1,15 @@
-//! Variables that look like settings and are none: a slip of the pen must not be a default.
+//! Refuses variables that look like misspelled settings, so that a misspelling never means a
+//! default.
 //!
-//! Refused are names with a prefix of ours, and those that differ by a letter or two from a setting
-//! that is not set. Variables that Kubernetes makes of the names of its services, such as
-//! `QUERY_API_PORT=tcp://…`, are nobody's slip.
+//! Refused are unknown names with a prefix of linkledger, and names that differ by one or two
+//! letters from a setting that is not set. Variables that Kubernetes creates for services, such as
+//! `QUERY_API_PORT=tcp://…`, are accepted.
 
 use std::fmt;
 
 use super::Variables;
 
-/// Every variable of every program: one environment may be meant for all of them.
+/// Variables of all programs: several programs may share one environment.
 pub const NAMES: &[&str] = &[
     "ALLOW_UNSAFE_POSTGRES",
     "BASE_URL",
@@ -63,10 +64,10 @@ pub const NAMES: &[&str] = &[
     "WRITERS",
 ];
 
-/// What begins like this is meant for us.
+/// Prefixes of linkledger's variables.
 const PREFIXES: [&str; 4] = ["LINKLEDGER_", "COMMAND_API_", "PROJECTOR_", "QUERY_API_"];
 
-/// Of the file `env` of the local stack, for whoever calls it, and of builds for tests.
+/// Variables of the local stack's file `env`, which its callers use, and of test builds.
 const NO_SETTINGS: [&str; 4] = [
     "LINKLEDGER_FAIL_AT",
     "LINKLEDGER_RECORD_DIR",
@@ -75,18 +76,19 @@ const NO_SETTINGS: [&str; 4] = [
 ];
 const OF_TESTS: &str = "LINKLEDGER_TEST_";
 
-/// From this length on two letters may be wrong; in a shorter name that would be another word.
+/// Minimal length of a setting's name for which two letters may differ; shorter names would match
+/// other words.
 const LONG_NAME_LENGTH: usize = 9;
 
 /// A variable that looks like a setting.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownVariable {
     name: String,
-    /// The setting that it resembles.
+    /// Setting with a similar name, if any.
     meant: Option<String>,
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.meant {
@@ -96,25 +98,25 @@ impl fmt::Display for Unknown {
             ),
             None => write!(
                 f,
-                "no setting has the variable {name}: unset it; --help names those that there are"
+                "no setting has the variable {name}: unset it; --help lists all variables"
             ),
         }
     }
 }
 
-/// The first variable that looks like one of `settings`, those of this program, and is none.
-pub(super) fn first(settings: &[String], variables: &Variables) -> Option<Unknown> {
+/// Returns the first variable that resembles one of `settings`, the settings of this program.
+pub(super) fn first(settings: &[String], variables: &Variables) -> Option<UnknownVariable> {
     variables.iter().find_map(|(name, value)| {
         if is_known(name) || is_of_kubernetes(name, &value.to_string_lossy()) {
             return None;
         }
-        let is_ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let has_prefix = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         let meant = settings
             .iter()
-            .filter(|it| is_ours || !is_set(it, variables))
-            .flat_map(|it| [it.clone(), format!("{it}_FILE")])
-            .find(|it| resembles(name, it));
-        (is_ours || meant.is_some()).then(|| Unknown {
+            .filter(|setting| has_prefix || !is_set(setting, variables))
+            .flat_map(|setting| [setting.clone(), format!("{setting}_FILE")])
+            .find(|setting| resembles(name, setting));
+        (has_prefix || meant.is_some()).then(|| UnknownVariable {
             name: name.clone(),
             meant,
         })
@@ -143,7 +145,8 @@ fn resembles(name: &str, setting: &str) -> bool {
         || strsim::osa_distance(name, setting) <= distance_max
 }
 
-/// `REDIS_SERVICE_HOST`, `REDIS_PORT=tcp://…`, `REDIS_PORT_6379_TCP_ADDR` and their like.
+/// Returns true for `REDIS_SERVICE_HOST`, `REDIS_PORT=tcp://…`, `REDIS_PORT_6379_TCP_ADDR` and
+/// similar variables.
 fn is_of_kubernetes(name: &str, value: &str) -> bool {
     let protocols = ["tcp", "udp", "sctp"];
     name.ends_with("_SERVICE_HOST")
@@ -151,13 +154,13 @@ fn is_of_kubernetes(name: &str, value: &str) -> bool {
         || name.ends_with("_PORT")
             && protocols
                 .iter()
-                .any(|it| value.starts_with(&format!("{it}://")))
+                .any(|protocol| value.starts_with(&format!("{protocol}://")))
         || name.split_once("_PORT_").is_some_and(|(_, port)| {
             let mut parts = port.split('_');
-            let is_number = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+            let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
             parts.next().is_some_and(is_number)
                 && parts
                     .next()
-                    .is_some_and(|it| protocols.contains(&it.to_lowercase().as_str()))
+                    .is_some_and(|part| protocols.contains(&part.to_lowercase().as_str()))
         })
 }

@@ -1,5 +1,5 @@
-//! Spans on their way to a collector: from a bounded queue, by a thread of its own, in batches. A
-//! collector that is away costs spans, never a request.
+//! Exports spans to a collector, in batches, from a bounded queue and a separate thread. Without a
+//! reachable collector, spans are dropped; requests are not affected.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use tracing_subscriber::{
 /// Provider of the tracers of this process.
 pub(super) type Provider = SdkTracerProvider;
 
-/// Longest time that the collector may take for a batch, in seconds.
+/// Timeout of the collector for a batch, in seconds.
 const EXPORT_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Sends from the exporter's thread, which has no runtime, on the runtime of the process.
@@ -46,16 +46,16 @@ impl HttpClient for Client {
     }
 }
 
-/// Whether a collector can be at that address.
+/// Checks the address of a collector.
 pub(super) fn check(endpoint: &str) -> anyhow::Result<()> {
     ensure!(
         endpoint.starts_with("http://"),
-        "can't send traces to {endpoint}: the address must begin with http://"
+        "cannot send traces to {endpoint}: the address must begin with http://"
     );
     Ok(())
 }
 
-/// Makes the spans of `service`, and sends them to the collector.
+/// Creates the spans of `service` and sends them to the collector.
 pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
     check(endpoint)?;
     let client = Client {
@@ -68,7 +68,7 @@ pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
         .with_timeout(EXPORT_TIME_MAX)
         .build()
-        .with_context(|| format!("can't send traces to {endpoint}"))?;
+        .with_context(|| format!("cannot send traces to {endpoint}"))?;
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
         .with_resource(Resource::builder().with_service_name(service).build())
@@ -80,16 +80,16 @@ pub(super) fn shut_down(provider: &Provider, time_max: Duration) -> OTelSdkResul
     provider.shutdown_with_timeout(time_max)
 }
 
-/// Hands our own spans over; those of libraries are not ours to show.
+/// Returns the layer that exports linkledger's own spans, without those of libraries.
 pub(super) fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
-    let ours = Targets::new().with_target("linkledger", LevelFilter::INFO);
+    let own = Targets::new().with_target("linkledger", LevelFilter::INFO);
     let layer: OpenTelemetryLayer<S, SdkTracer> =
         OpenTelemetryLayer::new(provider.tracer("linkledger"));
     layer
         .with_location(false)
         .with_threads(false)
-        .with_filter(ours)
+        .with_filter(own)
 }

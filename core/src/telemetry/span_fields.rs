@@ -1,6 +1,8 @@
-//! Fields of spans in log lines of JSON: written once, in their order, when a request begins.
+//! Formats the fields of spans for JSON log lines: written once, in order, at the start of a
+//! request.
 //!
-//! The library would sort them, and read and write all of them again for each that is added.
+//! The library's formatter would sort the fields, and parse and write all of them again for each
+//! added field.
 
 use std::{
     fmt::{self, Debug},
@@ -17,10 +19,10 @@ use tracing_subscriber::{
     fmt::{FormatFields, FormattedFields, format::Writer},
 };
 
-/// Room for the fields of a request, in bytes.
+/// Initial capacity for the fields of a request, in bytes.
 const FIELDS_LENGTH: usize = 384;
 
-/// Writes them as an object of JSON.
+/// Formats the fields as a JSON object.
 pub(super) struct JsonSpanFields;
 
 impl<'writer> FormatFields<'writer> for JsonSpanFields {
@@ -47,7 +49,7 @@ impl<'writer> FormatFields<'writer> for JsonSpanFields {
     }
 }
 
-/// An object without its last brace, or nothing at all.
+/// A JSON object without its closing brace, or an empty text.
 struct Members(String);
 
 impl Members {
@@ -56,7 +58,7 @@ impl Members {
         self.0
     }
 
-    /// Writes the name of a member, which is ours: nothing in it has to be escaped.
+    /// Writes the name of a member. Field names are identifiers and need no escaping.
     fn begin(&mut self, field: &Field) {
         self.0.push_str(match self.0.as_str() {
             "" => "{\"",
@@ -115,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// The span of the one line that is written within a span of these fields.
+    /// Returns the span of a line that is logged within a span with these fields.
     fn logged(write: impl FnOnce()) -> Value {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let copy = Arc::clone(&lines);
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_value_is_what_it_was() {
+    fn every_value_type_round_trips() {
         let span = logged(|| {
             let span = tracing::info_span!(
                 "request",
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_may_have_no_field_or_get_its_first_one_later() {
+    fn span_fields_may_come_late() {
         let span = logged(|| tracing::info_span!("bare").in_scope(|| tracing::info!("said")));
         assert_eq!(span, json!({ "name": "bare" }));
         let span = logged(|| {

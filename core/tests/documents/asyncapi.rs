@@ -1,4 +1,4 @@
-//! `docs/asyncapi.json`: the event stream as an `AsyncAPI` 3.0 document.
+//! Generates `docs/asyncapi.json`: the event stream as an `AsyncAPI` 3.0 document.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::{assert_committed, schemas::all_schemas};
 
 const INFO: &str = include_str!("asyncapi/info.md");
 const CHANNEL: &str = include_str!("asyncapi/channel.md");
-/// Of the JSON Schemas of `AsyncAPI`'s bindings for Kafka.
+/// Version of the JSON Schemas of `AsyncAPI`'s bindings for Kafka.
 const BINDING_VERSION: &str = "0.5.0";
 
 fn document() -> Value {
@@ -87,7 +87,7 @@ fn message(event_type: &str, version: i16, schema: &Value) -> Value {
         "bindings": { "kafka": {
             "key": {
                 "type": "string",
-                "description": "The account that the event concerns.",
+                "description": "Account that the event concerns.",
                 "pattern": AccountId::PATTERN,
             },
             "bindingVersion": BINDING_VERSION,
@@ -96,7 +96,7 @@ fn message(event_type: &str, version: i16, schema: &Value) -> Value {
     })
 }
 
-/// As a schema inside the document, whose dialect is `AsyncAPI`'s own.
+/// Returns a schema inside the document, whose dialect is `AsyncAPI`'s own.
 fn payload(mut schema: Value) -> Value {
     let members = schema.as_object_mut().expect("it is an object");
     members.retain(|name, _| !name.starts_with('$'));
@@ -113,35 +113,35 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
     let fixed = |description: &str, value: String| json!({ "type": "string", "description": description, "const": value });
     let number = "^[1-9][0-9]*$";
     let headers = json!({
-        "content-type": fixed("What the value is.", "application/json".to_owned()),
-        "ce_specversion": fixed("The version of CloudEvents.", "1.0".to_owned()),
+        "content-type": fixed("Media type of the value.", "application/json".to_owned()),
+        "ce_specversion": fixed("Version of CloudEvents.", "1.0".to_owned()),
         "ce_type": fixed(
-            "What has happened, and the version of the payload's schema.",
+            "Type of the event, and the version of the payload's schema.",
             format!("linkledger.{event_type}.v{version}"),
         ),
         "ce_dataschema": fixed(
-            "The `$id` of the payload's schema, a file of docs/schemas.",
+            "`$id` of the payload's schema, a file of docs/schemas.",
             format!("urn:linkledger:schema:{event_type}:v{version}"),
         ),
-        "ce_id": text("The event's own id.", EventId::PATTERN),
+        "ce_id": text("Id of the event.", EventId::PATTERN),
         "ce_source": text(
-            "The shard of the log; its number is that of the partition.",
+            "Shard of the log; its number equals the partition.",
             "^/linkledger/shards/([0-9]|1[0-5])$",
         ),
-        "ce_subject": text("What it has happened to: a link or an account.", subject),
-        "ce_partitionkey": text("The account that it concerns; equal to the key.", AccountId::PATTERN),
+        "ce_subject": text("Link or account whose stream has the event.", subject),
+        "ce_partitionkey": text("Account that the event concerns; equal to the record's key.", AccountId::PATTERN),
         "ce_time": text(
-            "When it was decided: RFC 3339, UTC, milliseconds.",
+            "Time of the decision: RFC 3339, UTC, milliseconds.",
             r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
         ),
         "ce_sequence": text(
-            "The event's position in its shard, from 1, without gaps; 20 digits.",
+            "Position of the event in its shard, from 1, without gaps; 20 digits.",
             "^[0-9]{20}$",
         ),
-        "ce_logepoch": text("Sequences compare within one epoch only.", number),
-        "ce_streamversion": text("The event's place among those of its subject, from 1.", number),
+        "ce_logepoch": text("Epoch of the log; sequences of different epochs cannot be compared.", number),
+        "ce_streamversion": text("Version of the event in its subject's stream, from 1.", number),
         "ce_traceparent": text(
-            "W3C trace context of the request that caused it, if there was one.",
+            "W3C trace context of the request that caused the event, if there was one.",
             "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
         ),
     });
@@ -150,7 +150,7 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
     json!({ "type": "object", "required": required, "properties": headers })
 }
 
-/// An event with that payload, as it is published.
+/// Returns an event with this payload, as published.
 fn published(event_type: &str, schema_version: i16, example: &Value) -> PublishedEvent {
     let payload = example.to_string();
     let event = Event::from_stored(event_type, schema_version, &payload).expect("an event");
@@ -179,7 +179,7 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
     }
 }
 
-/// Those of a record, sorted.
+/// Returns the names of a record's headers, sorted.
 pub(super) fn header_names() -> Vec<&'static str> {
     let (event_type, version, schema) = all_schemas().remove(0);
     let headers = published(event_type, version, &schema["examples"][0]).headers();
@@ -189,12 +189,12 @@ pub(super) fn header_names() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_committed_document_is_what_the_types_say() {
+fn asyncapi_document_is_up_to_date() {
     assert_committed("docs/asyncapi.json", &document());
 }
 
 #[test]
-fn exactly_the_headers_that_a_record_has_are_described() {
+fn asyncapi_describes_exactly_the_headers() {
     let document = document();
     for message in document["components"]["messages"]
         .as_object()

@@ -1,4 +1,4 @@
-//! What `docs/events.md` shows: its examples, its table of headers and its rule are the real ones.
+//! Checks `docs/events.md`: its examples, its table of headers and its rule match the code.
 
 use std::{collections::BTreeMap, fs};
 
@@ -10,7 +10,7 @@ fn page() -> String {
     fs::read_to_string(file("docs/events.md")).expect("the page")
 }
 
-/// What stands in code blocks of that language below each of the page's headings.
+/// Returns the code blocks of a language below each heading of the page.
 fn blocks<'a>(page: &'a str, language: &str) -> BTreeMap<&'a str, Vec<&'a str>> {
     let begin = format!("```{language}\n");
     let sections = page.split("\n#").map(|section| {
@@ -23,7 +23,7 @@ fn blocks<'a>(page: &'a str, language: &str) -> BTreeMap<&'a str, Vec<&'a str>> 
 }
 
 #[test]
-fn each_version_of_each_event_has_its_golden_file_as_example() {
+fn events_page_has_the_golden_examples() {
     let page = page();
     let blocks = blocks(&page, "json");
     for entry in fs::read_dir(file("core/tests/events")).unwrap() {
@@ -32,7 +32,7 @@ fn each_version_of_each_event_has_its_golden_file_as_example() {
         let golden: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let section = blocks.get(format!("linkledger.{name}").as_str());
         let [example] = section.map(Vec::as_slice).unwrap_or_default() else {
-            panic!("docs/events.md has not one example of {name}");
+            panic!("docs/events.md has no example of {name}");
         };
         assert_eq!(
             serde_json::from_str::<Value>(example).unwrap(),
@@ -43,7 +43,7 @@ fn each_version_of_each_event_has_its_golden_file_as_example() {
 }
 
 #[test]
-fn the_table_of_headers_has_those_of_a_record() {
+fn events_page_lists_all_headers() {
     let page = page();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut listed: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
@@ -52,7 +52,7 @@ fn the_table_of_headers_has_those_of_a_record() {
 }
 
 #[test]
-fn the_rule_is_that_of_the_examples() {
+fn events_page_rule_equals_examples() {
     let page = page();
     let code = fs::read_to_string(file("docs/examples/event_stream.py")).unwrap();
     let snippets = &blocks(&page, "python")["Order, duplicates"];

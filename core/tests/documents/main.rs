@@ -1,4 +1,4 @@
-//! Documents for consumers that are made from the types: `docs/schemas`, `docs/asyncapi.json`.
+//! Documents for consumers, generated from the types: `docs/schemas`, `docs/asyncapi.json`.
 
 use std::{env, fs, path::PathBuf};
 
@@ -8,12 +8,12 @@ mod schemas;
 
 const REWRITE: &str = "REWRITE_DOCUMENTS";
 
-/// A file of the repository.
+/// Returns the path of a file of the repository.
 fn file(path: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", path].iter().collect()
 }
 
-/// The committed file is what the types say; with the variable set, it is made so.
+/// Compares the committed file with the generated text. If the variable is set, rewrites the file.
 fn assert_committed(path: &str, said: &serde_json::Value) {
     let said = format!("{said:#}\n");
     if env::var_os(REWRITE).is_some() {

@@ -1,4 +1,5 @@
-//! `docs/schemas`: one JSON Schema for each version of each event, called as its golden file.
+//! Generates `docs/schemas`: one JSON Schema for each version of each event, named like its golden
+//! file.
 
 use std::{collections::BTreeSet, fs};
 
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{assert_committed, file};
 
-/// Type, version and schema of each event that is in the log: those of older versions are files that
-/// nothing is made from any more.
+/// Type, version and schema of each event in the log. Schemas of older versions are files that are
+/// no longer generated.
 pub(super) fn all_schemas() -> Vec<(&'static str, i16, Value)> {
     let older = |event_type: &'static str, newest: i16| {
         (1..newest).map(move |version| {
@@ -26,7 +27,7 @@ pub(super) fn all_schemas() -> Vec<(&'static str, i16, Value)> {
         .collect()
 }
 
-/// Type, version and schema of each event that is written.
+/// Type, version and schema of each event that this release writes.
 fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
     let schemas = CATALOGUE.iter().zip(Event::payload_schemas());
     schemas
@@ -37,7 +38,7 @@ fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
             let golden: Value = serde_json::from_str(&golden).expect("JSON");
             let mut schema = schema.to_value();
             schema["$id"] = format!("urn:linkledger:schema:{event_type}:v{version}").into();
-            // Members may be added: who reads an event ignores those that it does not know.
+            // Members may be added: readers ignore unknown members.
             schema["additionalProperties"] = true.into();
             schema["examples"] = json!([golden]);
             (*event_type, *version, schema)
@@ -46,7 +47,7 @@ fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
 }
 
 #[test]
-fn the_committed_schemas_are_what_the_types_say() {
+fn schemas_are_up_to_date() {
     for (event_type, version, schema) in newest_schemas() {
         assert_committed(
             &format!("docs/schemas/{event_type}.v{version}.json"),
@@ -56,7 +57,7 @@ fn the_committed_schemas_are_what_the_types_say() {
 }
 
 #[test]
-fn every_version_of_an_event_that_was_ever_written_has_a_schema() {
+fn every_event_version_has_a_schema() {
     let names = |folder| -> BTreeSet<_> {
         let files = fs::read_dir(file(folder)).unwrap();
         files.map(|file| file.unwrap().file_name()).collect()

@@ -1,12 +1,12 @@
-//! API keys (contract §8).
+//! API keys.
 
 use linkledger_core::api_key::ApiKey;
 
 const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A key is accepted if and only if its checksum fits, and shows no more than its prefix.
+/// A key is accepted if and only if its checksum is correct, and shows no more than its prefix.
 pub(crate) fn property(input: &[u8]) -> bool {
-    // Chance does not find a checksum: the input is also made into a key that has it.
+    // Random input never has a correct checksum, so the input is also completed with one.
     let random = input.iter().chain(std::iter::repeat(&0)).take(30);
     let random: String = random
         .map(|byte| char::from(DIGITS[usize::from(*byte) % 62]))
@@ -30,7 +30,7 @@ fn is_accepted(text: &str) -> bool {
     })
 }
 
-/// CRC32 bit by bit, in base62.
+/// Computes CRC32 bit by bit, in base62.
 fn checksum(body: &str) -> String {
     let mut crc = u32::MAX;
     for byte in body.bytes() {
@@ -44,6 +44,6 @@ fn checksum(body: &str) -> String {
 }
 
 #[test]
-fn a_key_is_accepted_if_and_only_if_its_checksum_fits() {
+fn key_is_valid_iff_checksum_fits() {
     super::seeds::explore("api_key", property);
 }

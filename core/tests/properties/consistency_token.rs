@@ -1,4 +1,4 @@
-//! Consistency tokens (contract §7).
+//! Consistency tokens.
 
 use linkledger_core::{consistency::ConsistencyToken, id::AccountId};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
 const OTHER_ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(2));
 
-/// A token has one spelling and one account, and names a place that a log can have.
+/// A token has one spelling and one account, and names a valid position.
 pub(crate) fn property(input: &[u8]) -> bool {
     if let Some((place, _)) = input.split_first_chunk::<12>() {
         let (epoch, position) = place.split_at(4);

@@ -1,4 +1,4 @@
-//! Cursors of lists (contract §6).
+//! Cursors of lists.
 
 use std::sync::LazyLock;
 
@@ -14,13 +14,13 @@ static SCOPE: LazyLock<CursorScope> = LazyLock::new(|| CursorScope {
     account_id: AccountId::from_uuid(Uuid::from_u128(1)),
 });
 
-/// A cursor is accepted in the spelling in which it was given out, and in no other.
+/// A cursor is accepted only in the spelling in which it was issued.
 pub(crate) fn property(input: &[u8]) -> bool {
-    // Chance does not find a tag: the input also changes a cursor that has one.
+    // Random input never has a correct tag, so the input also changes an issued cursor.
     if let Some((place, change)) = input.split_first_chunk::<16>() {
         let cursor = KEYS.seal(&SCOPE, u128::from_be_bytes(*place));
         assert!(is_accepted(&cursor));
-        // One character: more could make it another cursor that was given out.
+        // One character: more changes could result in another issued cursor.
         if let [at, character, ..] = change {
             let mut changed = cursor.clone().into_bytes();
             changed[usize::from(*at) % cursor.len()] = character % 128;
@@ -40,6 +40,6 @@ fn is_accepted(text: &str) -> bool {
 }
 
 #[test]
-fn a_cursor_is_accepted_in_the_spelling_in_which_it_was_given_out() {
+fn cursor_has_exactly_one_spelling() {
     super::seeds::explore("cursor", property);
 }

@@ -1,4 +1,4 @@
-//! Addresses that links point to (contract §3).
+//! Destinations of links.
 
 use std::{net::Ipv4Addr, sync::LazyLock};
 
@@ -10,8 +10,9 @@ static OWN_HOSTS: LazyLock<OwnHosts> =
     LazyLock::new(|| OwnHosts::of([&Url::parse(&format!("https://{OWN_HOST}")).unwrap()]));
 const PRIVATE: [&str; 6] = ["internal", "invalid", "local", "localhost", "onion", "test"];
 
-/// What is accepted serialises to itself, can be sent as `Location`, and leads to a public host of
-/// others. Read without the parser under test: a redirect is read by parsers of all kinds.
+/// An accepted destination serialises to itself, can be sent as `Location`, and leads to a public
+/// host that is not the service's. Checked without the parser under test, because redirects are
+/// read by parsers of all kinds.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else {
         return false;
@@ -23,7 +24,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     let again = Destination::parse(serialised, &OWN_HOSTS);
     assert_eq!(again.as_ref(), Ok(&destination), "{serialised}");
     assert!(serialised.len() <= 2_048);
-    // Neither space nor control characters, and nothing that needs an encoding.
+    // Neither spaces nor control characters, and nothing that needs an encoding.
     assert!(
         serialised.bytes().all(|byte| byte.is_ascii_graphic()),
         "{serialised}"
@@ -66,6 +67,6 @@ fn is_public(host: &str) -> bool {
 }
 
 #[test]
-fn a_destination_serialises_to_itself_and_leads_to_a_public_host() {
+fn destination_is_canonical_and_public() {
     super::seeds::explore("destination", property);
 }

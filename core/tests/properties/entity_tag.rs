@@ -12,8 +12,8 @@ use linkledger_core::{
 /// A version that no seed names.
 const VERSION: i64 = 4_711_471_147_114_711;
 
-/// Only what stands there as a strong tag is expected; what matches strongly also matches weakly; and no header
-/// hides another one.
+/// Only strong tags in the header are expected; a tag that matches strongly also matches weakly;
+/// and no header hides another header.
 pub(crate) fn property(input: &[u8]) -> bool {
     let values: Result<Vec<_>, _> = input
         .split(|byte| *byte == b'\n')
@@ -69,6 +69,6 @@ fn headers(name: &HeaderName, values: &[HeaderValue]) -> HeaderMap {
 }
 
 #[test]
-fn only_the_tags_that_stand_there_match() {
+fn only_listed_tags_match() {
     super::seeds::explore("entity_tag", property);
 }

@@ -1,4 +1,5 @@
-//! Stored events; the input is the name of the type, the version and, on further lines, the payload.
+//! Stored events; the input is the name of the type, the version and, on further lines, the
+//! payload.
 
 use linkledger_core::event::Event;
 
@@ -25,6 +26,6 @@ pub(crate) fn property(input: &[u8]) -> bool {
 }
 
 #[test]
-fn an_event_that_is_read_is_written_and_read_as_the_same() {
+fn stored_event_round_trips() {
     super::seeds::explore("event", property);
 }

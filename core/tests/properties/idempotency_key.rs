@@ -1,10 +1,10 @@
-//! `Idempotency-Key` (contract §4).
+//! `Idempotency-Key`.
 
 use linkledger_core::batch::IdempotencyKey;
 
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// A key is a UUID in 36 characters, bare or in quotes; its case and the quotes don't matter.
+/// A key is a UUID in 36 characters, bare or in quotes; its case and the quotes do not matter.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(input) else {
         return false;

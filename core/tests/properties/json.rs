@@ -1,10 +1,10 @@
-//! Strict JSON (contract §9).
+//! Strict JSON.
 
 use linkledger_core::json::{DEPTH_MAX, JsonObject};
 use serde_json::{Map, Value};
 
-/// What is accepted means the same to a lenient parser; what only the lenient one accepts is no
-/// object, is too deep, or says something twice.
+/// An accepted text means the same to a lenient parser. A text that only the lenient parser accepts
+/// is not an object, is too deep, or has duplicate members.
 pub(crate) fn property(input: &[u8]) -> bool {
     let lenient: Option<Value> = serde_json::from_slice(input).ok();
     let Ok(object) = JsonObject::parse(input) else {
@@ -16,7 +16,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     assert_eq!(lenient.as_ref(), Some(&value));
     assert!(!is_refused(&value, input) && is_sorted(&value));
     let respelled = serde_json::to_vec_pretty(&Reversed(members)).unwrap();
-    // Written and read again, a float may be its neighbour.
+    // A float that is written and read again may become its neighbour.
     if !has_float(&value) {
         let respelled = JsonObject::parse(&respelled).unwrap();
         assert_eq!(respelled.fingerprint(), object.fingerprint());
@@ -46,7 +46,7 @@ fn member_count(value: &Value) -> usize {
     inner + value.as_object().map_or(0, Map::len)
 }
 
-/// As many as there are members in a well-formed text, repeated ones included.
+/// Number of colons: equal to the number of members of a well-formed text, including duplicates.
 fn colon_count(text: &[u8]) -> usize {
     let (mut count, mut in_string) = (0, false);
     let mut bytes = text.iter();
@@ -72,7 +72,7 @@ fn has_float(value: &Value) -> bool {
     value.is_f64() || children(value).into_iter().any(has_float)
 }
 
-/// Pairs in another order than that of the map.
+/// Pairs in the reverse order of the map.
 struct Reversed<'a>(&'a Map<String, Value>);
 
 impl serde::Serialize for Reversed<'_> {
@@ -82,6 +82,6 @@ impl serde::Serialize for Reversed<'_> {
 }
 
 #[test]
-fn what_is_accepted_means_the_same_to_a_lenient_parser() {
+fn accepted_text_equals_lenient_parse() {
     super::seeds::explore("json", property);
 }

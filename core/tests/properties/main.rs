@@ -1,7 +1,7 @@
-//! What must hold for every input from outside, whatever it is: one property for each of its
-//! readers. `cargo test` tries the seeds in `core/fuzz/corpus` and changed copies of them;
-//! `core/fuzz` looks for inputs that take other ways through the code.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+//! Properties that hold for every external input: one property for each parser. `cargo test` tries
+//! the seeds in `core/fuzz/corpus` and mutated copies of them; `core/fuzz` searches for inputs that
+//! take other paths through the code.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod api_key;
 mod consistency_token;
@@ -19,10 +19,10 @@ mod slug;
 #[cfg(test)]
 mod seeds;
 
-/// Whether the input was accepted; panics if that breaks a promise.
+/// Returns true if the input was accepted. Panics if the property is violated.
 pub(crate) type Property = fn(&[u8]) -> bool;
 
-/// By the name of their corpus, in its order.
+/// All properties, by the name of their corpus, sorted by name.
 pub(crate) const PROPERTIES: [(&str, Property); 12] = [
     ("api_key", api_key::property),
     ("consistency_token", consistency_token::property),

@@ -1,4 +1,4 @@
-//! Merge patches of links (RFC 7396, contract §3).
+//! Merge patches of links (RFC 7396).
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use linkledger_core::{
 
 const ERRORS_MAX: usize = 100;
 
-/// A patch is accepted as a whole or refused with one error for each member that is wrong, by
-/// pointer, each of which leads to its member.
+/// A patch is accepted as a whole or refused with one error for each invalid member, ordered by
+/// pointer; each pointer leads to its member.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(object) = JsonObject::parse(input) else {
         return false;
@@ -44,7 +44,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     false
 }
 
-/// The name in a pointer that is a fragment of an address (RFC 6901, 6).
+/// Returns the member's name in a pointer that is a fragment of an address (RFC 6901, 6).
 fn member_of(pointer: &str) -> String {
     let escaped = pointer.strip_prefix("#/").unwrap();
     let mut parts = escaped.split('%');
@@ -58,6 +58,6 @@ fn member_of(pointer: &str) -> String {
 }
 
 #[test]
-fn each_error_of_a_refused_patch_leads_to_its_member() {
+fn patch_errors_point_to_their_members() {
     super::seeds::explore("merge_patch", property);
 }

@@ -6,8 +6,8 @@ use linkledger_core::{
     shard::Shard,
 };
 
-/// An event that is read has a place in the log, can be published again, and is then read as the
-/// same event, to the millisecond.
+/// An event that is read has a valid position, can be published again, and is then read as the same
+/// event, with millisecond precision.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else {
         return false;
@@ -40,6 +40,6 @@ fn read(headers: &Headers<'_>, payload: &str) -> Result<PublishedEvent, RecordEr
 }
 
 #[test]
-fn an_event_that_is_read_is_published_and_read_as_the_same() {
+fn published_event_round_trips() {
     super::seeds::explore("published_event", property);
 }

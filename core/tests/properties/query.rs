@@ -1,10 +1,11 @@
-//! Query parameters (contract §6).
+//! Query parameters.
 
 use axum::http::Uri;
 use linkledger_core::http::request::query_parameters;
 use url::form_urlencoded;
 
-/// What is accepted means the same to a lenient parser; what is refused, that one had to repair.
+/// An accepted query means the same to a lenient parser; a refused query was repaired by the
+/// lenient parser.
 pub(crate) fn property(input: &[u8]) -> bool {
     let text = std::str::from_utf8(input).ok();
     let Some(uri) = text.and_then(|text| format!("/v1/links?{text}").parse::<Uri>().ok()) else {
@@ -22,7 +23,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
         match parameter {
             Ok(parameter) => {
                 assert_eq!(parameter, lenient, "{query}");
-                // The character that a repair leaves may be meant.
+                // The character that a repair leaves may be intended.
                 let is_meant =
                     sent.contains('\u{fffd}') || sent.to_ascii_lowercase().contains("%ef%bf%bd");
                 assert!(is_meant || !is_repaired(sent, &parameter), "{query}");
@@ -37,7 +38,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     is_accepted
 }
 
-/// Whether decoding met something that is no UTF-8 in percent-encoding, or U+0000.
+/// Returns true if decoding repaired an invalid encoding, or met U+0000.
 fn is_repaired(sent: &str, (name, value): &(String, String)) -> bool {
     let is_cut = |rest: &str| {
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -50,6 +51,6 @@ fn is_repaired(sent: &str, (name, value): &(String, String)) -> bool {
 }
 
 #[test]
-fn what_is_accepted_means_the_same_to_a_lenient_parser() {
+fn accepted_text_equals_lenient_parse() {
     super::seeds::explore("query", property);
 }

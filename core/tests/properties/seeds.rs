@@ -1,4 +1,4 @@
-//! Seeds, and changed copies of them.
+//! Seeds, and mutated copies of them.
 
 use std::{fmt, fs, path::PathBuf};
 
@@ -11,14 +11,14 @@ use proptest::{
 
 use super::{PROPERTIES, Property};
 
-/// How many changed copies are tried.
+/// Number of mutated copies.
 const COPIES: u32 = 1_024;
-/// Most changes of one copy.
+/// Maximal number of mutations of one copy.
 const CHANGES_MAX: usize = 6;
-/// Most bytes that one change removes.
+/// Maximal number of bytes that one mutation removes.
 const REMOVED_MAX: usize = 8;
 
-/// What has led parsers astray before.
+/// Texts that have confused parsers before.
 const SNIPPETS: [&str; 32] = [
     "\0",
     "\n",
@@ -64,8 +64,8 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Holds the property to be true of all seeds, of which some must be accepted and some refused,
-/// and of changed copies. What fails belongs into the corpus.
+/// Checks the property for all seeds, of which some must be accepted and some refused, and for
+/// mutated copies. Add failing inputs to the corpus.
 pub(super) fn explore(name: &str, property: Property) {
     let seeds = seeds_of(name);
     let accepted = seeds.iter().filter(|seed| property(seed)).count();
@@ -123,7 +123,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Input> {
 }
 
 #[test]
-fn every_property_has_a_corpus_and_every_corpus_a_property() {
+fn properties_and_corpora_correspond() {
     let corpora = fs::read_dir(corpus()).unwrap();
     let mut corpora: Vec<String> = corpora
         .map(|corpus| corpus.unwrap().file_name().into_string().unwrap())

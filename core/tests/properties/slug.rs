@@ -1,4 +1,4 @@
-//! Slugs (contract §3).
+//! Slugs.
 
 use linkledger_core::link::Slug;
 
@@ -19,7 +19,7 @@ const RESERVED: [&str; 14] = [
     "v1",
 ];
 
-/// A slug keeps its spelling, needs no encoding in a path, and folding it once is enough.
+/// A slug keeps its spelling, needs no encoding in a path, and folding twice equals folding once.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else {
         return false;

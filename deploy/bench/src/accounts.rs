@@ -1,9 +1,9 @@
-//! Accounts that a load works with.
+//! Accounts for loads.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use linkledger_command_api::admin::{
     account,
-    credits::{self, GrantRequest, Subject},
+    credits::{self, CreditsSubject, GrantRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -14,24 +14,24 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-/// Never used up by a load.
+/// Credits of each account, more than any load charges.
 const CREDITS: i64 = 1_000_000_000;
-/// How many are made at once.
+/// Number of accounts that are made at the same time.
 const AT_ONCE: usize = 8;
 
-/// An account with credits, and a key with every scope.
+/// An account with credits, and an API key with every scope.
 #[derive(Debug, Clone)]
 pub struct LoadAccount {
-    /// The account.
+    /// Id of the account.
     pub account_id: AccountId,
-    /// What its requests carry.
+    /// API key for the requests.
     pub api_key: ApiKey,
 }
 
-/// Makes `count` accounts in the database of that address, as an operator would.
+/// Makes `count` accounts in the database, as an operator would.
 ///
 /// # Errors
-/// When Postgres refuses.
+/// Returns an error if Postgres refuses a statement.
 pub async fn create(url: &str, count: usize) -> anyhow::Result<Vec<LoadAccount>> {
     let connections = u32::try_from(AT_ONCE).expect("a few");
     let pool = event_store::pool(url, SessionKind::Writer, connections)?;
@@ -49,7 +49,7 @@ async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount>
     let account_id = account::create(pool, &SystemClock, &name).await?.account_id;
     let grant = GrantRequest {
         amount: CREDITS,
-        subject: Subject {
+        subject: CreditsSubject {
             account: account_id,
             reason: "bench".to_owned(),
             idempotency_key: None,

@@ -1,21 +1,22 @@
-//! What a question comes to: rows of figures, each beside what it should reach.
+//! The answer to a question: rows of figures, each with its target.
 
 use serde::Serialize;
 
 use crate::rounds::Spread;
 
-/// What a figure should be.
+/// Target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
-    /// The more the better.
+pub enum TargetValue {
+    /// The figure should be this value or more.
     AtLeast(f64),
-    /// The less the better.
+    /// The figure should be this value or less.
     AtMost(f64),
 }
 
-impl Reach {
-    /// How many times it is reached: 1 and above is reached.
+impl TargetValue {
+    /// Divides the figure by the target, or the target by the figure, so that 1 and above means
+    /// that the target is reached.
     pub fn times(self, figure: f64) -> f64 {
         match self {
             Self::AtLeast(least) => figure / least,
@@ -24,39 +25,39 @@ impl Reach {
     }
 }
 
-/// What was measured beside it, in the same rounds.
+/// Baseline that was measured in the same rounds.
 #[derive(Debug, Clone, Serialize)]
-pub struct Baseline {
-    /// What it is.
+pub struct BaselineFigures {
+    /// Description of the baseline.
     pub what: String,
-    /// Its figures, in the unit of the row.
+    /// Figures of the baseline, in the unit of the row.
     pub figures: Spread,
 }
 
 /// One figure of an answer.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
-    /// What was measured.
+pub struct ReportRow {
+    /// Description of the figure.
     pub what: String,
-    /// Of `measured` and of the baseline.
+    /// Unit of `measured` and of the baseline.
     pub unit: &'static str,
-    /// Of each round.
+    /// Figures of all rounds.
     pub measured: Spread,
-    /// Present if the row is a ratio.
-    pub baseline: Option<Baseline>,
-    /// Measured to baseline, of each round.
+    /// Baseline; present if the row is a ratio.
+    pub baseline: Option<BaselineFigures>,
+    /// Ratio of the figure to the baseline, of all rounds.
     pub ratio: Option<Spread>,
-    /// Of the ratio if there is one, else of what was measured; `None`: nothing is promised.
-    pub reach: Option<Reach>,
+    /// Target of the ratio, or of `measured` if there is no ratio; `None` if there is no target.
+    pub reach: Option<TargetValue>,
 }
 
-impl Row {
-    /// A figure that is judged by itself.
+impl ReportRow {
+    /// Makes a row whose figure itself has the target.
     pub fn absolute(
         what: impl Into<String>,
         unit: &'static str,
         rounds: &[f64],
-        reach: Option<Reach>,
+        reach: Option<TargetValue>,
     ) -> Self {
         Self {
             what: what.into(),
@@ -68,19 +69,19 @@ impl Row {
         }
     }
 
-    /// A figure that is judged by its ratio to the baseline of the same round.
+    /// Makes a row whose target is for the ratio to the baseline of the same round.
     pub fn ratio(
         what: impl Into<String>,
         unit: &'static str,
         rounds: &[f64],
         (baseline, baseline_rounds): (&str, &[f64]),
-        reach: Option<Reach>,
+        reach: Option<TargetValue>,
     ) -> Self {
         Self {
             what: what.into(),
             unit,
             measured: Spread::of(rounds),
-            baseline: Some(Baseline {
+            baseline: Some(BaselineFigures {
                 what: baseline.to_owned(),
                 figures: Spread::of(baseline_rounds),
             }),
@@ -89,59 +90,64 @@ impl Row {
         }
     }
 
-    /// What `reach` speaks of.
+    /// Returns the figures to which the target applies.
     pub fn judged(&self) -> &Spread {
         self.ratio.as_ref().unwrap_or(&self.measured)
     }
 
-    /// Whether the median reaches what it should; `None`: nothing is promised.
+    /// Returns true if the median reaches the target, or `None` if there is no target.
     pub fn is_reached(&self) -> Option<bool> {
         let times = self.reach?.times(self.judged().median);
         Some(times >= 1.0)
     }
 }
 
-/// Latencies by the share of requests that were answered within them.
+/// Latencies by share of the requests.
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyCurve {
-    /// Of what.
+    /// Description of the requests.
     pub what: String,
-    /// Share of the requests (0 to 1) and milliseconds.
+    /// Shares of the requests (0 to 1), each with the latency in milliseconds that no request of
+    /// the share exceeds.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a question comes to.
+/// The answer to a question.
 #[derive(Debug, Clone, Serialize)]
-pub struct Answer {
-    /// Its name, which is that of its command and of its files.
+pub struct QuestionAnswer {
+    /// Name of the question, also of its command and its files.
     pub question: &'static str,
-    /// What is asked, for people.
+    /// Title for people.
     pub title: &'static str,
-    /// Its figures.
-    pub rows: Vec<Row>,
-    /// Drawn in a plot of their own, if there are any.
+    /// Figures.
+    pub rows: Vec<ReportRow>,
+    /// Latencies, drawn in a plot of their own.
     pub latencies: Vec<LatencyCurve>,
-    /// What a reader must know beside the figures.
+    /// Notes that a reader needs beside the figures.
     pub notes: Vec<String>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Reach, Row};
+    use super::{ReportRow, TargetValue};
 
     #[test]
-    fn a_ratio_is_judged_by_its_median() {
-        let reach = |least| Some(Reach::AtLeast(least));
-        let row = |least| Row::ratio("x", "/s", &[2.0, 4.0, 9.0], ("y", &[1.0; 3]), reach(least));
+    fn verdict_uses_the_median_ratio() {
+        let reach = |least| Some(TargetValue::AtLeast(least));
+        let row =
+            |least| ReportRow::ratio("x", "/s", &[2.0, 4.0, 9.0], ("y", &[1.0; 3]), reach(least));
         assert_eq!(row(4.0).is_reached(), Some(true));
         assert_eq!(row(4.1).is_reached(), Some(false));
     }
 
     #[test]
-    fn what_should_be_small_is_reached_below() {
-        let row = |most| Row::absolute("x", "ms", &[5.0], Some(Reach::AtMost(most)));
+    fn at_most_target_is_met_below_the_value() {
+        let row = |most| ReportRow::absolute("x", "ms", &[5.0], Some(TargetValue::AtMost(most)));
         assert_eq!(row(5.0).is_reached(), Some(true));
         assert_eq!(row(4.9).is_reached(), Some(false));
-        assert_eq!(Row::absolute("x", "ms", &[5.0], None).is_reached(), None);
+        assert_eq!(
+            ReportRow::absolute("x", "ms", &[5.0], None).is_reached(),
+            None
+        );
     }
 }

@@ -1,5 +1,4 @@
-//! What a redirect is measured against: an axum handler that answers a constant, in a process of
-//! its own.
+//! The baseline of redirects: an axum handler with a constant response, in a process of its own.
 
 use std::{io::Read as _, net::Ipv4Addr, net::SocketAddr, process::Stdio};
 
@@ -23,31 +22,31 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::load::Response;
+use crate::load::HttpResponse;
 
-/// What the HTTP library adds by itself.
+/// Headers that hyper adds itself.
 const ADDED_BY_HYPER: [HeaderName; 2] = [header::CONTENT_LENGTH, header::DATE];
 
-/// The answer that it gives to every request.
+/// The response of the baseline to every request.
 #[derive(Debug, Clone, Args)]
 pub struct BareRedirect {
-    /// Threads of its runtime.
+    /// Number of threads of the runtime.
     #[arg(long)]
     threads: usize,
-    /// A header of the answer, as `name: value`.
+    /// A header of the response, as `name: value`.
     #[arg(long = "header")]
     headers: Vec<String>,
-    /// The body of the answer.
+    /// Body of the response.
     #[arg(long)]
     body: String,
 }
 
 impl BareRedirect {
-    /// One whose answers are this one of the service, byte for byte but for `Date`.
+    /// Makes a baseline that repeats a response of the service, byte for byte except `Date`.
     ///
     /// # Errors
-    /// When the answer is no text.
-    pub fn answering(response: Response<'_>, threads: usize) -> anyhow::Result<Self> {
+    /// Returns an error if the response is not text.
+    pub fn answering(response: HttpResponse<'_>, threads: usize) -> anyhow::Result<Self> {
         let head = std::str::from_utf8(response.head)?;
         let headers = head.lines().skip(1).filter(|line| {
             let name = line.split(':').next().unwrap_or_default();
@@ -60,11 +59,11 @@ impl BareRedirect {
         })
     }
 
-    /// Serves until the standard input ends, which it does with whoever has started this; says the
-    /// address first.
+    /// Prints the address, and serves until standard input ends, which happens when the parent
+    /// process ends.
     ///
     /// # Errors
-    /// When it can't listen.
+    /// Returns an error if no port can be bound.
     pub fn serve(self) -> anyhow::Result<()> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(self.threads)
@@ -75,7 +74,7 @@ impl BareRedirect {
             say(listener.local_addr()?);
             tokio::select! {
                 ended = accept(listener, self.router()?) => ended,
-                // It never has anything to read.
+                // Standard input never contains data; the read returns at its end.
                 end = spawn_blocking(|| std::io::stdin().read(&mut [0])) => Ok(end?.map(drop)?),
             }
         });
@@ -87,7 +86,8 @@ impl BareRedirect {
         let mut headers = HeaderMap::new();
         for line in &self.headers {
             let (name, value) = line.split_once(": ").context("a header is `name: value`")?;
-            // As a constant of the program would be: a clone of it is no more than a copy.
+            // A static value, so that a clone only copies a pointer, as with a constant of the
+            // program.
             let value = HeaderValue::from_static(value.to_owned().leak());
             headers.append(HeaderName::try_from(name)?, value);
         }
@@ -104,7 +104,7 @@ async fn redirect(
     (StatusCode::FOUND, headers, body)
 }
 
-/// Each connection until its client ends it; what becomes of one does not concern the others.
+/// Serves each connection until its client closes it; an error ends only its own connection.
 pub(crate) async fn accept(listener: TcpListener, router: Router) -> anyhow::Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -122,24 +122,24 @@ async fn serve_connection(stream: TcpStream, router: Router) -> anyhow::Result<(
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "read by whoever has started this")]
+#[expect(clippy::print_stdout, reason = "the parent process reads the address")]
 fn say(address: SocketAddr) {
     println!("{address}");
 }
 
-/// The process; killed when dropped.
+/// The process of the baseline; killed when dropped.
 #[derive(Debug)]
 pub struct BareServer {
     child: Child,
-    /// Where it listens.
+    /// Address at which the process listens.
     pub address: SocketAddr,
 }
 
 impl BareServer {
-    /// Starts this program once more, as that server.
+    /// Starts this program again, with the command that serves the baseline.
     ///
     /// # Errors
-    /// When it does not say where it listens.
+    /// Returns an error if the process does not print its address.
     pub async fn start(answer: &BareRedirect) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -160,24 +160,24 @@ impl BareServer {
         BufReader::new(stdout).read_line(&mut line).await?;
         let address = line.trim().parse();
         Ok(Self {
-            address: address.context("the bare server does not start")?,
+            address: address.context("the bare server prints no address")?,
             child,
         })
     }
 
-    /// Its process.
+    /// Returns the id of the process.
     ///
     /// # Errors
-    /// When it has ended.
+    /// Returns an error if the process has ended.
     pub fn pid(&self) -> anyhow::Result<Pid> {
         let id = self.child.id().context("the bare server has ended")?;
         Ok(Pid::from_raw(i32::try_from(id)?))
     }
 }
 
-/// Whether two answers are the same, but for the time at which they were given.
-pub fn are_alike(one: &Response<'_>, other: &Response<'_>) -> bool {
-    let head = |response: &Response<'_>| -> Vec<String> {
+/// Returns true if two responses are the same, except for `Date`.
+pub fn are_alike(one: &HttpResponse<'_>, other: &HttpResponse<'_>) -> bool {
+    let head = |response: &HttpResponse<'_>| -> Vec<String> {
         let text = String::from_utf8_lossy(response.head).into_owned();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.retain(|line| !line.starts_with("date: "));
@@ -192,9 +192,9 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::{BareRedirect, accept, are_alike};
-    use crate::load::{Connection, Response};
+    use crate::load::{HttpConnection, HttpResponse};
 
-    const ANSWER: Response<'static> = Response {
+    const ANSWER: HttpResponse<'static> = HttpResponse {
         status: 302,
         head: b"HTTP/1.1 302 Found\r\nlocation: https://example.com/?a=b: c\r\n\
                 cache-control: private, no-store\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -204,13 +204,13 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn the_bare_server_answers_as_it_was_shown_byte_for_byte_but_for_the_date() {
+    async fn bare_server_replays_the_response_except_the_date() {
         let bare = BareRedirect::answering(ANSWER, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = accept(listener, bare.router().unwrap());
         let asked = async {
-            let mut connection = Connection::open(address).await.unwrap();
+            let mut connection = HttpConnection::open(address).await.unwrap();
             for _ in 0..2 {
                 let request = b"GET /abc HTTP/1.1\r\nHost: bench\r\n\r\n";
                 let answer = connection.exchange(request).await.unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_differ_are_not_alike() {
+    fn different_responses_are_not_alike() {
         let other = |from: &str, to: &str| {
             let head = std::str::from_utf8(ANSWER.head).unwrap();
             head.replace(from, to).into_bytes()
@@ -236,14 +236,14 @@ mod tests {
             ("-length: 13", "-length: 14"),
         ] {
             let head = other(from, to);
-            let answer = Response {
+            let answer = HttpResponse {
                 head: &head,
                 ..ANSWER
             };
             assert!(!are_alike(&answer, &ANSWER), "{to}");
         }
         assert!(!are_alike(
-            &Response {
+            &HttpResponse {
                 body: b"",
                 ..ANSWER
             },
@@ -251,7 +251,7 @@ mod tests {
         ));
         let head = other("1970", "1971");
         assert!(are_alike(
-            &Response {
+            &HttpResponse {
                 head: &head,
                 ..ANSWER
             },

@@ -1,28 +1,28 @@
-//! What every question is given: the server, the programs, and how much to measure.
+//! The input of every question: the server, the programs, and the number and length of the rounds.
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::{programs::Programs, server::BenchServer};
+use crate::{programs::ReleasePrograms, server::BenchServer};
 
-/// Fewer rounds say nothing of the noise.
+/// Default number of rounds; fewer rounds would not show the noise.
 const ROUNDS: u32 = 5;
-/// Of each measurement within a round.
+/// Default length of each measurement in a round.
 const SECONDS: u64 = 5;
 
-/// How much to measure, and where to keep it.
+/// Options of all questions: length of the measurements, and folders.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
-    /// Rounds of each measurement.
+pub struct BenchOptions {
+    /// Number of rounds of each measurement.
     #[arg(long, global = true, default_value_t = ROUNDS,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Seconds of each measurement in a round.
+    /// Duration of each measurement in a round, in seconds.
     #[arg(long, global = true, default_value_t = SECONDS,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: u64,
-    /// Folder of the server and its data sets.
+    /// Folder of the Postgres server and the data sets.
     #[arg(
         long,
         global = true,
@@ -30,7 +30,7 @@ pub struct Options {
         default_value = "target/bench-data"
     )]
     pub data_dir: PathBuf,
-    /// Folder for the figures (JSON) and plots (SVG).
+    /// Folder for the figures (JSON) and the plots (SVG).
     #[arg(
         long,
         global = true,
@@ -40,30 +40,30 @@ pub struct Options {
     pub out: PathBuf,
 }
 
-impl Options {
-    /// How long each measurement in a round takes.
+impl BenchOptions {
+    /// Returns the duration of each measurement in a round.
     pub fn duration(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 }
 
-/// What every question is given.
-pub struct Bench {
-    /// How much to measure.
-    pub options: Options,
-    /// The programs that are measured.
-    pub programs: Programs,
-    /// Postgres.
+/// The input of every question.
+pub struct BenchContext {
+    /// Length of the measurements, and folders.
+    pub options: BenchOptions,
+    /// Programs that are measured.
+    pub programs: ReleasePrograms,
+    /// The Postgres server.
     pub server: BenchServer,
 }
 
-impl Bench {
+impl BenchContext {
     /// Builds the programs and starts the server.
     ///
     /// # Errors
-    /// What could not be built or started.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let programs = Programs::build().await?;
+    /// Returns an error if a program can't be built or the server can't be started.
+    pub async fn start(options: BenchOptions) -> anyhow::Result<Self> {
+        let programs = ReleasePrograms::build().await?;
         let server = BenchServer::start(&options.data_dir).await?;
         Ok(Self {
             options,
@@ -72,19 +72,19 @@ impl Bench {
         })
     }
 
-    /// The rounds of a question, which are told to whoever waits for them.
+    /// Counts the rounds of a question, and prints the start of each round to standard error.
     pub fn rounds(&self, question: &'static str) -> impl Iterator<Item = u32> + use<> {
         let rounds = self.options.rounds;
         (1..=rounds).inspect(move |round| say(&format!("{question}: round {round} of {rounds}")))
     }
 
-    /// How long each measurement in a round takes.
+    /// Returns the duration of each measurement in a round.
     pub fn duration(&self) -> Duration {
         self.options.duration()
     }
 }
 
-#[expect(clippy::print_stderr, reason = "what a person must see")]
+#[expect(clippy::print_stderr, reason = "progress for the user")]
 fn say(progress: &str) {
     eprintln!("{progress}");
 }

@@ -1,4 +1,4 @@
-//! The command line: one command for each question, and one for all.
+//! The command line: one command for each question, and one for all questions.
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -8,9 +8,9 @@ use linkledger_core::lifecycle::{self, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answer::Answer,
+    answer::QuestionAnswer,
     bare_redirect::BareRedirect,
-    bench::{Bench, Options},
+    bench::{BenchContext, BenchOptions},
     data_set::DataSet,
     questions::Question,
     report,
@@ -18,49 +18,49 @@ use crate::{
     server::BenchServer,
 };
 
-/// How fast linkledger is, in ratios to what Postgres and axum reach beside it.
+/// Measure how fast linkledger is, in ratios to Postgres and axum on the same machine.
 ///
-/// Exits with 1 when a question can't be answered. Whether a target is reached or missed is told in
-/// the table: a machine that is busier than another is no failure.
+/// Exits with 1 if a question can't be answered. The table says which targets are reached or
+/// missed; a missed target does not change the exit code, since another machine may be busier.
 #[derive(Debug, Parser)]
 #[command(name = "linkledger-bench", version)]
-struct CommandLine {
+struct BenchCommandLine {
     #[command(flatten)]
-    options: Options,
+    options: BenchOptions,
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// Make the large data sets that are not there yet; otherwise the first question that needs
-    /// one makes it.
+enum BenchCommand {
+    /// Make the large data sets that are missing, and verify them. Without this command, the first
+    /// question that needs a data set makes it.
     Prepare {
-        /// Print their addresses then, and keep the server running until Ctrl-C.
+        /// Print the addresses of the data sets, and keep the server running until Ctrl-C.
         #[arg(long)]
         hold: bool,
     },
-    /// Every question, one after the other, in one table. Exits with 1 when one can't be answered, not
-    /// when a target is missed.
+    /// Ask every question, one after the other, and print one table. Exits with 1 if a question
+    /// can't be answered, not if a target is missed.
     All,
-    /// Create links on a stack that runs already, for --seconds, and tell rate and latencies.
+    /// Create links on a running stack for --seconds, and print rate and latencies.
     Load(RunningStack),
-    /// What redirects are measured against; started by the question itself.
+    /// Serve the baseline of the redirects; the question starts this command itself.
     #[command(hide = true)]
     BareRedirect(BareRedirect),
     #[command(flatten)]
     One(Question),
 }
 
-/// Does what the arguments of the process ask for.
+/// Runs the command that the arguments of the process name.
 pub async fn run() -> ExitCode {
-    let CommandLine { options, command } = CommandLine::parse();
+    let BenchCommandLine { options, command } = BenchCommandLine::parse();
     let done = match command {
-        Command::Prepare { hold } => Box::pin(prepare(&options, hold)).await.map(|()| true),
-        Command::Load(stack) => stack.load(options.duration()).await.map(|()| true),
-        Command::BareRedirect(bare) => serve(bare).await.map(|()| true),
-        Command::All => unless_stopped(Box::pin(ask(options, Question::ALL))).await,
-        Command::One(question) => unless_stopped(Box::pin(ask(options, &[question]))).await,
+        BenchCommand::Prepare { hold } => Box::pin(prepare(&options, hold)).await.map(|()| true),
+        BenchCommand::Load(stack) => stack.load(options.duration()).await.map(|()| true),
+        BenchCommand::BareRedirect(bare) => serve(bare).await.map(|()| true),
+        BenchCommand::All => unless_stopped(Box::pin(ask(options, Question::ALL))).await,
+        BenchCommand::One(question) => unless_stopped(Box::pin(ask(options, &[question]))).await,
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -72,12 +72,12 @@ pub async fn run() -> ExitCode {
     }
 }
 
-/// On threads of its own.
+/// Serves the baseline of the redirects, on threads of its own.
 async fn serve(bare: BareRedirect) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(|| bare.serve()).await?
 }
 
-async fn prepare(options: &Options, hold: bool) -> anyhow::Result<()> {
+async fn prepare(options: &BenchOptions, hold: bool) -> anyhow::Result<()> {
     let server = unless_stopped(Box::pin(prepared(options, hold))).await?;
     if hold {
         stopped().await?;
@@ -85,8 +85,8 @@ async fn prepare(options: &Options, hold: bool) -> anyhow::Result<()> {
     server.stop().await
 }
 
-/// A server with all data sets, whose addresses are printed if it is to be kept running.
-async fn prepared(options: &Options, hold: bool) -> anyhow::Result<BenchServer> {
+/// Starts a server with all data sets. Prints the addresses of the data sets if `hold` is set.
+async fn prepared(options: &BenchOptions, hold: bool) -> anyhow::Result<BenchServer> {
     let server = BenchServer::start(&options.data_dir).await?;
     for set in DataSet::ALL {
         let name = set.prepare(&server).await?;
@@ -97,14 +97,16 @@ async fn prepared(options: &Options, hold: bool) -> anyhow::Result<BenchServer> 
     Ok(server)
 }
 
-/// Whether all could be answered and kept; one that can't does not keep the others from it.
-async fn ask(options: Options, questions: &[Question]) -> anyhow::Result<bool> {
-    let bench = Bench::start(options).await?;
-    let mut answers: Vec<Answer> = Vec::new();
+/// Asks the questions. Returns true if all questions were answered and written; a question that
+/// fails does not stop the other questions.
+async fn ask(options: BenchOptions, questions: &[Question]) -> anyhow::Result<bool> {
+    let bench = BenchContext::start(options).await?;
+    let mut answers: Vec<QuestionAnswer> = Vec::new();
     let mut is_complete = true;
     for question in questions {
         let done = answer(&bench, *question, &mut answers).await;
-        // What it has left behind would take the room of the next one.
+        // The databases that the question leaves behind would take the disk space of the next
+        // question.
         for error in [done, bench.server.drop_copies().await]
             .into_iter()
             .filter_map(Result::err)
@@ -119,31 +121,31 @@ async fn ask(options: Options, questions: &[Question]) -> anyhow::Result<bool> {
 }
 
 async fn answer(
-    bench: &Bench,
+    bench: &BenchContext,
     question: Question,
-    answers: &mut Vec<Answer>,
+    answers: &mut Vec<QuestionAnswer>,
 ) -> anyhow::Result<()> {
     let answer = question.ask(bench).await.with_context(|| {
         let logs = bench.server.data_dir().display();
-        format!("{question:?} can't be answered (the logs of the programs are in {logs})")
+        format!("the question {question:?} can't be answered; the programs' logs are in {logs}")
     })?;
     let written = report::write(&bench.options.out, &answer);
     answers.push(answer);
     written
 }
 
-/// Breaks the work off when it is to stop; with it end the processes that it has started.
+/// Runs `work` until Ctrl-C or SIGTERM. Dropping `work` kills the processes that it has started.
 async fn unless_stopped<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::select! {
         done = work => done,
         signalled = stopped() => {
             signalled?;
-            bail!("broken off");
+            bail!("interrupted");
         }
     }
 }
 
-/// Returns when the terminal or an operator wants this program to end.
+/// Returns on Ctrl-C or SIGTERM.
 async fn stopped() -> anyhow::Result<()> {
     let mut tasks = Tasks::new(CancellationToken::new());
     lifecycle::shutdown_on_signal(&mut tasks)?;
@@ -151,7 +153,7 @@ async fn stopped() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "what a person must see")]
+#[expect(clippy::print_stderr, reason = "an error message for the user")]
 fn say_error(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }

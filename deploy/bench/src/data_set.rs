@@ -1,7 +1,7 @@
-//! Large data sets, made by SQL once and kept: a question works on a copy.
+//! Large data sets, made by SQL once and kept; a question works on a copy.
 //!
-//! The name of a database says which migrations and which SQL have made it, and only a whole one
-//! that `log verify` and `projector verify` accept has that name.
+//! The name of the database is a hash of the migrations and of the SQL that made the data set. Only
+//! a complete data set that `log verify` and `projector verify` accept gets this name.
 
 mod build;
 mod validity;
@@ -18,20 +18,20 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{accounts::LoadAccount, server::BenchServer};
 
-/// The database of a set that is not whole yet, or never became so.
+/// Database of a data set that is not complete.
 const HALF_BUILT: &str = "bench_half_built";
 
-/// Accounts that have created as many links each, in turn.
+/// Accounts that have created the same number of links, in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataSet {
-    /// How many accounts; each has a key, and credits for more links.
+    /// Number of accounts; each has an API key, and credits for more links.
     pub accounts: u32,
-    /// How many links each of them has.
+    /// Number of links of each account.
     pub links_of_each: u32,
 }
 
 impl DataSet {
-    /// A thousand accounts, which have not created anything yet.
+    /// A thousand accounts without links.
     pub const NO_LINKS: Self = Self::new(1_000, 0);
     /// A million links of one account: two million events.
     pub const ONE_ACCOUNT: Self = Self::new(1, 1_000_000);
@@ -39,7 +39,7 @@ impl DataSet {
     pub const MILLION_EVENTS: Self = Self::new(1_000, 500);
     /// Ten million events of a thousand accounts.
     pub const TEN_MILLION_EVENTS: Self = Self::new(1_000, 5_000);
-    /// Those that the questions need.
+    /// All data sets that the questions need.
     pub const ALL: [Self; 4] = [
         Self::NO_LINKS,
         Self::ONE_ACCOUNT,
@@ -47,7 +47,7 @@ impl DataSet {
         Self::TEN_MILLION_EVENTS,
     ];
 
-    /// A set of that size.
+    /// Describes a data set of this size.
     pub const fn new(accounts: u32, links_of_each: u32) -> Self {
         Self {
             accounts,
@@ -55,21 +55,21 @@ impl DataSet {
         }
     }
 
-    /// The slug of a link by its number, from 1 on, as `links.sql` has it.
+    /// Returns the slug of the link with this number, from 1, as `links.sql` computes it.
     pub fn slug(number: u64) -> String {
         format!("{:08x}", (number * 2_654_435_761) & 0xffff_ffff)
     }
 
-    /// How many links it has.
+    /// Returns the number of links.
     pub fn links(self) -> u64 {
         u64::from(self.accounts) * u64::from(self.links_of_each)
     }
 
-    /// Makes it if it is not there yet; returns the name of its database, which is to be copied,
-    /// not used.
+    /// Makes the data set if it does not exist. Returns the name of its database, which is only for
+    /// copying.
     ///
     /// # Errors
-    /// When Postgres refuses, or what was made is not valid.
+    /// Returns an error if Postgres refuses a statement, or if the data set is not valid.
     pub async fn prepare(self, server: &BenchServer) -> anyhow::Result<String> {
         let name = self.database_name(server).await?;
         if server.has_database(&name).await? {
@@ -89,11 +89,11 @@ impl DataSet {
         Ok(name)
     }
 
-    /// A copy of it under that name, which may be used up; makes the set if it is not there yet.
-    /// Returns its address.
+    /// Copies the data set to a database with this name, and makes the data set if it does not
+    /// exist. Returns the address of the copy, which may be changed.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn copy(self, server: &BenchServer, database: &str) -> anyhow::Result<String> {
         let name = self.prepare(server).await?;
         server.clone_of(&name, database).await
@@ -121,15 +121,15 @@ impl DataSet {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "what a person must see")]
+#[expect(clippy::print_stderr, reason = "progress for the user")]
 fn say(progress: &str) {
     eprintln!("{progress}");
 }
 
-/// The accounts of a data set, or of a copy of it, with their keys.
+/// Reads the accounts of a data set, or of a copy, with their API keys.
 ///
 /// # Errors
-/// When the database can't be read.
+/// Returns an error if the database can't be read.
 pub async fn accounts(url: &str) -> anyhow::Result<Vec<LoadAccount>> {
     let pool = event_store::pool(url, SessionKind::Reader, 1)?;
     let rows =
@@ -138,7 +138,7 @@ pub async fn accounts(url: &str) -> anyhow::Result<Vec<LoadAccount>> {
             .await?;
     pool.close().await;
     let accounts = rows.into_iter().filter_map(|row| {
-        // A key that a stack has issued in the copy has another name.
+        // An API key that a stack has issued in the copy has another name.
         let api_key = ApiKey::parse(&row.name)?;
         Some(LoadAccount {
             account_id: AccountId::from_uuid(row.account_id),

@@ -1,9 +1,9 @@
-//! One command for each question of how fast linkledger is.
+//! Benchmarks of linkledger: one command for each question about its speed.
 //!
-//! Machines are noisy, so what counts is the ratio to a baseline that is measured in the same
+//! Machines are noisy, so every figure is compared with a baseline that is measured in the same
 //! [`rounds`], alternating. A question ([`questions`]) starts a [`server`] with `fsync` on and the
-//! [`stack`] as it is shipped, puts [`load`] on it, and comes to an [`answer`], which [`report`]
-//! prints and keeps as JSON and as a plot.
+//! [`stack`] as it is shipped, puts [`load`] on the stack, and returns an [`answer`], which
+//! [`report`] prints and writes as JSON and as a plot.
 
 pub mod accounts;
 pub mod answer;

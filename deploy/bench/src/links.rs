@@ -1,27 +1,27 @@
-//! The links of a data set, as those who ask for them know them.
+//! Ids and slugs of the links of a data set.
 
 use anyhow::ensure;
 use linkledger_core::id::{AccountId, LinkId};
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-/// Bits of a `UUIDv7` behind its milliseconds.
+/// Number of bits behind the milliseconds of a `UUIDv7`.
 const BITS_BEHIND_TIME: u32 = 80;
 
-/// The links of one account, the oldest first.
+/// Links of one account, the oldest first.
 #[derive(Debug)]
-pub struct Links {
-    /// Their ids.
+pub struct DataSetLinks {
+    /// Ids of the links.
     pub ids: Vec<LinkId>,
-    /// Their slugs, in the same order.
+    /// Slugs of the links, in the same order.
     pub slugs: Vec<String>,
 }
 
-impl Links {
-    /// Those that the read table of that database has.
+impl DataSetLinks {
+    /// Reads the links of an account from the read table.
     ///
     /// # Errors
-    /// When it can't be read, or has none.
+    /// Returns an error if the read table can't be read, or if the account has no links.
     pub async fn of_account(url: &str, account_id: AccountId) -> anyhow::Result<Self> {
         let mut connection = PgConnection::connect(url).await?;
         let rows: Vec<(Uuid, String)> = sqlx::query_as(
@@ -46,23 +46,23 @@ impl Links {
     }
 }
 
-/// Ids that differ in their milliseconds only, one for each of them: pgbench draws a number, and a
-/// statement can make an id of it.
+/// Ids that differ only in their milliseconds, with one id for each millisecond. pgbench draws a
+/// number, and a statement computes the id from the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsecutiveIds {
-    /// Milliseconds of the first.
+    /// Milliseconds of the first id.
     pub first: u64,
-    /// Milliseconds of the last.
+    /// Milliseconds of the last id.
     pub last: u64,
-    /// What all have behind the milliseconds.
+    /// Bits behind the milliseconds, the same in all ids.
     rest: u128,
 }
 
 impl ConsecutiveIds {
-    /// What these ids, in order, come to.
+    /// Describes these ids, which are in order.
     ///
     /// # Errors
-    /// When they are not of that kind.
+    /// Returns an error if the ids do not follow each other by the millisecond.
     pub fn of(ids: &[LinkId]) -> anyhow::Result<Self> {
         let bits = |id: &LinkId| id.uuid().as_u128();
         let step = 1 << BITS_BEHIND_TIME;
@@ -81,12 +81,12 @@ impl ConsecutiveIds {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of ids.
     pub fn count(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    /// The id of that index, from 0 on.
+    /// Returns the id with this index, from 0.
     pub fn nth(&self, index: u64) -> LinkId {
         let milliseconds = u128::from(self.first + index);
         LinkId::from_uuid(Uuid::from_u128(
@@ -94,9 +94,10 @@ impl ConsecutiveIds {
         ))
     }
 
-    /// The id whose milliseconds that term of SQL gives, as a term.
+    /// Returns an SQL term for the id whose milliseconds are the value of `milliseconds`, an SQL
+    /// term.
     pub fn in_sql(&self, milliseconds: &str) -> String {
-        // Ids of this age have a zero before their eleven digits: the shortest term there is.
+        // Ids of this century have a zero before their eleven digits; this is the shortest term.
         format!(
             "('0' || to_hex({milliseconds}::bigint) || '{:020x}')::uuid",
             self.rest
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ids_are_made_of_their_milliseconds_here_and_by_a_statement() {
+    async fn link_ids_equal_those_made_by_sql() {
         let ids = ids([
             "0198a0ff-fffe-7aaa-8bbb-0123456789ab",
             "0198a0ff-ffff-7aaa-8bbb-0123456789ab",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_do_not_follow_each_other_are_refused() {
+    fn link_ids_with_gaps_are_refused() {
         let gap = ids([
             "0198a0ff-fffe-7aaa-8bbb-0123456789ab",
             "0198a0ff-ffff-7aaa-8bbb-0123456789ab",

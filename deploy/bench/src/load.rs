@@ -1,9 +1,9 @@
-//! Load over HTTP/1.1, on connections that are kept alive.
+//! Load over HTTP/1.1, on keep-alive connections.
 //!
-//! A [`closed_loop`] asks again as soon as it is answered: it finds the maximum and says nothing of
-//! latencies, because a server that stalls is asked less. An [`open_loop`] has a schedule and takes
-//! each latency from the time at which the request should have been sent, so a stall shows on every
-//! request that was due meanwhile (coordinated omission, Gil Tene).
+//! A [`closed_loop`] sends the next request as soon as a response arrives: it finds the maximum
+//! rate, but not the latencies, because a stalled server gets fewer requests. An [`open_loop`] has
+//! a schedule and measures each latency from the time at which the request was due, so that a stall
+//! shows on every request that was due meanwhile (coordinated omission, Gil Tene).
 
 mod closed_loop;
 mod connection;
@@ -19,57 +19,57 @@ use anyhow::Context as _;
 use tokio::{task::JoinSet, time::timeout};
 
 pub use closed_loop::closed_loop;
-pub use connection::{Connection, Response};
+pub use connection::{HttpConnection, HttpResponse};
 pub use each_once::each_once;
 pub use open_loop::open_loop;
-pub use outcome::Outcome;
+pub use outcome::LoadOutcome;
 pub use stall::Stall;
-pub use visibility::{Followed, POLL_INTERVAL, Visibility, follow};
+pub use visibility::{FollowedCreates, POLL_INTERVAL, Visibility, follow};
 
-/// How long after its end a load may wait for what it has asked.
+/// Longest wait for the last responses after the end of a load.
 const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Writes the request of that number, head and body, behind what the buffer holds.
-pub type Requests = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
+/// Appends the request with this number, head and body, to the buffer.
+pub type RequestWriter = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
 
-/// Whom to ask what.
+/// The server of a load, and the requests to the server.
 #[derive(Clone)]
-pub struct Target {
-    /// The server.
+pub struct LoadTarget {
+    /// Address of the server.
     pub address: SocketAddr,
-    /// How many requests may be under way at once.
+    /// Number of requests that may be under way at the same time.
     pub connections: usize,
-    /// What is asked.
-    pub requests: Requests,
-    /// The status of a right answer.
+    /// Requests.
+    pub requests: RequestWriter,
+    /// Status of a right response.
     pub expected_status: u16,
 }
 
-impl Target {
-    /// All of its connections, before the load begins.
-    async fn connect(&self) -> anyhow::Result<Vec<Connection>> {
+impl LoadTarget {
+    /// Opens all connections before the load begins.
+    async fn connect(&self) -> anyhow::Result<Vec<HttpConnection>> {
         let mut connections = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            let opened = Connection::open(self.address).await;
+            let opened = HttpConnection::open(self.address).await;
             connections.push(opened.with_context(|| format!("can't connect to {}", self.address))?);
         }
         Ok(connections)
     }
 }
 
-/// What all connections have seen of a load of that duration.
+/// Sums the outcomes of all connections of a load.
 async fn all_seen(
-    mut connections: JoinSet<anyhow::Result<Outcome>>,
+    mut connections: JoinSet<anyhow::Result<LoadOutcome>>,
     duration: Duration,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let join = async {
-        let mut outcome = Outcome::default();
+        let mut outcome = LoadOutcome::default();
         while let Some(seen) = connections.join_next().await {
-            outcome.add(&seen.context("a connection's task has failed")??);
+            outcome.add(&seen.context("the task of a connection failed")??);
         }
         Ok(outcome)
     };
     timeout(duration + LAST_ANSWERS_TIMEOUT, join)
         .await
-        .context("the last requests are not answered")?
+        .context("the last requests are not answered within 1 min")?
 }

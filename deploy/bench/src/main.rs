@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use linkledger_bench::command_line;
 
-// One thread: the load takes one core at most.
+// One thread: the load uses one core at most.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     command_line::run().await

@@ -1,4 +1,4 @@
-//! pgbench, the load generator of Postgres: what the database itself can do.
+//! pgbench, the load generator of Postgres: the baseline for the speed of the database.
 
 use std::{env, path::PathBuf, process::Stdio, time::Duration};
 
@@ -6,29 +6,29 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::event_store::{self, SessionKind};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// Lines of its errors that are told.
+/// Number of lines of pgbench's errors that are shown.
 const ERROR_LINES_MAX: usize = 3;
 
-/// What pgbench runs.
+/// A script of pgbench.
 #[derive(Debug, Clone, Copy)]
-pub struct Script<'a> {
-    /// Statements with pgbench's own meta-commands.
+pub struct PgbenchScript<'a> {
+    /// Statements, and meta-commands of pgbench.
     pub text: &'a str,
-    /// Sessions at once.
+    /// Number of sessions at the same time.
     pub clients: u32,
     /// Variables of the script.
     pub variables: &'a [(&'a str, i64)],
 }
 
-/// Runs the script over and over on the database of that address, with prepared statements and the
-/// session settings of the services, so that plans are the same on both sides; transactions per
-/// second, the connecting left aside.
+/// Runs the script over and over, and returns transactions per second, without the time for
+/// connecting. Prepared statements and the session settings of the services lead to the same plans
+/// as in the services.
 ///
 /// # Errors
-/// When pgbench is missing, or a transaction fails.
+/// Returns an error if pgbench is missing, or if a transaction fails.
 pub async fn transactions_per_second(
     url: &str,
-    script: Script<'_>,
+    script: PgbenchScript<'_>,
     duration: Duration,
 ) -> anyhow::Result<f64> {
     let session = event_store::session_options(url, SessionKind::Reader)?;
@@ -57,27 +57,27 @@ pub async fn transactions_per_second(
     let printed = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success(),
-        "pgbench has failed: {}",
+        "pgbench failed: {}",
         first_lines(&String::from_utf8_lossy(&output.stderr))
     );
     printed
         .lines()
         .find_map(|line| line.strip_prefix("tps = "))
         .and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .with_context(|| format!("pgbench tells no rate; try more --seconds: {printed}"))
+        .with_context(|| format!("pgbench prints no rate; try more --seconds: {printed}"))
 }
 
-/// Sessions at once, of which the best count is taken.
+/// Numbers of sessions that are tried.
 pub const CLIENTS: [u32; 3] = [16, 32, 64];
 
-/// With how many clients the script, which needs no variables, is fastest.
+/// Returns the number of clients with which the script, which needs no variables, is fastest.
 ///
 /// # Errors
-/// When pgbench is missing, or a transaction fails.
+/// Returns an error if pgbench is missing, or if a transaction fails.
 pub async fn fastest_clients(url: &str, text: &str, duration: Duration) -> anyhow::Result<u32> {
     let mut fastest = (0.0, CLIENTS[0]);
     for clients in CLIENTS {
-        let script = Script {
+        let script = PgbenchScript {
             text,
             clients,
             variables: &[],
@@ -90,7 +90,7 @@ pub async fn fastest_clients(url: &str, text: &str, duration: Duration) -> anyho
     Ok(fastest.1)
 }
 
-/// Beside the server's programs, or wherever the shell finds it.
+/// Finds pgbench in the PATH, or beside the programs of the Postgres server.
 fn program() -> anyhow::Result<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> = env::split_paths(&folders)
@@ -107,11 +107,11 @@ fn program() -> anyhow::Result<PathBuf> {
     found
         .into_iter()
         .next()
-        .context("pgbench is missing: it is in the package of Postgres' server")
+        .context("pgbench is missing; install the package of the Postgres server")
 }
 
-/// Its sessions all say the same.
-fn first_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().take(ERROR_LINES_MAX).collect();
+/// Joins the first lines of the errors; all sessions print the same errors.
+fn first_lines(errors: &str) -> String {
+    let lines: Vec<&str> = errors.lines().take(ERROR_LINES_MAX).collect();
     lines.join("; ")
 }

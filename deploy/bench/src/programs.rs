@@ -1,4 +1,4 @@
-//! The programs that are measured, as they are shipped: the release build.
+//! The measured programs: the release build.
 
 use std::{
     env,
@@ -16,19 +16,19 @@ const PACKAGES: [&str; 4] = [
     "linkledger-query-api",
 ];
 
-/// Where the programs are.
+/// Folder of the programs.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct ReleasePrograms {
     folder: PathBuf,
 }
 
-impl Programs {
-    /// Builds them beside this program.
+impl ReleasePrograms {
+    /// Builds the programs beside this program.
     ///
     /// # Errors
-    /// When this program is not of the release build itself, or the build fails.
+    /// Returns an error if this program is not of the release build, or if the build fails.
     pub async fn build() -> anyhow::Result<Self> {
-        let this = env::current_exe().context("can't tell where this program lies")?;
+        let this = env::current_exe().context("can't find the folder of this program")?;
         let folder = this.parent().unwrap_or(Path::new("."));
         ensure!(
             folder.ends_with("release"),
@@ -42,13 +42,16 @@ impl Programs {
             .status()
             .await
             .context("can't run cargo")?;
-        ensure!(built.success(), "cargo build has failed: {built}");
+        ensure!(
+            built.success(),
+            "cargo build of the programs failed: {built}"
+        );
         Ok(Self {
             folder: folder.to_owned(),
         })
     }
 
-    /// The program of that name.
+    /// Returns the path of a program.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -1,4 +1,4 @@
-//! The shipped program `projector`, a process of its own.
+//! The shipped program `projector`, as a process.
 
 use std::{fs::File, path::PathBuf, process::Stdio, time::Duration};
 
@@ -13,28 +13,28 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{bench::Bench, stack::Stack};
+use crate::{bench::BenchContext, stack::StackProcess};
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The last lines of a log, for a message.
-const LINES_TOLD_MAX: usize = 20;
+/// Number of last lines of the log that an error message shows.
+const LINES_SHOWN_MAX: usize = 20;
 
-/// A projector that runs; killed when dropped.
+/// A running projector; killed when dropped.
 #[derive(Debug)]
-pub struct Projector {
+pub struct ProjectorProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Projector {
-    /// Starts it on the database of that address, as the only member of the group `group_id` at the
-    /// broker of that stack.
+impl ProjectorProcess {
+    /// Starts the projector on the database, as the only member of the group `group_id` at the
+    /// broker of the stack.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// Returns an error if the process can't be started.
     pub fn start(
-        bench: &Bench,
-        broker: &Stack,
+        bench: &BenchContext,
+        broker: &StackProcess,
         database_url: &str,
         group_id: &str,
     ) -> anyhow::Result<Self> {
@@ -53,10 +53,10 @@ impl Projector {
         Ok(Self { child, log })
     }
 
-    /// An error if it has ended by itself.
+    /// Checks that the projector is running.
     ///
     /// # Errors
-    /// With its last words.
+    /// Returns an error with the last lines of the log if the projector has ended.
     pub fn ensure_runs(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(
@@ -67,23 +67,23 @@ impl Projector {
         Ok(())
     }
 
-    /// What to tell if it does not do what it should.
+    /// Returns the last lines of the log, for an error message.
     pub fn last_words(&self) -> String {
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = said.lines().collect();
-        lines[lines.len().saturating_sub(LINES_TOLD_MAX)..].join("\n")
+        let log_text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log_text.lines().collect();
+        lines[lines.len().saturating_sub(LINES_SHOWN_MAX)..].join("\n")
     }
 
-    /// Stops it as an operator would.
+    /// Stops the projector with SIGTERM.
     ///
     /// # Errors
-    /// When it does not end in time, or not well.
+    /// Returns an error if the projector does not end before the timeout, or ends with an error.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the projector has ended")?;
         kill(Pid::from_raw(i32::try_from(id)?), Signal::SIGTERM)?;
         let status = timeout(STOP_TIMEOUT, self.child.wait())
             .await
-            .context("the projector does not stop")??;
+            .context("the projector does not stop within 30 s")??;
         ensure!(
             status.success(),
             "the projector has ended with {status}: {}",
@@ -93,7 +93,7 @@ impl Projector {
     }
 }
 
-/// A line of what `rebuild` tells of itself.
+/// A line of the progress that `rebuild` prints.
 #[derive(Debug, Deserialize)]
 struct Progress {
     phase: String,
@@ -101,26 +101,30 @@ struct Progress {
     seconds: f64,
 }
 
-/// Makes all read models again, as fast as it goes; returns how many events of the log were loaded
-/// per second, what comes after that (comparing, swapping) left aside.
+/// Rebuilds all read models without a rate limit. Returns the number of events that were loaded per
+/// second, without comparing and swapping.
 ///
 /// # Errors
-/// When it fails.
-pub async fn rebuild_all(bench: &Bench, database_url: &str) -> anyhow::Result<f64> {
+/// Returns an error if the rebuild fails.
+pub async fn rebuild_all(bench: &BenchContext, database_url: &str) -> anyhow::Result<f64> {
     let output = program(bench, database_url)
         .args(["rebuild", "--all", "--max-rate", "0", "--json"])
         .args(["--reason", "measured"])
         .output()
         .await
         .context("can't run the projector")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "projector rebuild: {told}");
-    loaded_per_second(&told).with_context(|| format!("projector rebuild tells no rate: {told}"))
+    let progress = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "projector rebuild failed: {progress}"
+    );
+    loaded_per_second(&progress)
+        .with_context(|| format!("projector rebuild prints no line on loading: {progress}"))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-fn loaded_per_second(told: &str) -> Option<f64> {
-    let lines = told
+fn loaded_per_second(progress: &str) -> Option<f64> {
+    let lines = progress
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
     let mut loading = lines.filter(|line: &Progress| line.phase == "loading");
@@ -128,7 +132,7 @@ fn loaded_per_second(told: &str) -> Option<f64> {
     Some(last.done as f64 / last.seconds)
 }
 
-fn program(bench: &Bench, database_url: &str) -> Command {
+fn program(bench: &BenchContext, database_url: &str) -> Command {
     let mut command = Command::new(bench.programs.path("projector"));
     command.env("DATABASE_URL", database_url).kill_on_drop(true);
     command
@@ -139,13 +143,13 @@ mod tests {
     use super::loaded_per_second;
 
     #[test]
-    fn the_rate_of_a_rebuild_is_that_of_the_last_line_on_loading() {
-        let told = r#"
+    fn rebuild_rate_is_of_the_last_loading_line() {
+        let progress = r#"
             {"phase":"loading","done":100,"total":1000,"seconds":1.0}
             {"phase":"loading","done":1000,"total":1000,"seconds":4.0}
             {"phase":"comparing","done":9,"total":9,"seconds":1.0}
             a word of the log"#;
-        assert_eq!(loaded_per_second(told), Some(250.0));
+        assert_eq!(loaded_per_second(progress), Some(250.0));
         assert_eq!(loaded_per_second("nothing"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The questions, each in the file of its name.
+//! The questions, each in a file with its name.
 
 mod catch_up;
 mod create_latency;
@@ -12,33 +12,33 @@ mod visible;
 
 use clap::Subcommand;
 
-use crate::{answer::Answer, bench::Bench};
+use crate::{answer::QuestionAnswer, bench::BenchContext};
 
-/// What can be asked.
+/// A question about the speed of linkledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum Question {
-    /// How many links can be created in a second?
+    /// Measure how many links can be created per second.
     Creates,
-    /// How long does a create take at half load?
+    /// Measure how long a create takes at half of the maximum load.
     CreateLatency,
-    /// How many visitors can follow links in a second?
+    /// Measure how many redirects are answered per second.
     Redirects,
-    /// How often can a link be read by its id in a second?
+    /// Measure how many links can be read by id per second.
     GetLink,
-    /// How often can a page of a list be read in a second?
+    /// Measure how many pages of a list can be read per second.
     ListLinks,
-    /// How long after its create is a link in the list of its account?
+    /// Measure the time from a create until the list of the account contains the link.
     Visible,
-    /// How fast does the projector catch up, and how fast is a rebuild?
+    /// Measure how fast the projector catches up with the log, and how fast a rebuild is.
     CatchUp,
-    /// Does it slow down while the log grows?
+    /// Measure whether a large log makes creates, lists and redirects slower.
     Growth,
-    /// How much memory do the services take, and how soon are they ready?
+    /// Measure the memory of the services, and the time from start to ready.
     Footprint,
 }
 
 impl Question {
-    /// All of them, in the order in which `all` asks them.
+    /// All questions, in the order of the command `all`.
     pub const ALL: &[Self] = &[
         Self::Creates,
         Self::CreateLatency,
@@ -51,11 +51,11 @@ impl Question {
         Self::Footprint,
     ];
 
-    /// Measures.
+    /// Measures, and returns the answer.
     ///
     /// # Errors
-    /// Why it can't be answered.
-    pub async fn ask(self, bench: &Bench) -> anyhow::Result<Answer> {
+    /// Returns an error if the question can't be answered.
+    pub async fn ask(self, bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
         match self {
             Self::Creates => creates::ask(bench).await,
             Self::CreateLatency => create_latency::ask(bench).await,

@@ -1,65 +1,65 @@
-//! The read tables of a log, as Postgres alone can make them: what the projector is compared with.
+//! The read tables of a log, made by Postgres alone: the baseline of the projector.
 //!
-//! Of a log of grants and creates only, which is what the data sets are; their rows are those of the
-//! projector, to the last column.
+//! The log must consist of grants and creates only, as in the data sets. The rows equal the rows of
+//! the projector in every column.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-/// Fills the tables of the search path.
+/// Statements that fill the tables in the search path.
 const ROWS: &str = include_str!("read_tables/rows.sql");
-/// Makes the tables of the schema `bare`.
+/// Statements that make the tables in the schema `bare`.
 const BARE: &str = include_str!("read_tables/bare.sql");
-/// Makes their indexes.
+/// Statements that make the indexes of these tables.
 const INDEXES: &str = include_str!("read_tables/indexes.sql");
 
-/// As if no projector had ever run.
+/// Statements that reset the database, as if no projector had ever run.
 const EMPTY: &str = "
     TRUNCATE read_model.links, read_model.redirects, read_model.stopped_accounts,
              read_model.credit_entries, read_model.credit_balances;
     UPDATE read_model.checkpoints SET position = 0;
 ";
 
-/// A session on the database of that address.
+/// A session on the database.
 #[derive(Debug)]
 pub struct ReadTables(PgConnection);
 
 impl ReadTables {
-    /// Connects.
+    /// Opens the session.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn connect(url: &str) -> anyhow::Result<Self> {
         let connection = PgConnection::connect(url).await;
         let mut this = Self(connection.context("can't reach the database")?);
-        // As in the sessions of the services. The sizes are those that the server has for all.
+        // The services turn jit off as well. Memory sizes are set for the whole server.
         this.run("SET jit = off").await?;
         Ok(this)
     }
 
-    /// Empties them and sets the projector back to the beginning.
+    /// Empties the read tables, and sets the checkpoints back to the beginning.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn empty(&mut self) -> anyhow::Result<()> {
         self.run(EMPTY).await
     }
 
-    /// How many events the log has.
+    /// Returns the number of events in the log.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses the statement.
     pub async fn events(&mut self) -> anyhow::Result<i64> {
         let statement = "SELECT sum(head)::bigint FROM event_store.log_shards";
         Ok(sqlx::query_scalar(statement).fetch_one(&mut self.0).await?)
     }
 
-    /// Up to how many events every read model has been brought.
+    /// Returns the number of events that every read model has applied.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses the statement.
     pub async fn applied(&mut self) -> anyhow::Result<i64> {
         let statement = "
             SELECT sum(position)::bigint FROM (
@@ -69,20 +69,20 @@ impl ReadTables {
         Ok(sqlx::query_scalar(statement).fetch_one(&mut self.0).await?)
     }
 
-    /// Fills the tables as they are, indexes in place, in one transaction; returns how long it took.
+    /// Fills the existing tables with their indexes, in one transaction; returns the duration.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn fill(&mut self) -> anyhow::Result<Duration> {
         self.timed(&format!("SET search_path = read_model; {ROWS}"))
             .await
     }
 
-    /// Fills tables that have no index yet and makes the indexes after that, in one transaction;
-    /// returns how long it took.
+    /// Fills tables without indexes and makes the indexes afterwards, in one transaction; returns
+    /// the duration.
     ///
     /// # Errors
-    /// When Postgres refuses, for instance since these tables are there.
+    /// Returns an error if Postgres refuses a statement, for instance because the tables exist.
     pub async fn fill_bare(&mut self) -> anyhow::Result<Duration> {
         self.timed(&format!("{BARE} SET search_path = bare; {ROWS} {INDEXES}"))
             .await
@@ -94,7 +94,7 @@ impl ReadTables {
         Ok(begun.elapsed())
     }
 
-    /// Several statements at once are one transaction.
+    /// Runs several statements, which are one transaction.
     async fn run(&mut self, statements: &str) -> anyhow::Result<()> {
         sqlx::raw_sql(AssertSqlSafe(statements))
             .execute(&mut self.0)

@@ -1,4 +1,4 @@
-//! An answer on the terminal, as JSON for programs, and as plots for people.
+//! Report of an answer: a table on the terminal, JSON for programs, and plots for people.
 
 mod machine;
 mod plot;
@@ -9,25 +9,25 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::QuestionAnswer;
 use machine::Machine;
 
 pub use table::table;
 
-/// What a file of figures holds.
+/// Content of a JSON file of figures.
 #[derive(Serialize)]
 struct Figures<'a> {
     machine: Machine,
     #[serde(flatten)]
-    answer: &'a Answer,
+    answer: &'a QuestionAnswer,
 }
 
-/// Writes `<question>.json`, `<question>.svg` and, where there are latencies,
+/// Writes `<question>.json`, `<question>.svg` and, if there are latencies,
 /// `<question>-latency.svg`.
 ///
 /// # Errors
-/// When the folder can't be written.
-pub fn write(folder: &Path, answer: &Answer) -> anyhow::Result<()> {
+/// Returns an error if the folder can't be written to.
+pub fn write(folder: &Path, answer: &QuestionAnswer) -> anyhow::Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))

@@ -1,16 +1,18 @@
-//! What loads ask for.
+//! The HTTP requests of the loads.
 
 use std::sync::Arc;
 
 use linkledger_core::{clock, http::route_table};
 use uuid::Builder;
 
-use crate::{accounts::LoadAccount, load::Requests};
+use crate::{accounts::LoadAccount, load::RequestWriter};
 
-/// Each request a new link under a key of its own, the accounts in turn.
+/// Makes requests that create links: each request creates a new link with a new idempotency key,
+/// for the accounts in turn.
 ///
-/// The keys are random, so that no load repeats those of another: what is replayed costs less.
-pub fn creates(accounts: &[LoadAccount]) -> Requests {
+/// The keys are random, so that no load repeats a key of another load: a replayed create costs
+/// less.
+pub fn creates(accounts: &[LoadAccount]) -> RequestWriter {
     let accounts = accounts.to_vec();
     Arc::new(move |number, buffer| {
         let account = &accounts[turn(number, accounts.len())];
@@ -27,8 +29,8 @@ pub fn creates(accounts: &[LoadAccount]) -> Requests {
     })
 }
 
-/// The newest page of each account in turn.
-pub fn lists(accounts: &[LoadAccount], limit: usize) -> Requests {
+/// Makes requests for the newest page of links, for the accounts in turn.
+pub fn lists(accounts: &[LoadAccount], limit: usize) -> RequestWriter {
     let lists = accounts.iter().map(|account| list(account, limit, None));
     let lists: Vec<String> = lists.collect();
     Arc::new(move |number, buffer| {
@@ -36,7 +38,7 @@ pub fn lists(accounts: &[LoadAccount], limit: usize) -> Requests {
     })
 }
 
-/// A page of the account's links, from that cursor on.
+/// Formats a request for a page of links of the account, after the cursor.
 pub fn list(account: &LoadAccount, limit: usize, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("&cursor={cursor}"));
     format!(
@@ -47,19 +49,19 @@ pub fn list(account: &LoadAccount, limit: usize, cursor: Option<&str>) -> String
     )
 }
 
-/// Visits to these short links in turn.
-pub fn visits(slugs: Arc<[String]>) -> Requests {
+/// Makes visits to these short links in turn.
+pub fn visits(slugs: Arc<[String]>) -> RequestWriter {
     Arc::new(move |number, buffer| visit(&slugs[turn(number, slugs.len())], buffer))
 }
 
-/// A visit to that short link.
+/// Formats a visit to a short link.
 pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
     for part in ["GET /", slug, " HTTP/1.1\r\nHost: bench\r\n\r\n"] {
         buffer.extend_from_slice(part.as_bytes());
     }
 }
 
-/// Which of `count` a request of that number is about.
+/// Maps the number of a request to one of `count` items, in turn.
 fn turn(number: u64, count: usize) -> usize {
     usize::try_from(number).expect("64 bits") % count
 }

@@ -1,22 +1,22 @@
-//! What several rounds of a measurement come to.
+//! Statistics of several rounds of a measurement.
 
 use serde::Serialize;
 
-/// The figures of several rounds, in their order, and how far they lie apart.
+/// Figures of several rounds, with minimum, median and maximum.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spread {
-    /// The smallest.
+    /// Smallest figure.
     pub min: f64,
-    /// The one in the middle; of an even number, the mean of the two.
+    /// Median; of an even number of rounds, the mean of the two middle figures.
     pub median: f64,
-    /// The largest.
+    /// Largest figure.
     pub max: f64,
-    /// Each of them.
+    /// Figures of all rounds, in order.
     pub rounds: Vec<f64>,
 }
 
 impl Spread {
-    /// What these rounds come to; at least one.
+    /// Computes the statistics of at least one round.
     pub fn of(rounds: &[f64]) -> Self {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -34,7 +34,7 @@ impl Spread {
         }
     }
 
-    /// Round by round: noise that both had falls out.
+    /// Divides round by round, so that noise that slowed both sides cancels out.
     pub fn ratio(measured: &[f64], baseline: &[f64]) -> Self {
         assert_eq!(measured.len(), baseline.len(), "of the same rounds");
         let ratios: Vec<f64> = measured.iter().zip(baseline).map(|(a, b)| a / b).collect();
@@ -47,14 +47,14 @@ mod tests {
     use super::Spread;
 
     #[test]
-    fn a_ratio_is_of_the_two_figures_of_one_round() {
+    fn ratio_divides_figures_of_the_same_round() {
         let spread = Spread::ratio(&[2.0, 9.0, 4.0], &[1.0, 3.0, 4.0]);
         assert_eq!(spread.rounds, [2.0, 3.0, 1.0]);
         assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.0, 3.0));
     }
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+    fn median_of_even_count_is_the_middle_mean() {
         let median = Spread::of(&[4.0, 1.0, 2.0, 8.0]).median;
         assert!((median - 3.0).abs() < f64::EPSILON, "{median}");
     }

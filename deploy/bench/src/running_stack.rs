@@ -1,5 +1,4 @@
-//! Creates on a stack that runs already: the load for scripts beside which something else is looked
-//! at.
+//! A load of creates on a running stack, for scripts that measure something else meanwhile.
 
 use std::{io::Write as _, time::Duration};
 
@@ -7,40 +6,43 @@ use clap::Args;
 
 use crate::{
     accounts,
-    load::{self, Target},
+    load::{self, LoadTarget},
     requests,
     stack::socket_address,
 };
 
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What is created. The addresses are those of the file `env` in the stack's folder.
+/// Options of `linkledger-bench load`. The file `env` in the data folder of the stack has the
+/// addresses.
 #[derive(Debug, Args)]
 pub struct RunningStack {
+    /// Address of the API.
     #[arg(long, env = "API_URL", hide_env_values = true)]
     api_url: String,
-    /// Of a role that may make accounts.
+    /// Address of the database, with a role that may make accounts.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
-    /// Accounts that are made for it, and create in turn.
+    /// Number of accounts that are made for the load, and create links in turn.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     accounts: u16,
-    /// Requests at once.
+    /// Number of requests at the same time.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// How many creates arrive in a second, whatever the stack does; without it, as many as it takes.
+    /// Rate of the creates, per second, whatever the stack does. Default: as many as the stack
+    /// answers.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     per_second: Option<u32>,
 }
 
 impl RunningStack {
-    /// Creates, and prints how many per second and how long they took.
+    /// Creates links, and prints rate and latencies.
     ///
     /// # Errors
-    /// When an answer is another than 201, or none.
+    /// Returns an error if a response has another status than 201, or does not come.
     pub async fn load(&self, duration: Duration) -> anyhow::Result<()> {
         let accounts = accounts::create(&self.database_url, self.accounts.into()).await?;
-        let target = Target {
+        let target = LoadTarget {
             address: socket_address(&self.api_url)?,
             connections: self.connections.into(),
             requests: requests::creates(&accounts),

@@ -1,4 +1,4 @@
-//! A Postgres server of the benchmarks' own: `fsync` on, settings of a server in production.
+//! The Postgres server of the benchmarks, with `fsync` on and settings of a server in production.
 
 use std::{path::Path, path::PathBuf};
 
@@ -10,13 +10,14 @@ use linkledger_core::{
 };
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-/// A migrated database without rows, from which others are cloned.
+/// A migrated database without rows, from which other databases are cloned.
 const EMPTY: &str = "bench_empty";
 
-/// With this begin the names of databases that nobody needs later.
+/// Prefix of the databases that are not needed after a question.
 const COPIES: &str = "bench_";
 
-/// As `docs/deploy.md` sets a server up; what keeps data safe stays as Postgres has it.
+/// Settings that `docs/deploy.md` gives to a server; all settings that keep data safe have the
+/// defaults of Postgres.
 const SETTINGS: [(&str, &str); 4] = [
     ("shared_buffers", "2GB"),
     ("max_wal_size", "8GB"),
@@ -24,7 +25,8 @@ const SETTINGS: [(&str, &str); 4] = [
     ("wal_compression", "on"),
 ];
 
-/// Whole statements in `pg_stat_activity`: what the services run is what pgbench has to run.
+/// Setting that makes `pg_stat_activity` show whole statements: pgbench has to run the statements
+/// of the services.
 const STATEMENTS_SHOWN: (&str, &str) = ("track_activity_query_size", "16384");
 
 /// The running server.
@@ -35,10 +37,10 @@ pub struct BenchServer {
 }
 
 impl BenchServer {
-    /// Starts it on the folder of the benchmarks; data sets of before are still there.
+    /// Starts the server in the folder of the benchmarks; data sets of earlier runs still exist.
     ///
     /// # Errors
-    /// What Postgres lacks.
+    /// Returns an error if Postgres can't be started.
     pub async fn start(data_dir: &Path) -> anyhow::Result<Self> {
         let settings = SETTINGS
             .into_iter()
@@ -55,7 +57,7 @@ impl BenchServer {
             data_dir: data_dir.to_owned(),
         };
         this.drop_copies().await?;
-        // Anew each time: the migrations may have changed since.
+        // The empty database is made again each time, since the migrations may have changed.
         this.drop_database(EMPTY).await?;
         this.server.create_database_if_missing(EMPTY).await?;
         let pool = event_store::pool(&this.url(EMPTY), SessionKind::Migration, 1)?;
@@ -64,31 +66,32 @@ impl BenchServer {
         Ok(this)
     }
 
-    /// The address of a database.
+    /// Returns the address of a database.
     pub fn url(&self, database: &str) -> String {
         self.server.url(database)
     }
 
-    /// The folder of the benchmarks.
+    /// Returns the folder of the benchmarks.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// A migrated database without rows; one of that name is dropped before. Returns its address.
+    /// Makes a migrated database without rows, in place of any database with this name. Returns the
+    /// address.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn empty_database(&self, name: &str) -> anyhow::Result<String> {
         self.clone_of(EMPTY, name).await
     }
 
-    /// A copy of another database, with which nobody works meanwhile. Returns its address.
+    /// Copies a database that no session uses. Returns the address of the copy.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn clone_of(&self, template: &str, name: &str) -> anyhow::Result<String> {
         self.drop_database(name).await?;
-        // A copy of the files does not pass through the write-ahead log, which is for the load.
+        // A copy of files does not go through the write-ahead log, which is left to the load.
         self.execute(&format!(
             "CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         ))
@@ -96,10 +99,10 @@ impl BenchServer {
         Ok(self.url(name))
     }
 
-    /// Whether there is a database of that name.
+    /// Returns true if there is a database with this name.
     ///
     /// # Errors
-    /// When Postgres can't be asked.
+    /// Returns an error if Postgres does not answer.
     pub async fn has_database(&self, name: &str) -> anyhow::Result<bool> {
         let mut connection = PgConnection::connect(&self.url("postgres")).await?;
         let found = sqlx::query("SELECT FROM pg_database WHERE datname = $1")
@@ -109,10 +112,10 @@ impl BenchServer {
         Ok(found.is_some())
     }
 
-    /// The databases whose names begin with that.
+    /// Returns the databases whose names begin with `prefix`.
     ///
     /// # Errors
-    /// When Postgres can't be asked.
+    /// Returns an error if Postgres does not answer.
     pub async fn databases(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
         let mut connection = PgConnection::connect(&self.url("postgres")).await?;
         let names = sqlx::query_scalar(
@@ -121,19 +124,19 @@ impl BenchServer {
         Ok(names.bind(prefix).fetch_all(&mut connection).await?)
     }
 
-    /// Gives a database another name, which is free.
+    /// Renames a database.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses the statement.
     pub async fn rename(&self, database: &str, name: &str) -> anyhow::Result<()> {
         self.execute(&format!("ALTER DATABASE {database} RENAME TO {name}"))
             .await
     }
 
-    /// The checksums of the migrations that databases here have.
+    /// Returns the checksums of the migrations.
     ///
     /// # Errors
-    /// When Postgres can't be asked.
+    /// Returns an error if Postgres does not answer.
     pub async fn migrations(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let mut connection = PgConnection::connect(&self.url(EMPTY)).await?;
         let checksums = sqlx::query_scalar(
@@ -144,16 +147,15 @@ impl BenchServer {
         )
         .fetch_all(&mut connection)
         .await?;
-        // A session would keep the database from being copied.
+        // An open session would prevent copies of the database.
         connection.close().await?;
         Ok(checksums)
     }
 
-    /// Drops what questions have worked on, whether they were answered or broken off: all but the
-    /// data sets.
+    /// Drops the databases that questions have worked on, but no data set.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses a statement.
     pub async fn drop_copies(&self) -> anyhow::Result<()> {
         for name in self.databases(COPIES).await? {
             if name != EMPTY {
@@ -163,19 +165,19 @@ impl BenchServer {
         Ok(())
     }
 
-    /// Drops a database, whoever uses it.
+    /// Drops a database, and ends its sessions.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses the statement.
     pub async fn drop_database(&self, name: &str) -> anyhow::Result<()> {
         self.execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
             .await
     }
 
-    /// Writes what is dirty to the tables, so that it does not happen while something is measured.
+    /// Writes changed pages to the tables, so that no checkpoint happens during a measurement.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// Returns an error if Postgres refuses the statement.
     pub async fn checkpoint(&self) -> anyhow::Result<()> {
         self.execute("CHECKPOINT").await
     }
@@ -183,7 +185,7 @@ impl BenchServer {
     /// Stops the server.
     ///
     /// # Errors
-    /// When it survives that.
+    /// Returns an error if the server does not stop.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.server.stop().await
     }
@@ -201,7 +203,7 @@ impl BenchServer {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_settings_are_those_that_an_operator_is_told() {
+    fn server_settings_equal_those_of_the_documentation() {
         let page = include_str!("../../../docs/deploy.md");
         for (name, value) in super::SETTINGS {
             assert!(page.contains(&format!("\n{name} = {value}\n")), "{name}");

@@ -1,4 +1,4 @@
-//! The stack that is measured: the shipped binary `linkledger`, a process of its own.
+//! The measured stack: the shipped binary `linkledger`, as a process.
 
 use std::{
     collections::HashMap,
@@ -21,42 +21,46 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::Bench, load::Connection};
+use crate::{bench::BenchContext, load::HttpConnection};
 
-/// Apache Kafka's first start fetches it.
+/// Timeout of the start; the first start with Apache Kafka downloads Apache Kafka.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The broker that the stack starts.
+/// Kind of broker that the stack starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broker {
-    /// Inside the process.
+pub enum BrokerKind {
+    /// The broker inside the process.
     Embedded,
-    /// Apache Kafka, a process of its own.
+    /// Apache Kafka, as a process of its own.
     Apache,
 }
 
 /// A running stack; killed when dropped.
 #[derive(Debug)]
-pub struct Stack {
+pub struct StackProcess {
     child: Child,
     environment: HashMap<String, String>,
-    /// Where the API is.
+    /// Address of the API.
     pub api: SocketAddr,
-    /// Where short links are served.
+    /// Address of the short host.
     pub short_host: SocketAddr,
 }
 
-impl Stack {
-    /// Starts it on the database of that address, without rate limits, and waits until it is ready.
+impl StackProcess {
+    /// Starts the stack on the database, without rate limits, and waits until the stack is ready.
     ///
     /// # Errors
-    /// What it has said when it was not ready in time.
-    pub async fn start(bench: &Bench, database_url: &str, broker: Broker) -> anyhow::Result<Self> {
+    /// Returns an error with the log of the stack if the stack is not ready before the timeout.
+    pub async fn start(
+        bench: &BenchContext,
+        database_url: &str,
+        broker: BrokerKind,
+    ) -> anyhow::Result<Self> {
         let folder = bench.server.data_dir().join("stack");
-        // Its demo key belongs to the database of before.
+        // The API key in an existing folder would belong to an earlier database.
         if folder.exists() {
             fs::remove_dir_all(&folder).context("can't remove the stack's folder")?;
         }
@@ -67,8 +71,8 @@ impl Stack {
             .args(["--database-url", database_url, "--data-dir"])
             .arg(&folder)
             .args(match broker {
-                Broker::Embedded => ["--kafka", "embedded"],
-                Broker::Apache => ["--kafka", "apache"],
+                BrokerKind::Embedded => ["--kafka", "embedded"],
+                BrokerKind::Apache => ["--kafka", "apache"],
             })
             .env("RUST_LOG", "warn")
             .stdout(Stdio::piped())
@@ -78,8 +82,8 @@ impl Stack {
             .context("can't start linkledger")?;
         let ready = timeout(READY_TIMEOUT, until_ready(&mut child)).await;
         if !matches!(ready, Ok(Ok(()))) {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            bail!("linkledger does not become ready: {said}");
+            let log_text = fs::read_to_string(&log).unwrap_or_default();
+            bail!("linkledger does not become ready within 5 min: {log_text}");
         }
         let environment = read_environment(&folder)?;
         Ok(Self {
@@ -90,48 +94,49 @@ impl Stack {
         })
     }
 
-    /// A variable of its env file.
+    /// Returns a variable of the file `env` of the stack.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// Returns an error if there is no variable of this name.
     pub fn variable(&self, name: &str) -> anyhow::Result<&str> {
         let value = self.environment.get(name);
         value
             .map(String::as_str)
-            .with_context(|| format!("the stack tells no {name}"))
+            .with_context(|| format!("the file env of the stack has no {name}"))
     }
 
-    /// All variables of its env file, with which the other programs work against it.
+    /// Returns all variables of the file `env` of the stack, with which other programs reach the
+    /// stack.
     pub fn environment(&self) -> &HashMap<String, String> {
         &self.environment
     }
 
-    /// What a service tells of itself: the text of its metrics, found by the variable of its
-    /// address (`COMMAND_METRICS_URL`, …).
+    /// Fetches the metrics of a service. `variable` is the name of the variable with the address
+    /// (`COMMAND_METRICS_URL`, …).
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Returns an error if the service does not answer.
     pub async fn metrics(&self, variable: &str) -> anyhow::Result<String> {
         let address = address(&self.environment, variable)?;
-        let mut connection = Connection::open(address).await?;
+        let mut connection = HttpConnection::open(address).await?;
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
         let response = connection.exchange(request.as_bytes()).await?;
         Ok(String::from_utf8_lossy(response.body).into_owned())
     }
 
-    /// Its process.
+    /// Returns the id of the process.
     ///
     /// # Errors
-    /// When it has ended.
+    /// Returns an error if the process has ended.
     pub fn pid(&self) -> anyhow::Result<Pid> {
         let id = self.child.id().context("the stack has ended")?;
         Ok(Pid::from_raw(i32::try_from(id)?))
     }
 
-    /// Lets it stand still after `wait`, for `held`: a stall that a load must show.
+    /// Stops the process with SIGSTOP after `wait`, for `held`: a stall that a load must show.
     ///
     /// # Errors
-    /// When it has ended.
+    /// Returns an error if the process has ended.
     pub async fn freeze(&self, wait: Duration, held: Duration) -> anyhow::Result<()> {
         let pid = self.pid()?;
         sleep(wait).await;
@@ -140,10 +145,10 @@ impl Stack {
         Ok(kill(pid, Signal::SIGCONT)?)
     }
 
-    /// Waits until everything that was created is published, and visible in the read tables.
+    /// Waits until all events are published and applied to the read tables.
     ///
     /// # Errors
-    /// When that does not come about.
+    /// Returns an error if relay and projector do not catch up before the timeout.
     pub async fn until_settled(&self) -> anyhow::Result<()> {
         let mut connection = PgConnection::connect(self.variable("DATABASE_URL")?).await?;
         let settle = async {
@@ -154,19 +159,19 @@ impl Stack {
         };
         timeout(SETTLE_TIMEOUT, settle)
             .await
-            .context("relay and projector do not catch up")??;
+            .context("relay and projector do not catch up within 1 min")??;
         Ok(connection.close().await?)
     }
 
-    /// Stops it as an operator would.
+    /// Stops the stack with SIGTERM.
     ///
     /// # Errors
-    /// When it does not end in time, or not well.
+    /// Returns an error if the stack does not end before the timeout, or ends with an error.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         kill(self.pid()?, Signal::SIGTERM)?;
         let status = timeout(STOP_TIMEOUT, self.child.wait())
             .await
-            .context("linkledger does not stop")??;
+            .context("linkledger does not stop within 30 s")??;
         if status.success() {
             Ok(())
         } else {
@@ -190,7 +195,7 @@ async fn is_settled(connection: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Reads what it prints, up to the line `ready`; the rest is read by nobody, and is nothing.
+/// Reads the output of the stack up to the line `ready`. No process reads any later output.
 async fn until_ready(child: &mut Child) -> anyhow::Result<()> {
     let stdout = child.stdout.as_mut().expect("it is piped");
     let mut lines = BufReader::new(stdout).lines();
@@ -199,10 +204,10 @@ async fn until_ready(child: &mut Child) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    bail!("it has ended")
+    bail!("linkledger has ended")
 }
 
-/// The file `env`: `NAME=value` lines, quoted for a shell where that is needed.
+/// Reads the file `env`: `NAME=value` lines, quoted for a shell if needed.
 fn read_environment(folder: &Path) -> anyhow::Result<HashMap<String, String>> {
     let path: PathBuf = folder.join("env");
     let text =
@@ -217,14 +222,14 @@ fn read_environment(folder: &Path) -> anyhow::Result<HashMap<String, String>> {
 fn address(environment: &HashMap<String, String>, name: &str) -> anyhow::Result<SocketAddr> {
     let url = environment
         .get(name)
-        .with_context(|| format!("the stack tells no {name}"))?;
-    socket_address(url).with_context(|| format!("of {name}"))
+        .with_context(|| format!("the file env of the stack has no {name}"))?;
+    socket_address(url).with_context(|| format!("{name} in the file env of the stack"))
 }
 
-/// The address of `http://ip:port/…`.
+/// Parses the IP address and the port of `http://ip:port/…`.
 ///
 /// # Errors
-/// When it is none of that kind.
+/// Returns an error if the address is not an IP address and a port.
 pub fn socket_address(url: &str) -> anyhow::Result<SocketAddr> {
     let authority = url.trim_start_matches("http://");
     let authority = authority.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The service's own statements, as Postgres has last seen them: what pgbench is to run.
+//! SQL statements of the services, read from Postgres, so that pgbench runs the same statements.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,16 @@ use anyhow::{Context as _, ensure};
 use sqlx::{AssertSqlSafe, Column as _, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-/// A statement with `$1`, `$2`, … in it.
+/// A statement with parameters `$1`, `$2`, …
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement(String);
+pub struct ServiceStatement(String);
 
-impl Statement {
-    /// The statement on that table that was begun last on that database, by whoever is connected.
+impl ServiceStatement {
+    /// Returns the statement on the table that was begun last in the database, by any other
+    /// session.
     ///
     /// # Errors
-    /// When there is none, or Postgres shows only its beginning.
+    /// Returns an error if there is no such statement, or if Postgres shows only its beginning.
     pub async fn last_on(table: &str, url: &str) -> anyhow::Result<Self> {
         let mut connection = PgConnection::connect(url).await?;
         let text: Option<String> = sqlx::query_scalar(
@@ -33,18 +34,19 @@ impl Statement {
         .fetch_one(&mut connection)
         .await?;
         connection.close().await?;
-        let text = text.with_context(|| format!("no statement on {table} was seen"))?;
+        let text = text.with_context(|| format!("pg_stat_activity has no statement on {table}"))?;
         ensure!(
             text.len() + 1 < usize::try_from(shown_bytes)?,
-            "Postgres shows only the beginning of the statement on {table}"
+            "pg_stat_activity shows only the beginning of the statement on {table}; increase \
+             track_activity_query_size"
         );
         Ok(Self(text))
     }
 
-    /// Its text with these terms in place of its parameters, in their order, ended by a semicolon.
+    /// Replaces the parameters by terms, in their order, and adds a semicolon.
     ///
     /// # Errors
-    /// When it has not as many.
+    /// Returns an error if the statement has another number of parameters.
     pub fn with(&self, terms: &[&str]) -> anyhow::Result<String> {
         let mut text = String::new();
         let mut parts = self.0.split('$');
@@ -56,7 +58,7 @@ impl Statement {
             let index = number
                 .parse::<usize>()
                 .ok()
-                .and_then(|it| it.checked_sub(1));
+                .and_then(|number| number.checked_sub(1));
             let index = index.with_context(|| format!("no parameter: ${part}"))?;
             let term = terms
                 .get(index)
@@ -73,10 +75,10 @@ impl Statement {
     }
 }
 
-/// The ids of the links that the statement finds, in its order.
+/// Runs a statement, and returns the ids of the links that it finds, in order.
 ///
 /// # Errors
-/// When Postgres refuses it.
+/// Returns an error if Postgres refuses the statement.
 pub async fn link_ids(url: &str, statement: &str) -> anyhow::Result<Vec<Uuid>> {
     let mut connection = PgConnection::connect(url).await?;
     let rows = sqlx::query(AssertSqlSafe(statement))
@@ -85,10 +87,11 @@ pub async fn link_ids(url: &str, statement: &str) -> anyhow::Result<Vec<Uuid>> {
         .context("the statement of the baseline is refused")?;
     connection.close().await?;
     let ids = rows.iter().map(|row| {
-        // The services mark their columns for the macros: what may be absent, what may not.
+        // The services append `?` or `!` to the names of columns, as the query macros of sqlx
+        // demand.
         let named = |name| {
             let mut columns = row.columns().iter();
-            columns.position(|it| it.name().trim_end_matches(['?', '!']) == name)
+            columns.position(|column| column.name().trim_end_matches(['?', '!']) == name)
         };
         if let Some(one) = named("link_id") {
             let id: Option<Uuid> = row.try_get(one)?;
@@ -104,21 +107,22 @@ pub async fn link_ids(url: &str, statement: &str) -> anyhow::Result<Vec<Uuid>> {
 mod tests {
     use linkledger_core::testing::TestDatabase;
 
-    use super::Statement;
+    use super::ServiceStatement;
 
     #[test]
-    fn terms_stand_where_parameters_were_however_often_and_in_whatever_order() {
-        let statement = Statement("SELECT $2 WHERE a = $1 AND b = $10::text AND $2".to_owned());
+    fn parameters_are_replaced_by_terms_in_any_order() {
+        let statement =
+            ServiceStatement("SELECT $2 WHERE a = $1 AND b = $10::text AND $2".to_owned());
         let terms = ["one", "two", "3", "4", "5", "6", "7", "8", "9", "ten"];
         assert!(statement.with(&terms).is_err(), "some have no parameter");
-        let statement = Statement("SELECT $2 WHERE a = $1::text AND $2".to_owned());
+        let statement = ServiceStatement("SELECT $2 WHERE a = $1::text AND $2".to_owned());
         let text = statement.with(&["one", "two"]).unwrap();
         assert_eq!(text, "SELECT two WHERE a = one::text AND two;");
         assert!(statement.with(&["one"]).is_err());
     }
 
     #[tokio::test]
-    async fn the_statement_on_a_table_is_the_last_of_another_session() {
+    async fn statement_is_the_last_of_another_session() {
         let database = TestDatabase::create().await;
         let mut session = database.pool().acquire().await.unwrap();
         for text in [
@@ -140,12 +144,12 @@ mod tests {
             .await
             .unwrap();
         drop(session);
-        let last = Statement::last_on("read_model.redirects", database.url())
+        let last = ServiceStatement::last_on("read_model.redirects", database.url())
             .await
             .unwrap();
         assert_eq!(last.0, "SELECT 3 FROM read_model.redirects");
         assert!(
-            Statement::last_on("read_model.nothing", database.url())
+            ServiceStatement::last_on("read_model.nothing", database.url())
                 .await
                 .is_err()
         );

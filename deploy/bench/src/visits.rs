@@ -1,4 +1,4 @@
-//! Visits to short links as people make them: a few links have most of them.
+//! Visits to short links with a realistic distribution: a few links get most visits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,14 +10,16 @@ use rand::{
     seq::SliceRandom as _,
 };
 
-/// The link of rank `k` has a share of all visits in proportion to `1 / k`.
+/// Exponent of the Zipf distribution: the link of rank `k` gets a share of the visits in proportion
+/// to `1 / k`.
 pub const EXPONENT: f64 = 1.0;
-/// The same visits in every run.
+/// Seed of the random numbers, so that every run has the same visits.
 pub const SEED: u64 = 1;
-/// Drawn ahead, so that a visit costs the load next to nothing; begun again after the last.
+/// Number of visits that are drawn before the load, so that a visit costs the load little. After
+/// the last visit the first follows again.
 const DRAWN: usize = 1 << 22;
 
-/// Which link each visit goes to.
+/// The links of all visits, in order.
 #[derive(Debug)]
 pub struct Visits {
     links: Box<[u32]>,
@@ -25,15 +27,15 @@ pub struct Visits {
 }
 
 impl Visits {
-    /// Visits to links of the numbers 1 to `links`.
+    /// Draws visits to the links 1 to `links`.
     ///
     /// # Errors
-    /// When there is no link.
+    /// Returns an error if `links` is zero.
     pub fn draw(links: u32) -> anyhow::Result<Self> {
         let mut random = SmallRng::seed_from_u64(SEED);
         let shares = (1..=links).map(|rank| f64::from(rank).powf(-EXPONENT));
         let ranks = WeightedIndex::new(shares).context("visits need links")?;
-        // Links that are visited often are not neighbours.
+        // The popular links must not be neighbours in the tables.
         let mut by_rank: Vec<u32> = (1..=links).collect();
         by_rank.shuffle(&mut random);
         let drawn = ranks.sample_iter(random).take(DRAWN);
@@ -43,7 +45,7 @@ impl Visits {
         })
     }
 
-    /// The link of the next visit, whoever asks.
+    /// Returns the link of the next visit.
     pub fn next(&self) -> u32 {
         self.links[self.next.fetch_add(1, Ordering::Relaxed) % DRAWN]
     }
@@ -57,7 +59,7 @@ mod tests {
 
     const LINKS: u32 = 1_000;
 
-    /// How often each link is visited, the most visited first.
+    /// Returns the number of visits of each link, the most visited first.
     fn counts() -> Vec<(u32, usize)> {
         let visits = Visits::draw(LINKS).unwrap();
         let mut counts = HashMap::new();
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    fn a_link_of_rank_k_has_one_kth_of_the_visits_of_the_first() {
+    fn visits_follow_the_zipf_distribution() {
         let counts = counts();
         assert_eq!(counts.len(), LINKS as usize);
         let harmonic: f64 = (1..=LINKS).map(|rank| 1.0 / f64::from(rank)).sum();
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_are_visited_often_are_no_neighbours() {
+    fn popular_links_are_not_neighbours() {
         let links: Vec<u32> = counts().iter().take(10).map(|(link, _)| *link).collect();
         assert!(links.iter().all(|link| (1..=LINKS).contains(link)));
         let is_neighbour = |pair: &[u32]| pair[0].abs_diff(pair[1]) == 1;
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_has_the_same_visits() {
+    fn visits_are_the_same_in_every_run() {
         let [a, b] = [(); 2].map(|()| Visits::draw(LINKS).unwrap());
         assert_eq!(a.links, b.links);
     }

@@ -1,8 +1,10 @@
-//! The one way to call the API: a call is sent as often as it takes, within its patience.
+//! The client of the HTTP API, for the import and for all commands. A call is retried with backoff,
+//! within the limits of a retry policy.
 //!
-//! The import and the commands share it. Every call may be repeated: a create has its key, a read
-//! and a deletion come to the same when they are done twice. So does a change, unless somebody else
-//! changed the link between the two: that is overwritten, and only `If-Match` guards against it.
+//! Every call can be retried: a create carries an idempotency key, and a read or a deletion has the
+//! same result when it is done twice. A change of a link has the same result too, unless another
+//! client changed the link between the two attempts: then the retry overwrites the other change, and
+//! only `If-Match` prevents the loss.
 
 mod call;
 pub(crate) mod connection;
@@ -25,70 +27,72 @@ use reqwest::{
 use serde::Deserialize;
 use url::{Host, Url};
 
-pub(crate) use call::Call;
-pub(crate) use connection::Target;
-pub(crate) use refusal::{Failure, Refusal};
-pub(crate) use retry::Patience;
-use retry::{Trouble, Verdict, judge};
+pub(crate) use call::ApiCall;
+pub(crate) use connection::ApiTarget;
+pub(crate) use refusal::{ApiRefusal, CallFailure};
+pub(crate) use retry::RetryPolicy;
+use retry::{AttemptOutcome, RetryCause, judge};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for one answer; longer than the service itself waits for anything.
+/// Timeout of one attempt; longer than any timeout inside the services.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait for the read side after a write; the service itself waits for a second.
+/// Timeout of the read that waits for a write to become visible; query-api itself waits for 1 s.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Header by which a read waits for a write.
+/// Header with which a read waits for a write.
 const CONSISTENCY_TOKEN: &str = "consistency-token";
-/// Said instead of a 412 that the first attempt may have caused itself.
-const LOST_AND_CHANGED: &str =
-    "an answer was lost, and the link is no longer as --if-match says: it may be changed already";
-/// Largest answer that is read: far above a page of links, far below what would hurt.
+/// Reason in place of a 412 after a retry: the first attempt may have changed the `ETag` itself.
+const LOST_AND_CHANGED: &str = "an answer was lost, and the ETag of the link no longer matches \
+     --if-match: the command may have taken effect already; look with `linkledger links get`";
+/// Largest response body that is read; much larger than a page of links.
 const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The document as it was sent, on a line of its own.
+    /// Returns the body as it was sent, with one line break at the end.
     pub(crate) fn text(&self) -> String {
         format!("{}\n", String::from_utf8_lossy(&self.body).trim_end())
     }
 }
 
-/// A client of the API at one address with one key.
-pub(crate) struct Client {
+/// A client of the API at one address, with one API key.
+pub(crate) struct ApiClient {
     http: reqwest::Client,
     api_url: BaseUrl,
-    patience: Patience,
-    /// Tells people that a call is sent again; once is enough.
+    patience: RetryPolicy,
+    /// Shows a notice to the user, the first time that a call is retried for the second time.
     notice: Box<dyn Fn(&str) + Send + Sync>,
-    has_told: AtomicBool,
+    has_noticed_retry: AtomicBool,
 }
 
-impl Client {
+impl ApiClient {
     pub(crate) fn new(
-        target: Target,
-        patience: Patience,
+        target: ApiTarget,
+        patience: RetryPolicy,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let mut authorization =
             HeaderValue::from_str(&format!("Bearer {}", target.api_key.reveal()))
                 .ok()
-                .context("the API key has characters that no key has")?;
+                .context(
+                    "the API key contains characters that no API key has; copy the key again",
+                )?;
         authorization.set_sensitive(true);
         let builder = reqwest::Client::builder()
             .user_agent(concat!("linkledger/", env!("CARGO_PKG_VERSION")))
             .default_headers([(AUTHORIZATION, authorization)].into_iter().collect())
             .connect_timeout(CONNECT_TIMEOUT)
-            // The key is for this address, not for one that an answer names.
+            // The API key must not be sent to an address that a redirect names.
             .redirect(redirect::Policy::none());
         let http = for_address(builder, target.api_url.url()).build();
         Ok(Self {
@@ -96,12 +100,12 @@ impl Client {
             api_url: target.api_url,
             patience,
             notice: Box::new(notice),
-            has_told: AtomicBool::new(false),
+            has_noticed_retry: AtomicBool::new(false),
         })
     }
 
-    /// Sends the call until it is done, refused, or the patience is at its end.
-    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
+    /// Sends the call, with retries, until the call succeeds, is refused, or the retry policy ends.
+    pub(crate) async fn send(&self, call: &ApiCall) -> Result<ApiResponse, CallFailure> {
         let begun = Instant::now();
         let mut may_be_done = false;
         let mut attempts = 0;
@@ -109,14 +113,16 @@ impl Client {
             attempts += 1;
             let time_left = self.patience.time_max.saturating_sub(begun.elapsed());
             let trouble = match self.attempt(call, ANSWER_TIMEOUT.min(time_left)).await {
-                Verdict::Done(answer) => return Ok(answer),
-                // The first attempt may have changed the link, and its ETag with it.
-                Verdict::Refused(refusal) if may_be_done && refusal.status == 412 => {
+                AttemptOutcome::Done(answer) => return Ok(answer),
+                // An earlier attempt may have changed the link, and thereby the ETag.
+                AttemptOutcome::Refused(refusal) if may_be_done && refusal.status == 412 => {
                     return Err(self.no_answer(call, LOST_AND_CHANGED));
                 }
-                Verdict::Refused(refusal) => return Err(Failure::Refused(Box::new(refusal))),
-                Verdict::NotTheApi(status) => return Err(self.not_the_api(call, status)),
-                Verdict::TryAgain(trouble) => trouble,
+                AttemptOutcome::Refused(refusal) => {
+                    return Err(CallFailure::Refused(Box::new(refusal)));
+                }
+                AttemptOutcome::NotTheApi(status) => return Err(self.not_the_api(call, status)),
+                AttemptOutcome::Retry(trouble) => trouble,
             };
             may_be_done |= trouble.may_be_done;
             let [chance] = random_bytes();
@@ -125,50 +131,50 @@ impl Client {
                 .wait(attempts, begun.elapsed(), trouble.after, chance);
             let Some(wait) = wait else {
                 return Err(match trouble.refusal {
-                    Some(refusal) if !may_be_done => Failure::Refused(Box::new(refusal)),
+                    Some(refusal) if !may_be_done => CallFailure::Refused(Box::new(refusal)),
                     _ => self.no_answer(call, &trouble.reason),
                 });
             };
-            if attempts > 1 && !self.has_told.swap(true, Ordering::Relaxed) {
+            if attempts > 1 && !self.has_noticed_retry.swap(true, Ordering::Relaxed) {
                 let url = self.address(call);
                 let reason = trouble.reason.lines().next().unwrap_or_default();
-                (self.notice)(&format!("trying {url} again: {reason}"));
+                (self.notice)(&format!("retrying {url}: {reason}"));
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// What the answer to the call says.
+    /// Parses the JSON of the response to a call.
     pub(crate) fn read<'a, T: Deserialize<'a>>(
         &self,
-        call: &Call,
-        answer: &'a Answer,
-    ) -> Result<T, Failure> {
+        call: &ApiCall,
+        answer: &'a ApiResponse,
+    ) -> Result<T, CallFailure> {
         serde_json::from_slice(&answer.body).map_err(|_| self.not_the_api(call, answer.status))
     }
 
-    pub(crate) fn not_the_api(&self, call: &Call, status: StatusCode) -> Failure {
-        Failure::NotTheApi {
+    pub(crate) fn not_the_api(&self, call: &ApiCall, status: StatusCode) -> CallFailure {
+        CallFailure::NotTheApi {
             url: self.address(call),
             status,
         }
     }
 
-    /// Waits, as long as the service does, until lists contain what that write has done: the next
-    /// command of a script should see it. That it may not is no failure of the write.
-    pub(crate) async fn settle(&self, written: &Answer) {
+    /// Waits until lists contain the effect of a write, so that the next command of a script sees
+    /// the effect. A timeout of this wait is ignored: the write itself succeeded.
+    pub(crate) async fn settle(&self, written: &ApiResponse) {
         if let Some(token) = written.header(CONSISTENCY_TOKEN) {
-            let list = Call::get(&["v1", "links"])
+            let list = ApiCall::get(&["v1", "links"])
                 .query("limit", Some("1".to_owned()))
                 .header(CONSISTENCY_TOKEN, Some(token.to_owned()));
             drop(self.attempt(&list, SETTLE_TIMEOUT).await);
         }
     }
 
-    async fn attempt(&self, call: &Call, timeout: Duration) -> Verdict {
+    async fn attempt(&self, call: &ApiCall, timeout: Duration) -> AttemptOutcome {
         match self.answer(call, timeout).await {
             Ok(answer) => judge(call.expected, answer),
-            Err(error) => Verdict::TryAgain(Trouble {
+            Err(error) => AttemptOutcome::Retry(RetryCause {
                 reason: reason(&error),
                 after: Duration::ZERO,
                 may_be_done: !error.is_connect(),
@@ -177,7 +183,7 @@ impl Client {
         }
     }
 
-    async fn answer(&self, call: &Call, timeout: Duration) -> reqwest::Result<Answer> {
+    async fn answer(&self, call: &ApiCall, timeout: Duration) -> reqwest::Result<ApiResponse> {
         let mut request = self
             .http
             .request(call.method.clone(), call.url(&self.api_url))
@@ -193,40 +199,42 @@ impl Client {
         let mut response = request.send().await?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await? {
-            // What is cut off is no JSON any more, and judged as such.
+            // A body that is cut off here is not valid JSON, and is reported as not of this API.
             let room = BODY_BYTES_MAX - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if body.len() == BODY_BYTES_MAX {
                 break;
             }
         }
-        Ok(Answer {
+        Ok(ApiResponse {
             status: response.status(),
             headers: std::mem::take(response.headers_mut()),
             body,
         })
     }
 
-    pub(crate) fn no_answer(&self, call: &Call, reason: &str) -> Failure {
-        Failure::NoAnswer {
+    pub(crate) fn no_answer(&self, call: &ApiCall, reason: &str) -> CallFailure {
+        CallFailure::NoAnswer {
             url: self.address(call),
             reason: reason.to_owned(),
             advice: None,
         }
     }
 
-    /// Without the query: a filter may hold what should not be shown.
-    fn address(&self, call: &Call) -> String {
+    /// Returns the address of the call without the query, since a filter may contain private data.
+    fn address(&self, call: &ApiCall) -> String {
         let mut url = call.url(&self.api_url);
         url.set_query(None);
         url.into()
     }
 }
 
-/// No proxy before this machine, and no certificates of authorities where there is no TLS: loading
-/// them takes longer than the call.
+/// Configures the client for the address of the API. An address of this machine is called without a
+/// proxy. For an address without TLS no certificates of authorities are loaded, since loading the
+/// certificates takes longer than the call.
 fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
-    // Built into each client, used or not; it is in place already when the stack has set it.
+    // Building a client needs a provider of cryptography, with TLS and without. The error says that
+    // another part of the process has installed the provider already.
     #[cfg(feature = "https")]
     drop(rustls::crypto::ring::default_provider().install_default());
     let is_loopback = match url.host() {
@@ -247,17 +255,18 @@ fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     builder
 }
 
-/// What is at the bottom of the error: its surface says only that sending has failed.
+/// Describes the root cause of an error. The text of the error itself says only that sending failed.
 fn reason(error: &reqwest::Error) -> String {
     if error.is_timeout() && !error.is_connect() {
-        return "no answer in time".to_owned();
+        return "no answer before the timeout".to_owned();
     }
     let cause = anyhow::Chain::new(error).last().unwrap_or(error);
     let is_refused = cause
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_refused {
-        "nothing listens there; is it running? (`linkledger` without a command starts the stack)"
+        "no server listens at this address; start the stack with `linkledger`, or set \
+         LINKLEDGER_API_URL to the address of your API"
             .to_owned()
     } else if error.is_connect() {
         format!("can't connect: {cause}")

@@ -1,4 +1,4 @@
-//! The command line of linkledger: the local stack, and what works against an API.
+//! The command line of `linkledger`: the local stack, and the commands that call the HTTP API.
 
 use std::{env, process::ExitCode};
 
@@ -12,55 +12,59 @@ use linkledger_core::{
 };
 
 use crate::{
-    completions::{self, Completions},
-    credits::{self, Credits},
-    import::{self, Import},
-    links::{self, Links},
+    completions::{self, CompletionsOptions},
+    credits::{self, CreditsOptions},
+    import::{self, ImportOptions},
+    links::{self, LinksOptions},
     options::StackOptions,
     output::{self, EXIT_CODES},
     stack,
 };
 
-/// What librdkafka says to itself, the relay and the projector say once and in other words; what
-/// the verifier of certificates says is in the error of the call.
+/// Default log filter. The relay and the projector log every broker problem themselves, so the lines
+/// of librdkafka are dropped. A certificate that is not trusted is named in the error of the call.
 const LOG_FILTER: &str = "warn,librdkafka=off,rustls_platform_verifier=off";
 
-/// Said instead of "can't be used with", which would be wrong of `--data-dir`.
-const OPTION_BEFORE_COMMAND: &str =
-    "an option before a command is one of the stack; put it behind the command, if it knows it";
+/// Error text for an option before a command. Clap's own text, "can't be used with", would be wrong
+/// for `--data-dir`.
+const OPTION_BEFORE_COMMAND: &str = "options before a command belong to the stack; put the option behind the command, if the \
+     command has it (see `linkledger <COMMAND> --help`)";
 
-/// A short-link service on this machine, and a client for it.
+/// Run the short-link service linkledger on this machine, or call its API.
 ///
-/// Without a command it starts the whole of linkledger: Postgres, a Kafka broker, the three
-/// services, an account with credits and a key. Ctrl-C ends it; the data stay.
+/// Without a command, linkledger starts the whole stack: Postgres, a Kafka broker, the three
+/// services, and a demo account with credits and an API key. Ctrl-C stops the stack; the data stay
+/// in the data folder.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(crate) struct CommandLine {
     #[command(flatten)]
     stack: StackOptions,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<LinkledgerCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Start the stack; the same as no command.
+enum LinkledgerCommand {
+    /// Start the stack, as `linkledger` without a command does.
     Up(StackOptions),
-    /// Create a link for each line of a file, once, however often it is run.
+    /// Create a link for each line of a file; running the same file again creates only the missing
+    /// links.
     #[command(after_help = EXIT_CODES)]
-    Import(Import),
+    Import(ImportOptions),
     /// Create, list, read, change and delete links.
     #[command(after_help = EXIT_CODES)]
-    Links(Links),
-    /// Show the account's credits, or what was granted and charged.
+    Links(LinksOptions),
+    /// Show the credit balance of the account, or its credit entries.
     #[command(after_help = EXIT_CODES)]
-    Credits(Credits),
-    /// Print completions for a shell.
-    Completions(Completions),
+    Credits(CreditsOptions),
+    /// Print the completion script of a shell.
+    Completions(CompletionsOptions),
 }
 
 impl CommandLine {
-    /// Reads the arguments of the process; ends it where they are wrong, or ask for help.
+    /// Reads the arguments of the process. Ends the process if an argument is not valid, or if help
+    /// was asked for.
     fn of_process() -> Self {
         settings::parse_explaining(|error| {
             if error.get(ContextKind::InvalidSubcommand).is_some()
@@ -73,7 +77,7 @@ impl CommandLine {
     }
 }
 
-impl Command {
+impl LinkledgerCommand {
     fn is_json(&self) -> bool {
         match self {
             Self::Links(links) => links.api.json,
@@ -83,14 +87,14 @@ impl Command {
     }
 }
 
-/// Runs the command line of this process to its end.
+/// Runs the command line of this process, and returns its exit code.
 ///
-/// The futures of all commands are compiled here, so that the program itself is only linked.
+/// The futures of all commands are compiled here, so the program itself is only linked.
 // More threads than cores: the services of one process must not wait for each other's work.
 #[tokio::main(worker_threads = 8)]
 pub async fn main() -> ExitCode {
     let CommandLine { stack, command } = CommandLine::of_process();
-    let command = command.unwrap_or(Command::Up(stack));
+    let command = command.unwrap_or(LinkledgerCommand::Up(stack));
     let is_json = command.is_json();
     let config = TelemetryConfig {
         log_format: LogFormat::Compact,
@@ -99,11 +103,11 @@ pub async fn main() -> ExitCode {
     };
     let outcome = match telemetry::init("linkledger", &config, LOG_FILTER) {
         Ok(_telemetry) => match command {
-            Command::Up(options) => stack::up(options).await,
-            Command::Import(import) => import::run(import).await,
-            Command::Links(links) => links::run(links).await,
-            Command::Credits(credits) => credits::run(credits).await,
-            Command::Completions(completions) => completions::run(&completions),
+            LinkledgerCommand::Up(options) => stack::up(options).await,
+            LinkledgerCommand::Import(import) => import::run(import).await,
+            LinkledgerCommand::Links(links) => links::run(links).await,
+            LinkledgerCommand::Credits(credits) => credits::run(credits).await,
+            LinkledgerCommand::Completions(completions) => completions::run(&completions),
         },
         Err(error) => Err(error),
     };
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_has_no_contradiction() {
+    fn command_line_has_no_contradiction() {
         CommandLine::command().debug_assert();
     }
 }

@@ -5,24 +5,25 @@ use clap_complete::{Shell, generate};
 
 use crate::{command_line::CommandLine, output::print};
 
-const WHERE: &str = "\
-Where they belong:
+const INSTALLATION: &str = "\
+Install the script of your shell:
   bash  linkledger completions bash > ~/.local/share/bash-completion/completions/linkledger
   zsh   linkledger completions zsh > \"${fpath[1]}/_linkledger\"
   fish  linkledger completions fish > ~/.config/fish/completions/linkledger.fish";
 
-/// For which shell.
+/// Options of `linkledger completions`.
 #[derive(Debug, Args)]
-#[command(after_help = WHERE)]
-pub(crate) struct Completions {
+#[command(after_help = INSTALLATION)]
+pub(crate) struct CompletionsOptions {
+    /// Shell that reads the script.
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(completions: &Completions) -> anyhow::Result<()> {
+/// Prints the completion script of the shell.
+pub(crate) fn run(completions: &CompletionsOptions) -> anyhow::Result<()> {
     let mut command = CommandLine::command();
     let name = command.get_name().to_owned();
-    // The generator panics where it can't write, which a closed pipe must not cause.
+    // `generate` panics if a write fails, and a closed pipe must not cause a panic.
     let mut script = Vec::new();
     generate(completions.shell, &mut command, name, &mut script);
     print(&String::from_utf8_lossy(&script))

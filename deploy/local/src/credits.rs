@@ -1,18 +1,18 @@
-//! `linkledger credits`: the balance, and the entries that led to it.
+//! `linkledger credits`: the credit balance and the credit entries of an account.
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 
 use crate::{
-    client::{Call, connection::ApiOptions},
+    client::{ApiCall, connection::ApiOptions},
     output::{EXIT_CODES, print},
-    paging::{Paging, Row},
-    table::{Column, Layout, record, short_time},
+    paging::{PagingOptions, TableRow},
+    table::{ColumnLayout, TableColumn, record, short_time},
 };
 
-/// The balance, unless a command asks for more.
+/// Options of `linkledger credits`; without a subcommand the balance is printed.
 #[derive(Debug, Args)]
-pub(crate) struct Credits {
+pub(crate) struct CreditsOptions {
     #[command(flatten)]
     pub(crate) api: ApiOptions,
     #[command(subcommand)]
@@ -21,18 +21,18 @@ pub(crate) struct Credits {
 
 #[derive(Debug, Subcommand)]
 enum CreditsCommand {
-    /// List what was granted, charged and adjusted, newest first.
+    /// List the credit entries (grants, charges, adjustments), newest first.
     #[command(after_help = EXIT_CODES)]
-    Entries(Paging),
+    Entries(PagingOptions),
 }
 
 #[derive(Deserialize)]
-struct Balance {
+struct CreditBalance {
     balance: i64,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct CreditEntry {
     id: String,
     #[serde(rename = "type")]
     kind: String,
@@ -43,14 +43,14 @@ struct Entry {
     created_at: String,
 }
 
-impl Row for Entry {
-    const COLUMNS: &[Column] = &[
-        Column("ID", Layout::Optional),
-        Column("CREATED", Layout::Text),
-        Column("TYPE", Layout::Text),
-        Column("AMOUNT", Layout::Number),
-        Column("BALANCE", Layout::Number),
-        Column("LINK", Layout::Text),
+impl TableRow for CreditEntry {
+    const COLUMNS: &[TableColumn] = &[
+        TableColumn("ID", ColumnLayout::Optional),
+        TableColumn("CREATED", ColumnLayout::Text),
+        TableColumn("TYPE", ColumnLayout::Text),
+        TableColumn("AMOUNT", ColumnLayout::Number),
+        TableColumn("BALANCE", ColumnLayout::Number),
+        TableColumn("LINK", ColumnLayout::Text),
     ];
 
     fn cells(self) -> Vec<String> {
@@ -65,22 +65,22 @@ impl Row for Entry {
     }
 }
 
-/// Prints balance or entries.
-pub(crate) async fn run(credits: Credits) -> anyhow::Result<()> {
+/// Prints the credit balance or the credit entries.
+pub(crate) async fn run(credits: CreditsOptions) -> anyhow::Result<()> {
     let client = credits.api.client()?;
     let is_json = credits.api.json;
     match credits.command {
         Some(CreditsCommand::Entries(paging)) => {
-            let call = Call::get(&["v1", "credits", "entries"]);
-            paging.print::<Entry>(&client, call, is_json).await
+            let call = ApiCall::get(&["v1", "credits", "entries"]);
+            paging.print::<CreditEntry>(&client, call, is_json).await
         }
         None => {
-            let call = Call::get(&["v1", "credits"]);
+            let call = ApiCall::get(&["v1", "credits"]);
             let answer = client.send(&call).await?;
             if is_json {
                 return print(&answer.text());
             }
-            let Balance { balance } = client.read(&call, &answer)?;
+            let CreditBalance { balance } = client.read(&call, &answer)?;
             print(&record(&[("Balance", balance.to_string())]))
         }
     }

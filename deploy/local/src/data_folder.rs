@@ -1,4 +1,4 @@
-//! The folder of what must survive a restart: small files with secrets, readable by their owner.
+//! The data folder of the stack: small files that survive a restart, readable by their owner only.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::options::DATA_DIR;
 
-/// Readable and writable by the owner only.
+/// File mode of a secret: readable and writable by the owner only.
 const SECRET_MODE: u32 = 0o600;
 
 /// The stack's data folder.
@@ -19,19 +19,24 @@ const SECRET_MODE: u32 = 0o600;
 pub(crate) struct DataFolder(PathBuf);
 
 impl DataFolder {
-    /// Creates the folder where it is missing.
+    /// Opens the data folder, and creates the folder if it is missing.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(path)
-            .with_context(|| format!("can't create the data folder {}", path.display()))?;
+        fs::create_dir_all(path).with_context(|| {
+            format!(
+                "can't create the data folder {}; choose another one with --data-dir",
+                path.display()
+            )
+        })?;
         Ok(Self(path.to_owned()))
     }
 
-    /// The folder, whether it is there or not: for those who only read.
+    /// Names the data folder without creating it, for commands that only read.
     pub(crate) fn locate(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// The option by which other commands find it, where they would not look for it.
+    /// Returns ` --data-dir FOLDER` for the command lines that are shown to people, or nothing if
+    /// the folder is the default one.
     pub(crate) fn option(&self) -> String {
         if self.0 == Path::new(DATA_DIR) {
             String::new()
@@ -40,12 +45,12 @@ impl DataFolder {
         }
     }
 
-    /// Where a file of that name lies.
+    /// Returns the path of a file in the data folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// The text of a file; `None` when there is no such file.
+    /// Reads the text of a file; `None` if the file does not exist.
     pub(crate) fn read(&self, name: &str) -> anyhow::Result<Option<String>> {
         let path = self.path(name);
         match fs::read_to_string(&path) {
@@ -55,7 +60,7 @@ impl DataFolder {
         }
     }
 
-    /// Writes a file whole or not at all.
+    /// Writes a file atomically: a crash leaves either the old text or the new text.
     pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path(name);
         let unfinished = self.path(&format!("{name}.unfinished"));
@@ -74,7 +79,8 @@ impl DataFolder {
         write().with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// The first line of a file, which is made when it is missing.
+    /// Reads the text of a file, without white space at its ends. Writes the file first if the file
+    /// is missing.
     pub(crate) fn read_or_make(
         &self,
         name: &str,
@@ -96,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_once_stays_and_is_for_its_owner_only() {
+    fn secret_file_is_private_and_written_once() {
         let directory = tempfile::tempdir().unwrap();
         let folder = DataFolder::open(&directory.path().join("data")).unwrap();
         assert_eq!(folder.read("secret").unwrap(), None);

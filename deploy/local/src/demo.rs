@@ -1,9 +1,9 @@
-//! The demo account: made once per database, with a key that stays the same.
+//! The demo account of the stack: one per database, with an API key that stays the same.
 
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
     account,
-    credits::{self, GrantRequest, Subject},
+    credits::{self, CreditsSubject, GrantRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -15,22 +15,24 @@ use sqlx::PgPool;
 
 use crate::data_folder::DataFolder;
 
-/// File of the key in the data folder.
+/// Name of the file in the data folder that holds the API key of the demo account.
 const KEY_FILE: &str = "demo_key";
 
-/// The key of the demo account; account, credits and key are made where the database lacks them.
+/// Returns the API key of the demo account. Creates account, credits and API key if the database
+/// does not have the key.
 pub(crate) async fn key(
     folder: &DataFolder,
     pool: &PgPool,
     clock: &dyn Clock,
     demo_credits: i64,
 ) -> anyhow::Result<ApiKey> {
-    // On disk first: a crash in between leaves an account without a key, never a lost key.
+    // The API key is written to disk before the database knows the key: a crash in between leaves
+    // an account without a key, never a key that is lost.
     let text = folder.read_or_make(KEY_FILE, || ApiKey::generate().reveal().to_owned())?;
     let secret = ApiKey::parse(&text).with_context(|| {
         let path = folder.path(KEY_FILE);
         format!(
-            "{} holds no API key; remove it to get a new one",
+            "{} does not hold an API key; remove the file, and the stack makes a new API key",
             path.display()
         )
     })?;
@@ -39,7 +41,7 @@ pub(crate) async fn key(
         if demo_credits > 0 {
             let grant = GrantRequest {
                 amount: demo_credits,
-                subject: Subject {
+                subject: CreditsSubject {
                     account,
                     reason: "demo".to_owned(),
                     idempotency_key: None,

@@ -1,4 +1,5 @@
-//! The file `env` in the data folder: what other programs need to work against the stack.
+//! The file `env` in the data folder: addresses and secrets with which other programs reach the
+//! running stack.
 
 use std::{fmt, path::PathBuf};
 
@@ -7,13 +8,13 @@ use crate::data_folder::DataFolder;
 /// Name of the file in the data folder.
 const FILE: &str = "env";
 
-/// The variables, as `NAME=value` lines that a shell, Docker and we can read.
+/// The variables of the file, written as `NAME=value` lines that a shell and Docker can read.
 ///
-/// `Debug` shows the names only: some of the values are secrets.
+/// `Debug` shows only the names: some values are secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Environment(Vec<(String, String)>);
+pub(crate) struct EnvironmentFile(Vec<(String, String)>);
 
-impl fmt::Debug for Environment {
+impl fmt::Debug for EnvironmentFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
             .entries(self.0.iter().map(|(name, _)| name))
@@ -21,33 +22,33 @@ impl fmt::Debug for Environment {
     }
 }
 
-impl Environment {
-    /// The same with one more variable.
+impl EnvironmentFile {
+    /// Adds a variable.
     pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.0.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
-            .find(|(known, _)| known == name)
+            .find(|(variable, _)| variable == name)
             .map(|(_, value)| value.as_str())
     }
 
-    /// Writes the file.
+    /// Writes the variables to the file `env` of the data folder.
     pub(crate) fn write(&self, folder: &DataFolder) -> anyhow::Result<()> {
         let line = |(name, value): &(String, String)| format!("{name}={}\n", quoted(value));
         folder.write(FILE, &self.0.iter().map(line).collect::<String>())
     }
 
-    /// Reads the file of that data folder; `None` where there is none.
+    /// Reads the file `env` of the data folder; `None` if the file does not exist.
     pub(crate) fn read(folder: &DataFolder) -> anyhow::Result<Option<Self>> {
         Ok(folder.read(FILE)?.map(|text| Self::parse(&text)))
     }
 
-    /// Where the file of that data folder lies.
+    /// Returns the path of the file `env` of the data folder.
     pub(crate) fn path(folder: &DataFolder) -> PathBuf {
         folder.path(FILE)
     }
@@ -65,7 +66,7 @@ impl Environment {
     }
 }
 
-/// Quoted for a shell, but only where one would read the value differently.
+/// Quotes a value for a shell. A value that no shell would change stays as it is.
 fn quoted(value: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@,%+=".contains(c);
     if value.chars().all(is_plain) {
@@ -87,15 +88,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_survive_the_file_and_plain_ones_stay_plain() {
+    fn environment_file_keeps_values_and_quotes_few() {
         let directory = tempfile::tempdir().unwrap();
         let folder = DataFolder::open(directory.path()).unwrap();
-        let environment = Environment::default()
+        let environment = EnvironmentFile::default()
             .with("API_URL", "http://127.0.0.1:8080")
             .with("DATABASE_URL", "postgres://a:b@h/db?x=1&y='2'");
         environment.write(&folder).unwrap();
         assert_eq!(
-            Environment::read(&folder).unwrap(),
+            EnvironmentFile::read(&folder).unwrap(),
             Some(environment.clone())
         );
         let text = folder.read(FILE).unwrap().unwrap();
@@ -104,9 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn comments_blank_lines_and_lines_without_a_value_are_passed_over() {
-        let environment = Environment::parse("# API_KEY=old\n\nexport\nAPI_KEY='a=b'\r\n");
-        assert_eq!(environment, Environment::default().with("API_KEY", "a=b"));
+    fn comments_and_lines_without_a_value_are_skipped() {
+        let environment = EnvironmentFile::parse("# API_KEY=old\n\nexport\nAPI_KEY='a=b'\r\n");
+        assert_eq!(
+            environment,
+            EnvironmentFile::default().with("API_KEY", "a=b")
+        );
         assert_eq!(environment.get("API_URL"), None);
     }
 }

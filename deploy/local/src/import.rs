@@ -1,7 +1,8 @@
-//! `linkledger import FILE`: a link for each line, through the API, once however often it is run.
+//! `linkledger import FILE`: creates a link for each line of a file, through the HTTP API.
 //!
-//! No state is kept: the idempotency key of a line follows from the file's name, the line and how
-//! often it stood there before, so the service itself knows what was done already.
+//! The import keeps no state of its own. The idempotency key of a line is computed from the name of
+//! the file, the line, and the number of equal lines before the line. So a second run of the same
+//! file sends the same keys, and the service creates only the links that are missing.
 
 mod lines;
 mod summary;
@@ -18,40 +19,42 @@ use futures::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    client::{Call, Client, Failure, Patience, connection::Connection},
+    client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
     output::{note, print},
 };
-use lines::Line;
-use summary::{Outcome, Summary};
+use lines::ImportLine;
+use summary::{ImportSummary, LineOutcome};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What to import, and how.
+/// Options of `linkledger import`.
 #[derive(Debug, Args)]
-pub(crate) struct Import {
-    /// A file with one address on each line; empty lines are passed over.
+pub(crate) struct ImportOptions {
+    /// File with one destination address (http or https) on each line; empty lines are skipped.
     file: PathBuf,
-    /// Requests under way at once.
+    /// Number of requests that are sent at the same time.
     #[arg(long, value_name = "REQUESTS", default_value = "64")]
     concurrency: NonZeroUsize,
-    /// Write each refused line to this file: number, code, reason and the line, with tabs between.
+    /// Write each refused line to this file: line number, error code, reason and the line itself,
+    /// separated by tabs.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
-    /// Exit with 1 when a line was refused.
+    /// Exit with code 1 if a line was refused.
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-/// Imports the file and prints what became of its lines.
-pub(crate) async fn run(import: Import) -> anyhow::Result<()> {
+/// Imports the file, and prints how many links were created, existed before, or were refused.
+pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let lines = lines::read(&import.file)?;
     if let Some(path) = &import.refused {
         if is_same_file(path, &import.file) {
-            bail!("--refused would overwrite the file that is imported");
+            bail!("--refused names the file that is imported; name another file");
         }
-        // An import that can't say at its end what it was told to say is better not begun.
+        // An empty file is written before the import: a folder that cannot be written to is an
+        // error before the first link, not after the last one.
         summary::write_refused(path, &[])?;
     }
     let target = import.connection.target()?;
@@ -60,7 +63,7 @@ pub(crate) async fn run(import: Import) -> anyhow::Result<()> {
         let bar = bar.clone();
         move |text: &str| bar.suspend(|| note(text))
     };
-    let client = Client::new(target, Patience::BULK, notice)?;
+    let client = ApiClient::new(target, RetryPolicy::BULK, notice)?;
     let begun = Instant::now();
     let (mut summary, end) = create_all(&client, lines, import.concurrency, &bar).await;
     bar.finish_and_clear();
@@ -70,7 +73,7 @@ pub(crate) async fn run(import: Import) -> anyhow::Result<()> {
     }
     summary.note_refused(import.refused.is_some());
     print(&summary.text(begun.elapsed()))?;
-    end.context("the import stopped; run it again to go on")?;
+    end.context("the import stopped; run the same command again to create the missing links")?;
     match summary.refused.len() {
         0 => Ok(()),
         _ if !import.strict => Ok(()),
@@ -83,14 +86,14 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Until the lines are at their end, or something stands in the way of all of them.
+/// Creates the links of all lines. Stops at the first failure that concerns every line.
 async fn create_all(
-    client: &Client,
-    lines: Vec<Line>,
+    client: &ApiClient,
+    lines: Vec<ImportLine>,
     concurrency: NonZeroUsize,
     bar: &ProgressBar,
-) -> (Summary, Result<(), Failure>) {
-    let mut summary = Summary::default();
+) -> (ImportSummary, Result<(), CallFailure>) {
+    let mut summary = ImportSummary::default();
     let mut outcomes = stream::iter(lines)
         .map(|line| create(client, line))
         .buffer_unordered(concurrency.get());
@@ -104,14 +107,15 @@ async fn create_all(
     (summary, Ok(()))
 }
 
-/// A failure concerns more than this line: the request as we make it, the key, the account.
-async fn create(client: &Client, line: Line) -> Result<Outcome, Failure> {
-    let call = Call::create_link(line.key, &line.destination, None);
+/// Creates the link of one line. An error concerns more than this line: the address of the API, the
+/// API key or the account.
+async fn create(client: &ApiClient, line: ImportLine) -> Result<LineOutcome, CallFailure> {
+    let call = ApiCall::create_link(line.key, &line.destination, None);
     match client.send(&call).await {
-        Ok(answer) if answer.header("idempotent-replayed").is_some() => Ok(Outcome::Existing),
-        Ok(_) => Ok(Outcome::Created),
-        Err(Failure::Refused(refusal)) if matches!(refusal.status, 402 | 409 | 413 | 422) => {
-            Ok(Outcome::Refused(line, *refusal))
+        Ok(answer) if answer.header("idempotent-replayed").is_some() => Ok(LineOutcome::Existing),
+        Ok(_) => Ok(LineOutcome::Created),
+        Err(CallFailure::Refused(refusal)) if matches!(refusal.status, 402 | 409 | 413 | 422) => {
+            Ok(LineOutcome::Refused(line, *refusal))
         }
         Err(failure) => Err(failure),
     }

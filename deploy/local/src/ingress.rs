@@ -1,4 +1,4 @@
-//! The shared ingress of the local stack: one port, a switch by method, no proxy hop.
+//! The ingress of the local stack: one port for command-api and query-api, without a proxy hop.
 
 use axum::{
     Router,
@@ -8,7 +8,7 @@ use axum::{
 };
 use tower::ServiceExt as _;
 
-/// POST, PATCH and DELETE go to command-api, every other method to query-api (contract §1).
+/// Routes POST, PATCH and DELETE to command-api, and every other method to query-api.
 pub(crate) fn router(command_api: Router, query_api: Router) -> Router {
     Router::new().fallback(move |request: Request| {
         let is_command = matches!(

@@ -1,4 +1,4 @@
-//! linkledger on one machine: the stack in one process, and the client.
+//! linkledger on one machine: the whole stack in one process, and a command-line client of the API.
 
 pub mod command_line;
 

@@ -1,4 +1,4 @@
-//! `linkledger links`: one file for each operation, and how a link is shown.
+//! `linkledger links`: one file for each operation, and the printed form of a link.
 
 mod create;
 mod delete;
@@ -11,14 +11,14 @@ use linkledger_core::id::LinkId;
 use serde::Deserialize;
 
 use crate::{
-    client::{Answer, Call, Client, connection::ApiOptions},
+    client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
     output::{EXIT_CODES, print},
     table::{record, short_time},
 };
 
-/// What to do with which links.
+/// Options of `linkledger links`.
 #[derive(Debug, Args)]
-pub(crate) struct Links {
+pub(crate) struct LinksOptions {
     #[command(flatten)]
     pub(crate) api: ApiOptions,
     #[command(subcommand)]
@@ -27,25 +27,25 @@ pub(crate) struct Links {
 
 #[derive(Debug, Subcommand)]
 enum LinksCommand {
-    /// Create a link; it costs credits.
+    /// Create a link; a link costs credits.
     #[command(after_help = EXIT_CODES)]
-    Create(create::CreateLink),
+    Create(create::CreateLinkOptions),
     /// List links, newest first.
     #[command(after_help = EXIT_CODES)]
-    List(list::ListLinks),
+    List(list::ListLinksOptions),
     /// Show one link.
     #[command(after_help = EXIT_CODES)]
-    Get(get::GetLink),
-    /// Lead a link to another destination.
+    Get(get::GetLinkOptions),
+    /// Change the destination of a link.
     #[command(after_help = EXIT_CODES)]
-    Update(update::UpdateLink),
-    /// Delete a link; its slug is never given out again.
+    Update(update::UpdateLinkOptions),
+    /// Delete a link for ever; no other link can get its slug.
     #[command(after_help = EXIT_CODES)]
-    Delete(delete::DeleteLink),
+    Delete(delete::DeleteLinkOptions),
 }
 
-/// Runs the command.
-pub(crate) async fn run(links: Links) -> anyhow::Result<()> {
+/// Runs one of the commands on links.
+pub(crate) async fn run(links: LinksOptions) -> anyhow::Result<()> {
     let client = links.api.client()?;
     let is_json = links.api.json;
     match links.command {
@@ -57,9 +57,9 @@ pub(crate) async fn run(links: Links) -> anyhow::Result<()> {
     }
 }
 
-/// A link as the API shows it; the credits only when it is created.
+/// A link as the API returns it. Only the response to a create has the credits.
 #[derive(Debug, Deserialize)]
-struct Link {
+struct LinkDocument {
     id: String,
     short_url: String,
     destination_url: String,
@@ -68,9 +68,14 @@ struct Link {
     credits_balance: Option<i64>,
 }
 
-/// Prints the one link that the answer holds.
-fn print_link(client: &Client, call: &Call, answer: &Answer, is_json: bool) -> anyhow::Result<()> {
-    let link: Link = client.read(call, answer)?;
+/// Prints the link in the response to a call.
+fn print_link(
+    client: &ApiClient,
+    call: &ApiCall,
+    answer: &ApiResponse,
+    is_json: bool,
+) -> anyhow::Result<()> {
+    let link: LinkDocument = client.read(call, answer)?;
     if is_json {
         return print(&answer.text());
     }
@@ -89,18 +94,18 @@ fn print_link(client: &Client, call: &Call, answer: &Answer, is_json: bool) -> a
     print(&record(&properties))
 }
 
-/// An id, so that a mistake is found before anything is sent.
+/// Parses a link id on the command line, so that a mistake is found before a request is sent.
 fn link_id(text: &str) -> Result<LinkId, String> {
     text.parse().map_err(|_| {
         format!(
-            "an id is {} and 26 letters and digits; `linkledger links list --slug SLUG` finds the \
-             id of a slug",
+            "a link id is {} and 26 letters and digits; `linkledger links list --slug SLUG` shows \
+             the id of the link with a slug",
             LinkId::PREFIX
         )
     })
 }
 
-/// The `ETag` with the quotes that belong to it, which a shell takes away.
+/// Parses an `ETag` on the command line. Adds the quotes of the `ETag`, which a shell removes.
 fn etag(text: &str) -> Result<String, String> {
     if !text.chars().all(|c| c.is_ascii_graphic()) {
         return Err("an ETag has no spaces and no control characters".to_owned());
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_etag_has_its_quotes_whether_a_shell_took_them_or_not() {
+    fn etag_gets_quotes_that_a_shell_removed() {
         for (given, sent) in [
             ("3", "\"3\""),
             ("\"3\"", "\"3\""),
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_is_no_id_and_it_is_said_where_the_id_is() {
+    fn slug_in_place_of_an_id_names_list() {
         assert!(link_id("lnk_01jd3k5x7zexrbfmv2pcg9h4ta").is_ok());
         for text in ["spring", "lnk_1", "LNK_01jd3k5x7zexrbfmv2pcg9h4ta", ""] {
             assert!(link_id(text).unwrap_err().contains("list --slug"), "{text}");

@@ -1,4 +1,4 @@
-//! The options of the local stack: of `linkledger` and `linkledger up`.
+//! The options of the local stack, for `linkledger` and `linkledger up`.
 
 use std::path::PathBuf;
 
@@ -8,28 +8,27 @@ use linkledger_core::{
     kafka_config::{KafkaSecurity, TopicName},
 };
 
-/// Where the stack keeps its data, and where the other commands look for it.
+/// Default data folder, for the stack and for the commands that call the API.
 pub(crate) const DATA_DIR: &str = ".linkledger";
-/// Credits of the demo account when it is created.
+/// Credits that the demo account gets at its creation.
 const DEMO_CREDITS: i64 = 1_000_000;
 
-/// A broker of the stack's own.
+/// Kind of Kafka broker that the stack starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BrokerKind {
-    /// Inside the process; keeps a short window in memory.
+    /// A broker inside the process; keeps only the newest events, in memory.
     Embedded,
-    /// An Apache Kafka, which keeps the whole history in the data folder; needs Java 17 or newer
-    /// and Maven.
+    /// An Apache Kafka; keeps all events in the data folder; needs Java 17 or newer and Maven.
     Apache,
 }
 
-/// How the stack is set up. Not `Debug`: the address of the database may hold a password.
+/// Options of the stack. The type is not `Debug`: the address of the database may hold a password.
 #[derive(Clone, Args)]
 pub(crate) struct StackOptions {
-    /// Folder for everything that must survive a restart.
+    /// Data folder of the stack: database, secrets and the file `env`.
     #[arg(long, env = "LINKLEDGER_DATA_DIR", value_name = "FOLDER", default_value = DATA_DIR)]
     pub(crate) data_dir: PathBuf,
-    /// Port of the API; 0 takes a free one.
+    /// Port of the API; 0 takes a free port.
     #[arg(
         long,
         env = "LINKLEDGER_API_PORT",
@@ -37,7 +36,7 @@ pub(crate) struct StackOptions {
         default_value_t = 8080
     )]
     pub(crate) api_port: u16,
-    /// Port on which short links are served; 0 takes a free one.
+    /// Port on which short links are served; 0 takes a free port.
     #[arg(
         long,
         env = "LINKLEDGER_SHORT_PORT",
@@ -45,8 +44,8 @@ pub(crate) struct StackOptions {
         default_value_t = 8081
     )]
     pub(crate) short_port: u16,
-    /// A Postgres database of your own: postgres://user:password@host:port/name. Default: a
-    /// server of the stack's own, from the binaries on this machine.
+    /// Postgres database of your own: postgres://user:password@host:port/name. Default: the stack
+    /// starts a Postgres server in the data folder.
     #[arg(
         long,
         env = "LINKLEDGER_DATABASE_URL",
@@ -54,13 +53,13 @@ pub(crate) struct StackOptions {
         value_name = "URL"
     )]
     pub(crate) database_url: Option<String>,
-    /// Take a database of your own that can be lost when its machine crashes (fsync off).
+    /// Accept a database of your own that loses data if its machine crashes (fsync = off).
     #[arg(long, env = "LINKLEDGER_ALLOW_UNSAFE_POSTGRES")]
     pub(crate) allow_unsafe_postgres: bool,
-    /// The Kafka broker that the stack starts.
+    /// Kafka broker that the stack starts.
     #[arg(long, env = "LINKLEDGER_KAFKA", value_name = "BROKER", value_enum, default_value_t = BrokerKind::Embedded)]
     pub(crate) kafka: BrokerKind,
-    /// Kafka brokers of your own, instead: host:port, separated by commas.
+    /// Kafka brokers of your own, in place of a broker of the stack: host:port, separated by commas.
     #[arg(
         long,
         env = "LINKLEDGER_KAFKA_BROKERS",
@@ -68,16 +67,16 @@ pub(crate) struct StackOptions {
         conflicts_with = "kafka"
     )]
     pub(crate) kafka_brokers: Option<String>,
-    /// Name of the topic with the event stream.
+    /// Kafka topic of the event stream.
     #[arg(long, env = "LINKLEDGER_KAFKA_TOPIC", value_name = "NAME", default_value = TOPIC)]
     pub(crate) kafka_topic: TopicName,
     #[command(flatten)]
     pub(crate) kafka_security: KafkaSecurity,
-    /// Credits of the demo account when it is created.
+    /// Credits that the demo account gets at its creation; a link costs 1 credit.
     #[arg(long, env = "LINKLEDGER_CREDITS", default_value_t = DEMO_CREDITS,
           value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) credits: i64,
-    /// Requests per second of each account; 0 for no limit.
+    /// Requests per second that each account may send; 0 for no limit.
     #[arg(
         long,
         env = "LINKLEDGER_RATE_LIMIT",

@@ -1,4 +1,4 @@
-//! What the commands print: data on standard output, everything else on standard error.
+//! Output of the commands: data on standard output, notices and errors on standard error.
 
 use std::{
     io::{self, Write as _},
@@ -7,34 +7,35 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::client::Failure;
+use crate::client::CallFailure;
 
-/// The exit codes, for `--help`.
+/// List of the exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  refused by the service, or not possible here; standard error says why
-  2  wrong use: an option or argument is not valid
-  3  no answer in time: it may be done or not, and is safe to repeat";
+  1  refused by the service, or not possible; standard error says why
+  2  an option or argument is not valid
+  3  no answer before the timeout: the request may have taken effect or not; repeat the
+     command (links create: with the --idempotency-key that standard error names)";
 
 const EXIT_NO_ANSWER: u8 = 3;
 
-/// Writes to standard output and hands it on at once.
+/// Writes to standard output, and flushes standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .context("can't print")
+        .context("can't write to standard output")
 }
 
-/// Tells a person something, on standard error.
+/// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
-    // Nothing is left to do should standard error be closed.
+    // If standard error is closed, there is no other place for the line.
     writeln!(io::stderr(), "{text}").ok();
 }
 
-/// The text without control characters: what a service sends must not steer a terminal.
+/// Replaces the control characters of a text: text from a service must not control a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let replaced = |c: char| {
         if c.is_control() {
@@ -46,23 +47,23 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(replaced).collect()
 }
 
-/// Says why a command failed, and returns its exit code.
+/// Prints the error of a command, and returns the exit code for the error.
 pub(crate) fn fail(error: &anyhow::Error, is_json: bool) -> ExitCode {
     let is_closed_pipe = error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     if is_closed_pipe {
-        // The reader, `head` for instance, has seen enough.
+        // The reader of the pipe, `head` for instance, has ended on purpose.
         return ExitCode::SUCCESS;
     }
-    let failure = error.downcast_ref::<Failure>();
+    let failure = error.downcast_ref::<CallFailure>();
     match failure {
-        Some(Failure::Refused(refusal)) if is_json => note(&refusal.document),
+        Some(CallFailure::Refused(refusal)) if is_json => note(&refusal.document),
         _ => note(&format!("error: {error:#}")),
     }
     match failure {
-        Some(Failure::NoAnswer { .. }) => ExitCode::from(EXIT_NO_ANSWER),
-        Some(Failure::Refused(_) | Failure::NotTheApi { .. }) | None => ExitCode::FAILURE,
+        Some(CallFailure::NoAnswer { .. }) => ExitCode::from(EXIT_NO_ANSWER),
+        Some(CallFailure::Refused(_) | CallFailure::NotTheApi { .. }) | None => ExitCode::FAILURE,
     }
 }
 
@@ -72,11 +73,11 @@ mod tests {
 
     fn failure(kind: io::ErrorKind) -> ExitCode {
         let written: io::Result<()> = Err(kind.into());
-        fail(&written.context("can't print").unwrap_err(), false)
+        fail(&written.context("can't write").unwrap_err(), false)
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_failure() {
+    fn closed_pipe_is_no_failure() {
         assert_eq!(failure(io::ErrorKind::BrokenPipe), ExitCode::SUCCESS);
         assert_eq!(failure(io::ErrorKind::StorageFull), ExitCode::FAILURE);
     }

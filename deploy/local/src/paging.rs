@@ -1,4 +1,4 @@
-//! Lists: their options, and their pages as they come.
+//! Lists of the API: the options of paging, and printing page by page.
 
 use clap::Args;
 use console::Term;
@@ -6,33 +6,33 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use crate::{
-    client::{Call, Client, Failure},
+    client::{ApiCall, ApiClient, CallFailure},
     output::{note, print},
-    table::{Column, Table},
+    table::{PagedTable, TableColumn},
 };
 
-/// Items on a page when all are wanted: as many as the service gives.
+/// Items on a page with `--all`: the largest page that the service returns.
 const LIMIT_OF_ALL: u32 = 100;
 
-/// Which part of a list.
+/// Options that select a part of a list.
 #[derive(Debug, Args)]
-pub(crate) struct Paging {
-    /// Items on a page, 1 to 100. Default: what the service takes, 50; with --all 100.
+pub(crate) struct PagingOptions {
+    /// Items on a page, 1 to 100. Default: 50, the default of the service; with --all 100.
     #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: Option<u32>,
-    /// Go on where another page ended.
+    /// Continue after another page: the cursor that was printed at the end of that page.
     #[arg(long)]
     cursor: Option<String>,
-    /// All pages to the end. With --json: one item on each line.
+    /// Print all pages. With --json: one item on each line.
     #[arg(long)]
     all: bool,
 }
 
-/// An item as a row of a table.
-pub(crate) trait Row: DeserializeOwned {
-    const COLUMNS: &[Column];
+/// An item of a list that can be printed as a row of a table.
+pub(crate) trait TableRow: DeserializeOwned {
+    const COLUMNS: &[TableColumn];
 
-    /// A cell for each column.
+    /// Returns one cell for each column.
     fn cells(self) -> Vec<String>;
 }
 
@@ -43,24 +43,27 @@ struct Page<'a> {
     next_cursor: Option<String>,
 }
 
-impl Paging {
-    /// Prints the list that the call begins. It ends with the list: a cursor that does not lead on
-    /// is an error.
-    pub(crate) async fn print<R: Row>(
+impl PagingOptions {
+    /// Prints the list, beginning with the page that `call` requests.
+    ///
+    /// # Errors
+    /// Returns an error if a call fails, or if a page names its own cursor as the next cursor, since
+    /// such a list would never end.
+    pub(crate) async fn print<R: TableRow>(
         &self,
-        client: &Client,
-        call: Call,
+        client: &ApiClient,
+        call: ApiCall,
         is_json: bool,
     ) -> anyhow::Result<()> {
         let limit = self.limit.or(self.all.then_some(LIMIT_OF_ALL));
         let call = call.query("limit", limit.map(|limit| limit.to_string()));
-        let mut table = Table::new(R::COLUMNS, terminal_width());
+        let mut table = PagedTable::new(R::COLUMNS, terminal_width());
         let mut cursor = self.cursor.clone();
         loop {
             let call = call.clone().query("cursor", cursor.clone());
             let answer = client.send(&call).await.map_err(|failure| match &cursor {
                 Some(cursor) if self.all => failure.advise(&format!(
-                    "The list broke off; go on with --all --cursor {cursor}"
+                    "The list is not complete; print the rest with --all --cursor {cursor}"
                 )),
                 _ => failure,
             })?;
@@ -69,10 +72,10 @@ impl Paging {
                 (false, _) => {
                     let rows = page.items.iter().map(|item| {
                         let row: Result<R, _> = serde_json::from_str(item.get());
-                        row.map(Row::cells)
+                        row.map(TableRow::cells)
                             .map_err(|_| client.not_the_api(&call, answer.status))
                     });
-                    print(&table.page(&rows.collect::<Result<Vec<_>, Failure>>()?))?;
+                    print(&table.page(&rows.collect::<Result<Vec<_>, CallFailure>>()?))?;
                 }
                 (true, true) => {
                     let line = |item: &&RawValue| format!("{}\n", item.get());
@@ -84,7 +87,8 @@ impl Paging {
                 (None, _) => return Ok(()),
                 (Some(next), false) => {
                     note(&format!(
-                        "There are more: --cursor {next} with the same filters, or --all"
+                        "There are more items: add --cursor {next} for the next page, or --all for \
+                         all pages"
                     ));
                     return Ok(());
                 }
@@ -97,7 +101,8 @@ impl Paging {
     }
 }
 
-/// `None` where nobody looks: what is piped is printed whole.
+/// Returns the width of the terminal, or `None` if standard output is not a terminal: text in a pipe
+/// or file is never cut.
 fn terminal_width() -> Option<usize> {
     let (_rows, columns) = Term::stdout().size_checked()?;
     Some(usize::from(columns))

@@ -1,4 +1,4 @@
-//! The whole of linkledger in one process, in the order in which its parts need each other.
+//! The whole of linkledger in one process: database, broker and services, started in this order.
 
 mod broker;
 mod database;
@@ -20,28 +20,31 @@ use linkledger_core::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{data_folder::DataFolder, demo, environment::Environment, options::StackOptions};
-use broker::Broker;
-use database::Database;
-use services::Services;
+use crate::{data_folder::DataFolder, demo, environment::EnvironmentFile, options::StackOptions};
+use broker::StackBroker;
+use database::StackDatabase;
+use services::RunningServices;
 
-/// The sockets that people know, taken before anything is started.
-struct Sockets {
+/// The sockets at the public ports, bound before anything is started.
+struct PublicSockets {
     api: TcpListener,
     short_host: TcpListener,
 }
 
-/// Runs the stack until Ctrl-C or SIGTERM; an error is one line that says which part has failed.
+/// Runs the stack until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// Returns an error, of one line, that names the part of the stack that failed.
 pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     if options.kafka_brokers.is_none() {
         ensure!(
             options.kafka_security.protocol == SecurityProtocol::Plaintext,
-            "the broker of the stack has neither TLS nor SASL: give --kafka-brokers with \
-             --kafka-security-protocol {}",
+            "the stack's own Kafka broker has neither TLS nor SASL; for \
+             --kafka-security-protocol {} name your own brokers with --kafka-brokers",
             options.kafka_security.protocol.name()
         );
     }
-    let sockets = Sockets {
+    let sockets = PublicSockets {
         api: listen(loopback(options.api_port))
             .await
             .context("is linkledger running already? If not, choose another --api-port")?,
@@ -55,11 +58,11 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     say("linkledger is starting …")?;
     let shutdown = tasks.shutdown();
     let database = tokio::select! {
-        database = Database::start(&folder, options.database_url.as_deref()) => database?,
+        database = StackDatabase::start(&folder, options.database_url.as_deref()) => database?,
         () = shutdown.cancelled() => return tasks.join().await,
     };
     let broker = tokio::select! {
-        broker = Broker::start(&options, &folder) => broker,
+        broker = StackBroker::start(&options, &folder) => broker,
         () = shutdown.cancelled() => {
             let joined = tasks.join().await;
             return joined.and(database.stop().await);
@@ -81,9 +84,9 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
 async fn run(
     options: &StackOptions,
     folder: &DataFolder,
-    sockets: Sockets,
+    sockets: PublicSockets,
     mut tasks: Tasks,
-    (database, broker): (&Database, &Broker),
+    (database, broker): (&StackDatabase, &StackBroker),
 ) -> anyhow::Result<()> {
     let shutdown = tasks.shutdown();
     let kafka = KafkaConfig {
@@ -95,7 +98,7 @@ async fn run(
     let pool = &database.pool;
     let key = demo::key(folder, pool, &SystemClock, options.credits).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
-    let settings = services::Settings {
+    let settings = services::ServiceSettings {
         database_url: database.url.clone(),
         allow_unsafe_postgres: options.allow_unsafe_postgres,
         kafka,
@@ -115,17 +118,17 @@ async fn run(
         if shutdown.is_cancelled() {
             return Ok(());
         }
-        let told = environment
+        let announced = environment
             .write(folder)
             .and_then(|()| welcome(&environment, folder, database))
             .and_then(|text| say(&text));
-        if told.is_err() {
+        if announced.is_err() {
             shutdown.cancel();
         }
-        told
+        announced
     };
     tokio::select! {
-        (joined, told) = async { tokio::join!(tasks.join(), ready) } => joined.and(told),
+        (joined, announced) = async { tokio::join!(tasks.join(), ready) } => joined.and(announced),
         error = database.died() => {
             shutdown.cancel();
             Err(error)
@@ -137,9 +140,13 @@ async fn run(
     }
 }
 
-/// What other programs need to work against the stack.
-fn environment(settings: &services::Settings, started: &Services, api_key: &str) -> Environment {
-    let environment = Environment::default()
+/// Collects the addresses and secrets with which other programs reach the stack.
+fn environment(
+    settings: &services::ServiceSettings,
+    started: &RunningServices,
+    api_key: &str,
+) -> EnvironmentFile {
+    let environment = EnvironmentFile::default()
         .with("API_URL", &settings.base_url)
         .with("SHORT_URL", &settings.short_base_url)
         .with("BASE_URL", &settings.base_url)
@@ -152,11 +159,11 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
         .with(
             "COMMAND_METRICS_URL",
-            Services::metrics_url(started.command_internal),
+            RunningServices::metrics_url(started.command_internal),
         )
         .with(
             "PROJECTOR_METRICS_URL",
-            Services::metrics_url(started.projector_internal),
+            RunningServices::metrics_url(started.projector_internal),
         )
         .with(
             "CONSOLE_URL",
@@ -164,7 +171,7 @@ fn environment(settings: &services::Settings, started: &Services, api_key: &str)
         )
         .with(
             "QUERY_METRICS_URL",
-            Services::metrics_url(started.query_internal),
+            RunningServices::metrics_url(started.query_internal),
         );
     let kafka = settings.kafka.environment().into_iter();
     kafka.fold(environment, |environment, (name, value)| {
@@ -185,18 +192,18 @@ fn hex_key() -> String {
         })
 }
 
-/// What people need to know first, and a line that they can paste.
+/// Returns the text that people read when the stack is ready: addresses, API key and first commands.
 fn welcome(
-    environment: &Environment,
+    environment: &EnvironmentFile,
     folder: &DataFolder,
-    database: &Database,
+    database: &StackDatabase,
 ) -> anyhow::Result<String> {
     let get = |name| environment.get(name).unwrap_or_default();
     let mut text = String::new();
     if let Some(place) = &database.relocated_to {
         writeln!(
             text,
-            "The database lies in {}: root's home is closed to it.",
+            "The database is in {}: Postgres runs as another user, who may not read the home of root.",
             place.display()
         )?;
     }
@@ -208,9 +215,9 @@ Short links   {short}
 Console       {console}
 API key       {key}
 Kafka         {kafka}
-Settings      {env}
+ServiceSettings      {env}
 
-Create a link (the same line again returns the same link and charges nothing):
+Create a link (repeat this line: the same link is returned, and no credit is charged):
 
 curl -i {api}/v1/links -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \
 -H 'Idempotency-Key: {idempotency_key}' -d '{{\"destination_url\":\"https://example.com/\"}}'
@@ -225,7 +232,7 @@ ready",
         console = get("CONSOLE_URL"),
         key = get("API_KEY"),
         kafka = get("KAFKA_BROKERS"),
-        env = Environment::path(folder).display(),
+        env = EnvironmentFile::path(folder).display(),
         program = std::env::args().next().as_deref().unwrap_or("linkledger"),
         data_dir = folder.option(),
         idempotency_key =
@@ -238,5 +245,5 @@ fn say(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{text}")
         .and_then(|()| stdout.flush())
-        .context("can't print")
+        .context("can't write to standard output")
 }

@@ -1,51 +1,56 @@
-//! Columns for people: aligned, as wide as their terminal, and whole where there is none. Pure.
+//! Tables for people: aligned columns, cut to the width of the terminal, and never cut if the output
+//! is not a terminal. No I/O.
 
 use console::{measure_text_width, truncate_str};
 
 use crate::output::printable;
 
-/// Between two columns.
+/// Gap between two columns.
 const GAP: &str = "  ";
-/// What a last column should have before another column gives way to it.
+/// Width of the last column below which the optional columns are dropped.
 const LAST_WIDTH_WANTED: usize = 32;
-/// What remains of the last column however narrow the terminal is.
+/// Smallest width of the last column, on a terminal of any width.
 const LAST_WIDTH_MIN: usize = 16;
 
-/// How a column is laid out.
+/// Layout of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum ColumnLayout {
     Text,
     /// Aligned to the right.
     Number,
-    /// Left out where the terminal is narrow.
+    /// Dropped if the terminal is narrow.
     Optional,
 }
 
-/// The head of a column. The last one is cut short where the terminal is narrow.
+/// Title and layout of a column. The last column of a table is cut if the terminal is narrow.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column(pub(crate) &'static str, pub(crate) Layout);
+pub(crate) struct TableColumn(pub(crate) &'static str, pub(crate) ColumnLayout);
 
-/// A table that is printed page by page, under one head.
+/// A table that is printed page by page, below one line of titles.
 #[derive(Debug)]
-pub(crate) struct Table {
-    columns: Vec<(usize, Column)>,
-    /// Those of the pages so far: later pages make a column wider, never narrower.
+pub(crate) struct PagedTable {
+    columns: Vec<(usize, TableColumn)>,
+    /// Widths of the columns. A later page can make a column wider, never narrower.
     widths: Vec<usize>,
     terminal_width: Option<usize>,
     has_head: bool,
 }
 
-impl Table {
-    pub(crate) fn new(columns: &[Column], terminal_width: Option<usize>) -> Self {
+impl PagedTable {
+    pub(crate) fn new(columns: &[TableColumn], terminal_width: Option<usize>) -> Self {
         Self {
             columns: columns.iter().copied().enumerate().collect(),
-            widths: columns.iter().map(|Column(title, _)| title.len()).collect(),
+            widths: columns
+                .iter()
+                .map(|TableColumn(title, _)| title.len())
+                .collect(),
             terminal_width,
             has_head: false,
         }
     }
 
-    /// The lines of these rows, after the head if they are the first. A row has all columns.
+    /// Formats the rows of a page, below the titles if the page is the first. Each row must have a
+    /// cell for every column.
     pub(crate) fn page(&mut self, rows: &[Vec<String>]) -> String {
         let rows: Vec<Vec<String>> = rows
             .iter()
@@ -59,7 +64,7 @@ impl Table {
         let mut text = String::new();
         if !self.has_head {
             self.has_head = true;
-            self.leave_out();
+            self.drop_optional_columns();
             let head: Vec<String> = self.all_titles();
             text.push_str(&self.line(&head));
         }
@@ -71,14 +76,15 @@ impl Table {
 
     fn all_titles(&self) -> Vec<String> {
         let mut titles = vec![String::new(); self.widths.len()];
-        for (index, Column(title, _)) in &self.columns {
+        for (index, TableColumn(title, _)) in &self.columns {
             (*title).clone_into(&mut titles[*index]);
         }
         titles
     }
 
-    /// Once, with the head: a column does not come and go.
-    fn leave_out(&mut self) {
+    /// Drops the optional columns if the terminal is narrow. Called once, before the titles, so that
+    /// all pages have the same columns.
+    fn drop_optional_columns(&mut self) {
         let Some(terminal_width) = self.terminal_width else {
             return;
         };
@@ -86,7 +92,7 @@ impl Table {
         let wanted = self.width_before_last() + last.min(LAST_WIDTH_WANTED);
         if wanted > terminal_width {
             self.columns
-                .retain(|(_, Column(_, layout))| *layout != Layout::Optional);
+                .retain(|(_, TableColumn(_, layout))| *layout != ColumnLayout::Optional);
         }
     }
 
@@ -99,14 +105,18 @@ impl Table {
 
     fn line(&self, row: &[String]) -> String {
         let mut line = String::new();
-        for (place, (index, Column(_, layout))) in self.columns.iter().enumerate() {
+        for (place, (index, TableColumn(_, layout))) in self.columns.iter().enumerate() {
             let (cell, width) = (&row[*index], self.widths[*index]);
             let padding = " ".repeat(width.saturating_sub(measure_text_width(cell)));
             let is_last = place + 1 == self.columns.len();
             match layout {
-                Layout::Number => line.extend([&padding, cell.as_str()]),
-                Layout::Text | Layout::Optional if is_last => line.push_str(&self.cut(cell)),
-                Layout::Text | Layout::Optional => line.extend([cell, padding.as_str()]),
+                ColumnLayout::Number => line.extend([&padding, cell.as_str()]),
+                ColumnLayout::Text | ColumnLayout::Optional if is_last => {
+                    line.push_str(&self.cut(cell));
+                }
+                ColumnLayout::Text | ColumnLayout::Optional => {
+                    line.extend([cell, padding.as_str()]);
+                }
             }
             if !is_last {
                 line.push_str(GAP);
@@ -124,7 +134,7 @@ impl Table {
     }
 }
 
-/// One thing: its properties below each other.
+/// Formats the properties of one item, one property on each line.
 pub(crate) fn record(properties: &[(&str, String)]) -> String {
     let width = properties
         .iter()
@@ -135,7 +145,7 @@ pub(crate) fn record(properties: &[(&str, String)]) -> String {
     properties.iter().map(line).collect()
 }
 
-/// An RFC 3339 instant to the second.
+/// Removes the fraction of a second from an RFC 3339 instant.
 pub(crate) fn short_time(instant: &str) -> String {
     match instant.split_once('.') {
         Some((seconds, fraction)) if fraction.ends_with('Z') => format!("{seconds}Z"),
@@ -147,11 +157,11 @@ pub(crate) fn short_time(instant: &str) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[
-        Column("ID", Layout::Text),
-        Column("AMOUNT", Layout::Number),
-        Column("CREATED", Layout::Optional),
-        Column("DESTINATION", Layout::Text),
+    const COLUMNS: &[TableColumn] = &[
+        TableColumn("ID", ColumnLayout::Text),
+        TableColumn("AMOUNT", ColumnLayout::Number),
+        TableColumn("CREATED", ColumnLayout::Optional),
+        TableColumn("DESTINATION", ColumnLayout::Text),
     ];
 
     fn row(id: &str, amount: i64, destination: &str) -> Vec<String> {
@@ -164,11 +174,11 @@ mod tests {
     }
 
     fn page(width: Option<usize>, rows: &[Vec<String>]) -> String {
-        Table::new(COLUMNS, width).page(rows)
+        PagedTable::new(COLUMNS, width).page(rows)
     }
 
     #[test]
-    fn columns_are_aligned_and_numbers_end_together() {
+    fn text_is_aligned_left_and_numbers_right() {
         let rows = [
             row("lnk_1", -7, "https://example.com/"),
             row("l", 1_000_000, "x"),
@@ -183,7 +193,7 @@ l      1000000  2026     x
     }
 
     #[test]
-    fn a_narrow_terminal_loses_the_optional_column_and_the_end_of_the_last() {
+    fn narrow_terminal_drops_optional_and_cuts_last_column() {
         let rows = [row("lnk_1", 7, "https://example.com/a-long-path")];
         let expected = "\
 ID     AMOUNT  DESTINATION
@@ -195,27 +205,27 @@ lnk_1       7  https://example…
     }
 
     #[test]
-    fn without_a_terminal_nothing_is_cut() {
+    fn table_without_a_terminal_is_never_cut() {
         let long = "x".repeat(2_048);
         assert!(page(None, &[row("l", 1, &long)]).contains(&long));
     }
 
     #[test]
-    fn there_is_one_head_also_where_there_are_no_rows() {
-        let mut table = Table::new(COLUMNS, None);
+    fn empty_table_has_one_line_of_titles() {
+        let mut table = PagedTable::new(COLUMNS, None);
         assert_eq!(table.page(&[]), "ID  AMOUNT  CREATED  DESTINATION\n");
         assert_eq!(table.page(&[row("a", 1, "b")]), "a        1  2026     b\n");
     }
 
     #[test]
-    fn wide_characters_take_two_columns_and_control_characters_are_shown() {
+    fn wide_and_control_characters_keep_the_alignment() {
         let rows = [row("日本", 1, "\u{1b}[31m"), row("abcd", 2, "y")];
         assert!(page(None, &rows).contains("日本       1  2026     \u{fffd}[31m\n"));
         assert!(page(None, &rows).contains("abcd       2  2026     y\n"));
     }
 
     #[test]
-    fn properties_are_aligned() {
+    fn properties_of_a_record_are_aligned() {
         let properties = [
             ("ID", "lnk_1".to_owned()),
             ("Short URL", "http://x/\n".to_owned()),
@@ -227,7 +237,7 @@ lnk_1       7  https://example…
     }
 
     #[test]
-    fn a_fraction_of_a_second_is_left_out() {
+    fn short_time_drops_the_fraction_of_a_second() {
         assert_eq!(
             short_time("2026-11-20T13:01:37.876Z"),
             "2026-11-20T13:01:37Z"

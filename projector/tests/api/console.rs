@@ -20,7 +20,7 @@ use linkledger_core::{
     lifecycle::{self, Tasks},
     testing::TestDatabase,
 };
-use linkledger_projector::console;
+use linkledger_projector::surfaces::console;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

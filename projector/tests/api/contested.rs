@@ -7,10 +7,12 @@ use linkledger_core::{
     testing::{eventually, in_background},
 };
 use linkledger_projector::{
-    admin::parked::retry,
-    engine::Engine,
-    parking::release::{Release, State, release},
-    projections::Projection,
+    operations::parked::retry,
+    pipeline::{
+        engine::Engine,
+        parking::release::{Release, State, release},
+    },
+    read_models::Projection,
 };
 use sqlx::{PgConnection, PgPool, raw_sql};
 use tokio::sync::Mutex;

@@ -1,7 +1,7 @@
 //! What may happen on the topic: events in order, twice, again, not at all, and foreign records.
 
 use linkledger_core::shard::Shard;
-use linkledger_projector::consumer::GroupProtocol;
+use linkledger_projector::config::GroupProtocol;
 use rdkafka::message::OwnedHeaders;
 
 use crate::{stage::Stage, tables::Tables};

@@ -1,7 +1,7 @@
 //! What each kind of event makes of the rows, whether it comes alone or with others in a batch.
 
 use linkledger_core::link::LinkCreated;
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},

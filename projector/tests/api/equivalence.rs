@@ -10,7 +10,7 @@ use linkledger_core::{
     id::AccountId,
     link::{ChangeDestination, Destination, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts},
 };
-use linkledger_projector::admin::parked::retry;
+use linkledger_projector::operations::parked::retry;
 use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;

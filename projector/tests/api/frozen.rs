@@ -9,8 +9,8 @@ use linkledger_core::{
     testing::{eventually, eventually_within},
 };
 use linkledger_projector::{
-    pause::{Wish, change},
-    projections::Projection,
+    operations::pause::{Wish, change},
+    read_models::Projection,
 };
 use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;

@@ -1,9 +1,11 @@
 //! How generations come and go, and what of them does not hold up a rebuild.
 
 use linkledger_projector::{
-    projections::Projection,
-    rebuild::{generation, plan},
-    verify::{self, Target, outcome},
+    operations::{
+        rebuild::{generation, plan},
+        verify::{self, outcome},
+    },
+    read_models::{Projection, tables::Target},
 };
 
 use crate::{

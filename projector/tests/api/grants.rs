@@ -7,12 +7,12 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    admin::parked::{Skip, retry, skip},
-    engine::Engine,
-    heartbeat::Heartbeat,
-    pause::{Wish, change},
-    projections::Projection,
-    redirect_changes::prune,
+    operations::{
+        parked::{Skip, retry, skip},
+        pause::{Wish, change},
+    },
+    pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
+    read_models::Projection,
 };
 use sqlx::{postgres::PgPoolOptions, raw_sql};
 
@@ -150,7 +150,7 @@ async fn a_role_that_may_not_do_it_is_told_once_and_which_one_may() {
     assert_eq!(
         String::from_utf8(refused.stderr).unwrap(),
         "error: can't pause the projection: permission denied for table checkpoints: the role of \
-         this database address may not do that; operators' commands need `linkledger_operator`, \
-         and deploy/postgres/roles.sql names everybody's role\n"
+         this database address lacks this privilege; operators' commands need `linkledger_operator`, \
+         and deploy/postgres/roles.sql names the role of each service\n"
     );
 }

@@ -6,8 +6,8 @@ use linkledger_core::{
     testing::eventually,
 };
 use linkledger_projector::{
-    heartbeat::{Heartbeat, Tenancy},
-    projections::{PerProjection, Projection},
+    pipeline::heartbeat::{Heartbeat, Tenancy},
+    read_models::{PerProjection, Projection},
 };
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};

@@ -6,7 +6,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     testing::{LaterEvent, append_later_event, eventually},
 };
-use linkledger_projector::{consumer::Consumer, projections::Projection};
+use linkledger_projector::{pipeline::consumer::Consumer, read_models::Projection};
 use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;

@@ -4,11 +4,11 @@ use std::future;
 
 use linkledger_core::testing::{TestDatabase, eventually};
 use linkledger_projector::{
-    operation::{
+    operations::audit::{
         self, Collision, Command, Outcome,
         report::{last_commands, remaining_events},
     },
-    projections::Projection,
+    read_models::Projection,
 };
 use sqlx::{PgPool, Row as _};
 use tokio::sync::Notify;
@@ -61,13 +61,13 @@ async fn a_long_command_is_recorded_with_what_has_come_of_it() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = async { anyhow::Ok(7) };
-    let done = operation::hold(pool, &REBUILD, work, |it, projection| {
+    let done = audit::hold(pool, &REBUILD, work, |it, projection| {
         (Outcome::Done, format!("{it} events of {projection}"))
     })
     .await;
     assert_eq!(done.unwrap(), 7);
     let work = async { anyhow::bail!("no partition") };
-    let failed = operation::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
+    let failed = audit::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
     assert_eq!(failed.unwrap_err().to_string(), "no partition");
     assert_eq!(
         recorded(pool).await,
@@ -105,7 +105,7 @@ async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
     };
     for is_committed in [false, true] {
         let mut tx = pool.begin().await.unwrap();
-        operation::record_in_tx(&mut tx, &skip, Outcome::Done, "1 event")
+        audit::record_in_tx(&mut tx, &skip, Outcome::Done, "1 event")
             .await
             .unwrap();
         if is_committed {
@@ -127,11 +127,11 @@ async fn a_second_operator_is_refused_while_the_first_is_at_it() {
         end.notified().await;
         anyhow::Ok(())
     };
-    let first = operation::hold(pool, &REBUILD, work, |(), _| nothing());
+    let first = audit::hold(pool, &REBUILD, work, |(), _| nothing());
     let second = async {
         is_recorded(pool, 2).await;
         let work = async { anyhow::bail!("this must not be begun") };
-        let refused = operation::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
+        let refused = audit::hold(pool, &DROP, work, |(): &(), _| nothing()).await;
         assert_eq!(recorded(pool).await.len(), 2);
         end.notify_one();
         refused.unwrap_err()
@@ -144,7 +144,7 @@ async fn a_second_operator_is_refused_while_the_first_is_at_it() {
         ("rebuild", "ada")
     );
     let work = async { anyhow::Ok(()) };
-    operation::hold(pool, &DROP, work, |(), _| nothing())
+    audit::hold(pool, &DROP, work, |(), _| nothing())
         .await
         .unwrap();
 }
@@ -155,11 +155,11 @@ async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
     tokio::select! {
-        ended = operation::hold(pool, &REBUILD, work, |(), _| nothing()) => ended.unwrap(),
+        ended = audit::hold(pool, &REBUILD, work, |(), _| nothing()) => ended.unwrap(),
         () = is_recorded(pool, 2) => {}
     }
     let work = async { anyhow::Ok(()) };
-    operation::hold(pool, &REBUILD, work, |(), _| nothing())
+    audit::hold(pool, &REBUILD, work, |(), _| nothing())
         .await
         .unwrap();
     let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
@@ -172,7 +172,7 @@ async fn a_command_that_has_lost_its_lease_ends() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
-    let first = operation::hold(pool, &DROP, work, |(), _| nothing());
+    let first = audit::hold(pool, &DROP, work, |(), _| nothing());
     let second = async {
         is_recorded(pool, 1).await;
         let taken = sqlx::query(
@@ -204,11 +204,11 @@ async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
     };
     let fails = async || {
         let work = async { anyhow::bail!("no room") };
-        operation::hold(pool, &REBUILD, work, |(): &(), _| nothing()).await
+        audit::hold(pool, &REBUILD, work, |(): &(), _| nothing()).await
     };
     fails().await.unwrap_err();
     let work = async { anyhow::Ok(()) };
-    let done = operation::hold(pool, &DROP, work, |(), _| nothing()).await;
+    let done = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
     done.unwrap();
     let expected = [
         is_failed("rebuild", "credits", true),
@@ -218,7 +218,7 @@ async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
     assert_eq!(last_of_each(pool).await, expected);
 
     let work = async { anyhow::Ok(()) };
-    let done = operation::hold(pool, &REBUILD, work, |(), _| nothing()).await;
+    let done = audit::hold(pool, &REBUILD, work, |(), _| nothing()).await;
     done.unwrap();
     assert!(last_of_each(pool).await.iter().all(|(.., failed)| !failed));
 

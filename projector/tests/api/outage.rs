@@ -1,6 +1,6 @@
 //! Trouble that passes by itself.
 
-use linkledger_projector::{parking::listing, retry};
+use linkledger_projector::pipeline::{parking::listing, retry};
 use sqlx::raw_sql;
 
 use crate::{stage::Stage, tables::Tables};

@@ -7,13 +7,14 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    apply::{Outcome, Run, Target, apply},
-    checkpoint::Checkpoint,
-    parking::skipped::Skipped,
-    parking::{ParkedAccount, listing},
-    poison::RunEvent,
-    progress::Progress,
-    projections::Projection,
+    pipeline::{
+        apply::{Outcome, Run, Target, apply},
+        checkpoint::Checkpoint,
+        decode::RunEvent,
+        parking::{ParkedAccount, listing},
+        progress::Progress,
+    },
+    read_models::{Projection, skipped::Skipped},
 };
 use uuid::Uuid;
 

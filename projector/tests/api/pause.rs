@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use linkledger_core::{shard::Shard, testing::in_background};
 use linkledger_projector::{
-    apply::{Outcome, Run, Target, apply},
-    checkpoint,
-    engine::Engine,
-    parking::skipped::Skipped,
-    pause::{Paused, Wish, change},
-    poison::RunEvent,
-    progress::Progress,
-    projections::Projection,
+    operations::pause::{Paused, Wish, change},
+    pipeline::{
+        apply::{Outcome, Run, Target, apply},
+        checkpoint,
+        decode::RunEvent,
+        engine::Engine,
+        progress::Progress,
+    },
+    read_models::{Projection, skipped::Skipped},
 };
 use sqlx::PgPool;
 

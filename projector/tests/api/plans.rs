@@ -13,7 +13,8 @@ use linkledger_core::{
     testing::eventually,
 };
 use linkledger_projector::{
-    admin::parked::retry, engine::Engine, redirect_changes::prune, status::collect, why::why,
+    operations::{parked::retry, status::collect, why::why},
+    pipeline::{engine::Engine, redirect_changes::prune},
 };
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 

@@ -5,7 +5,7 @@ use linkledger_core::{
     id::AccountId,
     shard::{Position, Shard},
 };
-use linkledger_projector::{parking::listing, projections::Projection};
+use linkledger_projector::{pipeline::parking::listing, read_models::Projection};
 use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::tables::{Tables, checkpoints_of};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{
+    operations::rebuild::{
         self, CONNECTIONS_MAX, Rebuilt, Settings,
         generation::{self, Phase},
         plan, rollback,
     },
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 

@@ -14,7 +14,7 @@ use crate::{
     stage::Stage,
     tables::Tables,
 };
-use linkledger_projector::rebuild::Settings;
+use linkledger_projector::operations::rebuild::Settings;
 
 /// Who is parked in a generation for what, and what waits.
 async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, String, i64)> {

@@ -8,13 +8,15 @@ use std::{
 
 use linkledger_core::testing::eventually;
 use linkledger_projector::{
-    operation::{self, LeaseLost},
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{
-        self,
-        generation::{self, Phase},
+    operations::{
+        audit::{self, LeaseLost},
+        rebuild::{
+            self,
+            generation::{self, Phase},
+        },
     },
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -125,7 +127,7 @@ async fn only_what_is_built_has_phases_of_a_build() {
 async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
-    let command = operation::Command {
+    let command = audit::Command {
         name: "rebuild",
         projections: &[Projection::Links],
         subject: None,
@@ -143,8 +145,8 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         let progress = Arc::new(ProgressReport::silent());
         rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress).await
     });
-    let held = operation::hold(&pool, &command, work, |_, _| {
-        (operation::Outcome::Done, "swapped".to_owned())
+    let held = audit::hold(&pool, &command, work, |_, _| {
+        (audit::Outcome::Done, "swapped".to_owned())
     })
     .await;
     assert!(held.unwrap_err().is::<LeaseLost>());

@@ -8,9 +8,11 @@ use std::{
 
 use linkledger_core::testing::record;
 use linkledger_projector::{
-    projections::Projection,
-    rebuild::generation::{self, Phase},
-    verify::{self, Target},
+    operations::{
+        rebuild::generation::{self, Phase},
+        verify,
+    },
+    read_models::{Projection, tables::Target},
 };
 use sqlx::PgPool;
 use tokio::process::Command;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use linkledger_core::{cloud_event::PublishedEvent, id::AccountId};
 use linkledger_projector::{
-    admin::parked::retry,
-    engine::Engine,
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{generation, rollback},
+    operations::{
+        parked::retry,
+        rebuild::{generation, rollback},
+    },
+    pipeline::engine::Engine,
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 
 use crate::{

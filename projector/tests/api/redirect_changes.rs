@@ -11,7 +11,7 @@ use linkledger_core::{
     shard::Shard,
     testing::{eventually, in_background},
 };
-use linkledger_projector::{engine::Engine, redirect_changes::RedirectChanges};
+use linkledger_projector::{pipeline::engine::Engine, read_models::redirects::RedirectChanges};
 use sqlx::{PgPool, raw_sql};
 use uuid::Uuid;
 

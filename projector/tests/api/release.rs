@@ -9,13 +9,15 @@ use linkledger_core::{
     testing::{eventually, in_background},
 };
 use linkledger_projector::{
-    admin::parked::{Retried, retry},
-    engine::Engine,
-    parking::{
-        Parking, listing,
-        release::{State, release},
+    operations::parked::{Retried, retry},
+    pipeline::{
+        engine::Engine,
+        parking::{
+            Parking, listing,
+            release::{State, release},
+        },
     },
-    projections::Projection,
+    read_models::Projection,
 };
 use sqlx::{PgPool, raw_sql};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 
 use crate::{
     rebuild::{TO_SWAP, rebuild_all, sessions},

@@ -4,9 +4,11 @@ use linkledger_core::{
     cloud_event::PublishedEvent, id::AccountId, link::LinkCreated, shard::Position,
 };
 use linkledger_projector::{
-    admin::parked::{Retried, Skip, retry, skip},
-    pause::{Wish, change},
-    projections::Projection,
+    operations::{
+        parked::{Retried, Skip, retry, skip},
+        pause::{Wish, change},
+    },
+    read_models::Projection,
 };
 use sqlx::{PgPool, raw_sql};
 

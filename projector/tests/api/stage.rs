@@ -17,7 +17,7 @@ use linkledger_core::{
     shard::Shard,
     testing::{TestBroker, TestDatabase, append_events, append_links, eventually},
 };
-use linkledger_projector::{Config, consumer::GroupProtocol, engine::Engine, start};
+use linkledger_projector::{Config, config::GroupProtocol, pipeline::engine::Engine, start};
 use rdkafka::{
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord},

@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
     testing::{TestDatabase, eventually},
 };
-use linkledger_projector::{
+use linkledger_projector::operations::{
     status::{
         Status, collect,
         projection::{ProjectionStatus, State},
@@ -150,7 +150,7 @@ async fn a_parked_account_is_counted_until_it_is_released() {
     assert!(run(&stage.database, &[]).await.status.success());
 
     restore(pool, &log[1]).await;
-    linkledger_projector::admin::parked::retry(pool, None)
+    linkledger_projector::operations::parked::retry(pool, None)
         .await
         .unwrap();
     let status = collect(pool).await.unwrap();

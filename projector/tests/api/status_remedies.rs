@@ -4,10 +4,12 @@ use std::process::Command;
 
 use linkledger_core::testing::TestDatabase;
 use linkledger_projector::{
-    operation::{self, Outcome},
-    projections::Projection,
-    rebuild::rollback,
-    status::{Status, collect},
+    operations::{
+        audit::{self, Outcome},
+        rebuild::rollback,
+        status::{Status, collect},
+    },
+    read_models::Projection,
 };
 use sqlx::{PgPool, raw_sql};
 
@@ -65,7 +67,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     attend(pool).await;
-    let command = operation::Command {
+    let command = audit::Command {
         name: "rollback",
         projections: &[Projection::Links],
         subject: None,
@@ -73,7 +75,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
         reason: None,
     };
     let fails = async { anyhow::bail!("no room") };
-    let failed = operation::hold(pool, &command, fails, |(): &(), _| {
+    let failed = audit::hold(pool, &command, fails, |(): &(), _| {
         (Outcome::Done, String::new())
     })
     .await;
@@ -86,7 +88,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
     assert_eq!(findings(&credits), Vec::<&str>::new());
 
     let succeeds = async { anyhow::Ok(()) };
-    let done = operation::hold(pool, &command, succeeds, |(), _| {
+    let done = audit::hold(pool, &command, succeeds, |(), _| {
         (Outcome::Done, String::new())
     })
     .await;

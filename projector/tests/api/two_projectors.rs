@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
-    apply::{Outcome, Run, Target, apply},
-    checkpoint::Checkpoint,
-    parking::skipped::Skipped,
-    poison::RunEvent,
-    progress::Progress,
+    pipeline::{
+        apply::{Outcome, Run, Target, apply},
+        checkpoint::Checkpoint,
+        decode::RunEvent,
+        progress::Progress,
+    },
+    read_models::skipped::Skipped,
 };
 
 use crate::{stage::Stage, tables::Tables};

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
-    projections::Projection,
-    verify::{self, Finding, Kind, SESSIONS, Target, Verified},
+    operations::verify::{self, Finding, SESSIONS, Verified},
+    read_models::{Projection, comparison::Kind, tables::Target},
 };
 use sqlx::{AssertSqlSafe, PgPool};
 

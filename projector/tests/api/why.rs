@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use linkledger_core::{
     event::Subject, event_store::log, id::AccountId, link::LinkCreated, shard::Shard,
 };
-use linkledger_projector::why::{Fate, ProjectionWhy, Why, why};
+use linkledger_projector::operations::why::{Fate, ProjectionWhy, Why, why};
 use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 

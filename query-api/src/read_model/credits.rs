@@ -8,34 +8,37 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen, Visibility};
+use super::{SnapshotRead, Visibility};
 
-/// An entry as the ledger shows it.
-pub(crate) struct Entry {
+/// Entry of an account's ledger.
+pub(crate) struct LedgerEntry {
     pub(crate) id: EntryId,
-    /// Of the account's stream: the order of the ledger.
+    /// Version in the account's stream, which orders the ledger.
     pub(crate) version: i64,
-    /// `grant`, `charge` or `adjustment`; as stored.
+    /// Stored type of the entry: `grant`, `charge` or `adjustment`.
     pub(crate) kind: String,
-    /// What it adds to the balance; negative for a charge.
+    /// Change of the balance; negative for a charge.
     pub(crate) amount: i64,
     pub(crate) balance_after: i64,
-    /// What a charge is for.
+    /// Link that a charge paid for.
     pub(crate) link_id: Option<LinkId>,
     pub(crate) created_at: OffsetDateTime,
 }
 
-/// A part of an account's ledger, newest first.
+/// Range of an account's ledger, newest first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryRange {
     pub(crate) account_id: AccountId,
-    /// Only entries before this version of the account's stream; `None` from the newest on.
+    /// Version of the account's stream that all entries come before; `None` for the newest entries.
     pub(crate) before: Option<i64>,
     pub(crate) count_max: i64,
 }
 
-/// The balance of an account; 0 for one that has no entries.
-pub(crate) async fn balance(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Seen<i64>> {
+/// Reads the balance of an account; 0 for an account without entries.
+pub(crate) async fn balance(
+    pool: &PgPool,
+    account_id: AccountId,
+) -> sqlx::Result<SnapshotRead<i64>> {
     let row = sqlx::query!(
         r#"
         SELECT c.epoch, c.position,
@@ -58,18 +61,15 @@ pub(crate) async fn balance(pool: &PgPool, account_id: AccountId) -> sqlx::Resul
     )
     .fetch_one(pool)
     .await?;
-    let visibility = Visibility {
-        checkpoint: Place {
-            epoch: row.epoch,
-            position: row.position,
-        },
-        is_parked: row.is_parked,
-    };
-    Ok(visibility.of(row.balance.unwrap_or(0)))
+    let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
+    Ok(visibility.with(row.balance.unwrap_or(0)))
 }
 
-/// Entries of an account's ledger.
-pub(crate) async fn entries(pool: &PgPool, range: EntryRange) -> sqlx::Result<Seen<Vec<Entry>>> {
+/// Reads entries of an account's ledger.
+pub(crate) async fn entries(
+    pool: &PgPool,
+    range: EntryRange,
+) -> sqlx::Result<SnapshotRead<Vec<LedgerEntry>>> {
     // The outer join keeps the checkpoint when there are no entries.
     let rows = sqlx::query_as!(
         EntryRow,
@@ -109,10 +109,11 @@ pub(crate) async fn entries(pool: &PgPool, range: EntryRange) -> sqlx::Result<Se
     .fetch_all(pool)
     .await?;
     let visibility = rows.first().ok_or(sqlx::Error::RowNotFound)?.visibility();
-    Ok(visibility.of(rows.into_iter().filter_map(EntryRow::into_entry).collect()))
+    let entries = rows.into_iter().filter_map(EntryRow::into_entry);
+    Ok(visibility.with(entries.collect()))
 }
 
-/// A checkpoint, and an entry if there is one.
+/// Row of a checkpoint and of an entry, if the entry exists.
 struct EntryRow {
     epoch: i32,
     position: Position,
@@ -128,17 +129,11 @@ struct EntryRow {
 
 impl EntryRow {
     fn visibility(&self) -> Visibility {
-        Visibility {
-            checkpoint: Place {
-                epoch: self.epoch,
-                position: self.position,
-            },
-            is_parked: self.is_parked,
-        }
+        Visibility::new(self.epoch, self.position, self.is_parked)
     }
 
-    fn into_entry(self) -> Option<Entry> {
-        Some(Entry {
+    fn into_entry(self) -> Option<LedgerEntry> {
+        Some(LedgerEntry {
             id: EntryId::from_uuid(self.entry_id?),
             version: self.version?,
             kind: self.kind?,

@@ -9,20 +9,20 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen, Visibility};
+use super::{SnapshotRead, Visibility};
 
-/// A link as lists and reads show it.
-pub(crate) struct Link {
+/// Link as lists and single reads show it.
+pub(crate) struct LinkView {
     pub(crate) id: LinkId,
     pub(crate) slug: String,
     pub(crate) destination_url: String,
-    /// Of the link's stream.
+    /// Version of the link's stream, which the `ETag` carries.
     pub(crate) version: i64,
     pub(crate) created_at: OffsetDateTime,
 }
 
-impl Link {
-    /// As it is sent.
+impl LinkView {
+    /// Converts the link to the body of an answer.
     pub(crate) fn into_body(self, short_base_url: &str) -> LinkBody {
         let parts = LinkParts {
             id: self.id,
@@ -34,27 +34,27 @@ impl Link {
     }
 }
 
-/// A part of an account's links, newest first.
+/// Range of an account's links, newest first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkRange {
     pub(crate) account_id: AccountId,
-    /// Only links older than this one, which need not exist; `None` from the newest on.
+    /// Link id that all links are older than; such a link need not exist. `None` for the newest links.
     pub(crate) before: Option<Uuid>,
     pub(crate) count_max: i64,
 }
 
 impl LinkRange {
     fn before_or_end(&self) -> Uuid {
-        // No UUIDv7 is the highest UUID.
+        // The highest UUID is no UUIDv7, so every link is older.
         self.before.unwrap_or(Uuid::max())
     }
 }
 
-/// For each of the ranges its links, all from one snapshot.
+/// Reads the links of each range, all from one snapshot.
 pub(crate) async fn list_each(
     pool: &PgPool,
     ranges: &[LinkRange],
-) -> sqlx::Result<Vec<Seen<Vec<Link>>>> {
+) -> sqlx::Result<Vec<SnapshotRead<Vec<LinkView>>>> {
     let shards = ranges
         .iter()
         .map(|range| Shard::of(range.account_id).number());
@@ -62,8 +62,8 @@ pub(crate) async fn list_each(
     let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
     let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
-    // A row of arrays for each page: a row for each link would repeat the checkpoint, and cost both
-    // sides more than what it brings. Aggregates keep the order of a sorted subquery.
+    // Each page is one row of arrays: a row for each link would repeat the checkpoint, and would cost
+    // the database and query-api more. Aggregates keep the order of a sorted subquery.
     let pages = sqlx::query_as!(
         LinkPage,
         r#"
@@ -115,15 +115,15 @@ pub(crate) async fn list_each(
     if pages.len() != ranges.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    Ok(pages.into_iter().map(LinkPage::into_seen).collect())
+    Ok(pages.into_iter().map(LinkPage::into_links).collect())
 }
 
-/// Links of an account that lead to that address.
+/// Reads links of an account with the given destination.
 pub(crate) async fn list_by_destination(
     pool: &PgPool,
     range: LinkRange,
     destination_url: &str,
-) -> sqlx::Result<Seen<Vec<Link>>> {
+) -> sqlx::Result<SnapshotRead<Vec<LinkView>>> {
     let page = sqlx::query_as!(
         LinkPage,
         r#"
@@ -173,21 +173,21 @@ pub(crate) async fn list_by_destination(
     )
     .fetch_one(pool)
     .await?;
-    Ok(page.into_seen())
+    Ok(page.into_links())
 }
 
-/// What a link is found by: it is shown to its owner only.
+/// Key of a link: only the owner may read a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkKey {
     pub(crate) account_id: AccountId,
     pub(crate) link_id: LinkId,
 }
 
-/// For each of the keys its link, all from one snapshot.
+/// Reads the link of each key, all from one snapshot.
 pub(crate) async fn find_each(
     pool: &PgPool,
     keys: &[LinkKey],
-) -> sqlx::Result<Vec<Seen<Option<Link>>>> {
+) -> sqlx::Result<Vec<SnapshotRead<Option<LinkView>>>> {
     let shards = keys.iter().map(|key| Shard::of(key.account_id).number());
     let shards: Vec<i16> = shards.collect();
     let account_ids: Vec<Uuid> = keys.iter().map(|key| key.account_id.uuid()).collect();
@@ -226,11 +226,11 @@ pub(crate) async fn find_each(
     if rows.len() != keys.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    let seen = |row: LinkRow| row.visibility().of(row.into_link());
-    Ok(rows.into_iter().map(seen).collect())
+    let snapshot = |row: LinkRow| row.visibility().with(row.into_link());
+    Ok(rows.into_iter().map(snapshot).collect())
 }
 
-/// A checkpoint, and links by their columns, which are of equal length.
+/// Row of a checkpoint and of the columns of several links. All columns have the same length.
 struct LinkPage {
     epoch: i32,
     position: Position,
@@ -243,12 +243,12 @@ struct LinkPage {
 }
 
 impl LinkPage {
-    fn into_seen(self) -> Seen<Vec<Link>> {
+    fn into_links(self) -> SnapshotRead<Vec<LinkView>> {
         let texts = self.slugs.into_iter().zip(self.destination_urls);
         let numbers = self.versions.into_iter().zip(self.created_at);
         let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
         let links = columns.map(
-            |((link_id, (slug, destination_url)), (version, created_at))| Link {
+            |((link_id, (slug, destination_url)), (version, created_at))| LinkView {
                 id: LinkId::from_uuid(link_id),
                 slug,
                 destination_url,
@@ -256,18 +256,12 @@ impl LinkPage {
                 created_at,
             },
         );
-        let visibility = Visibility {
-            checkpoint: Place {
-                epoch: self.epoch,
-                position: self.position,
-            },
-            is_parked: self.is_parked,
-        };
-        visibility.of(links.collect())
+        let visibility = Visibility::new(self.epoch, self.position, self.is_parked);
+        visibility.with(links.collect())
     }
 }
 
-/// A checkpoint, and a link if there is one.
+/// Row of a checkpoint and of a link, if the link exists.
 struct LinkRow {
     epoch: i32,
     position: Position,
@@ -281,17 +275,11 @@ struct LinkRow {
 
 impl LinkRow {
     fn visibility(&self) -> Visibility {
-        Visibility {
-            checkpoint: Place {
-                epoch: self.epoch,
-                position: self.position,
-            },
-            is_parked: self.is_parked,
-        }
+        Visibility::new(self.epoch, self.position, self.is_parked)
     }
 
-    fn into_link(self) -> Option<Link> {
-        Some(Link {
+    fn into_link(self) -> Option<LinkView> {
+        Some(LinkView {
             id: LinkId::from_uuid(self.link_id?),
             slug: self.slug?,
             destination_url: self.destination_url?,

@@ -1,66 +1,66 @@
-//! Projection `redirects`: where a slug leads to.
+//! Projection `redirects`: the target of each slug.
 
 use linkledger_core::{id::AccountId, link::Slug, shard::Shard};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Place, Seen, Visibility};
+use super::{SnapshotRead, Visibility};
 
-/// A short link as a visitor meets it.
+/// Short link, for visitors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Redirect {
-    /// Its owner, whose suspension may stop it.
+    /// Owner of the link. A suspension of the owner may stop the link.
     pub(crate) account_id: AccountId,
-    pub(crate) target: Target,
+    pub(crate) target: RedirectTarget,
 }
 
-/// What becomes of a visitor.
+/// Target of a short link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Goes on to this address, as it is stored.
+pub(crate) enum RedirectTarget {
+    /// Stored destination that visitors are redirected to.
     Destination(Box<str>),
-    /// Can't go on: the link was deleted or disabled, or its account's links are stopped.
+    /// No destination: the link is deleted or disabled, or the links of the account are stopped.
     Gone,
 }
 
-/// What is known of changes in one snapshot.
+/// Changes of redirects, read from one snapshot.
 #[derive(Debug)]
-pub(crate) struct Changes {
-    /// Where the numbers come from.
-    pub(crate) origin: Origin,
-    /// Of the newest change there ever was; 0 if there was none.
+pub(crate) struct RedirectChanges {
+    /// Origin of the numbers.
+    pub(crate) origin: ChangeOrigin,
+    /// Number of the newest change ever; 0 if there was none.
     pub(crate) last_number: i64,
-    /// Those that were asked for and are still there, in order.
-    pub(crate) found: Vec<Change>,
+    /// Requested changes that are not pruned yet, in order.
+    pub(crate) changes: Vec<RedirectChange>,
 }
 
-/// Where numbers of changes come from: those of two origins don't compare.
+/// Origin of the numbers of changes. Numbers of different origins cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// Of the log.
+pub(crate) struct ChangeOrigin {
+    /// Epoch of the log.
     pub(crate) epoch: i32,
-    /// The one that is read.
+    /// Active generation of the read tables.
     pub(crate) generation: i32,
-    /// Another one after a restart, hence after a restore or a failover.
+    /// Start of the database server; differs after a restart, and so after a restore or a failover.
     pub(crate) server_started_at: OffsetDateTime,
 }
 
-/// What is not as it was.
+/// Change that makes cached redirects stale.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// The short link of a slug, folded.
+pub(crate) enum RedirectChange {
+    /// Folded slug of the changed short link.
     Slug(String),
-    /// Every short link of an account.
+    /// Owner of the changed short links: all links of the account have changed.
     Account(AccountId),
 }
 
-/// Changes with higher numbers than `number`.
+/// Reads the changes with higher numbers than `number`.
 pub(crate) async fn changes_after(
     pool: &PgPool,
     number: i64,
     count_max: i64,
-) -> sqlx::Result<Changes> {
+) -> sqlx::Result<RedirectChanges> {
     // The outer join keeps the first row when there are no changes.
     let rows = sqlx::query!(
         r#"
@@ -85,27 +85,27 @@ pub(crate) async fn changes_after(
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let last_number = first.last_number;
-    let origin = Origin {
+    let origin = ChangeOrigin {
         epoch: first.epoch,
         generation: first.active_generation,
         server_started_at: first.server_started_at,
     };
-    let found = rows.into_iter().filter_map(|row| {
+    let changes = rows.into_iter().filter_map(|row| {
         let account = || {
             row.account_id
                 .map(AccountId::from_uuid)
-                .map(Change::Account)
+                .map(RedirectChange::Account)
         };
-        row.slug_folded.map(Change::Slug).or_else(account)
+        row.slug_folded.map(RedirectChange::Slug).or_else(account)
     });
-    Ok(Changes {
+    Ok(RedirectChanges {
         origin,
         last_number,
-        found: found.collect(),
+        changes: changes.collect(),
     })
 }
 
-/// The short link of a slug.
+/// Reads the short link of a slug.
 pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redirect>> {
     let row = sqlx::query_as!(
         RedirectRow,
@@ -130,12 +130,12 @@ pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redi
     Ok(row.and_then(RedirectRow::into_redirect))
 }
 
-/// The short link of a slug, and how far the read table has what its owner did.
+/// Reads the short link of a slug, with the visibility of its owner's events.
 pub(crate) async fn find_of_owner(
     pool: &PgPool,
     slug: &Slug,
     owner: AccountId,
-) -> sqlx::Result<Seen<Option<Redirect>>> {
+) -> sqlx::Result<SnapshotRead<Option<Redirect>>> {
     let row = sqlx::query!(
         r#"
         SELECT c.epoch, c.position,
@@ -170,17 +170,11 @@ pub(crate) async fn find_of_owner(
         state: row.state,
         is_stopped: row.is_stopped,
     };
-    let visibility = Visibility {
-        checkpoint: Place {
-            epoch: row.epoch,
-            position: row.position,
-        },
-        is_parked: row.is_parked,
-    };
-    Ok(visibility.of(redirect.into_redirect()))
+    let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
+    Ok(visibility.with(redirect.into_redirect()))
 }
 
-/// A short link, if there is one.
+/// Row of a short link, if the link exists.
 struct RedirectRow {
     account_id: Option<Uuid>,
     destination_url: Option<String>,
@@ -195,9 +189,9 @@ impl RedirectRow {
         Some(Redirect {
             account_id: AccountId::from_uuid(self.account_id?),
             target: if is_followed {
-                Target::Destination(destination_url.into())
+                RedirectTarget::Destination(destination_url.into())
             } else {
-                Target::Gone
+                RedirectTarget::Gone
             },
         })
     }

@@ -1,5 +1,5 @@
-//! Whatever the order in which loads, changes and looks at changes overtake each other, an answer
-//! is never older than half a second, nor than an answer before it.
+//! In any order of loads, changes and polls of the changes, an answer is never stale by more than half a second, nor older than an
+//! earlier answer.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::*;
-use crate::read_model::redirects::Target;
+use crate::read_model::redirects::RedirectTarget;
 
 const SLUGS: usize = 3;
 
-/// Two accounts take turns.
+/// Returns the owner of a slug: two accounts own the slugs in turn.
 fn account_of(slug: usize) -> AccountId {
     AccountId::from_uuid(Uuid::from_u128(slug as u128 % 2))
 }
@@ -21,14 +21,14 @@ fn account_of(slug: usize) -> AccountId {
 fn redirect(slug: usize, value: u32) -> Redirect {
     Redirect {
         account_id: account_of(slug),
-        target: Target::Destination(value.to_string().into()),
+        target: RedirectTarget::Destination(value.to_string().into()),
     }
 }
 
 fn value_of(redirect: &Redirect) -> u32 {
     match &redirect.target {
-        Target::Destination(value) => value.parse().unwrap(),
-        Target::Gone => panic!("nothing is gone here"),
+        RedirectTarget::Destination(value) => value.parse().unwrap(),
+        RedirectTarget::Gone => panic!("nothing is gone here"),
     }
 }
 
@@ -36,18 +36,18 @@ fn value_of(redirect: &Redirect) -> u32 {
 enum Step {
     ChangeSlug(usize),
     ChangeAccount(usize),
-    /// A request comes in.
-    Ask(usize),
+    /// A request arrives.
+    Request(usize),
     /// A load reads the database.
     Read(usize),
     /// A load ends, and its request is answered.
     End(usize),
-    /// The follower reads the database.
-    LookAtChanges,
-    /// It has forgotten what it read.
-    HearChanges,
-    /// A look that lost so much that everything goes.
-    HearOfGap,
+    /// The follower reads the changes.
+    PollChanges,
+    /// The follower applies the changes that it read.
+    ApplyChanges,
+    /// The follower has missed changes and clears the cache.
+    ApplyGap,
     Pass(u64),
 }
 
@@ -55,57 +55,57 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..SLUGS).prop_map(Step::ChangeSlug),
         1 => (0..2_usize).prop_map(Step::ChangeAccount),
-        6 => (0..SLUGS).prop_map(Step::Ask),
+        6 => (0..SLUGS).prop_map(Step::Request),
         4 => (0..4_usize).prop_map(Step::Read),
         4 => (0..4_usize).prop_map(Step::End),
-        3 => Just(Step::LookAtChanges),
-        3 => Just(Step::HearChanges),
-        1 => Just(Step::HearOfGap),
+        3 => Just(Step::PollChanges),
+        3 => Just(Step::ApplyChanges),
+        1 => Just(Step::ApplyGap),
         3 => prop_oneof![0..50_u64, 150..300_u64, 400..550_u64].prop_map(Step::Pass),
     ]
 }
 
 struct Load {
     slug: usize,
-    /// `None`: past the cache.
-    ticket: Option<Ticket>,
+    /// Ticket of the load; `None` if the load bypasses the cache.
+    ticket: Option<LoadTicket>,
     read: Option<u32>,
-    /// Requests that came meanwhile.
+    /// Requests that arrived during the load.
     waiting: Vec<Waiter>,
 }
 
-/// A request that waits for somebody else's load.
+/// A request that waits for the load of another request.
 #[derive(Clone, Copy)]
 struct Waiter {
-    /// What somebody had been answered with when it came.
+    /// Newest answered value when the request arrived.
     answered: u32,
-    /// What the database had when it came.
+    /// Value in the database when the request arrived.
     value: u32,
-    /// Whether it has waited for an earlier load in vain.
+    /// True if the request has waited for an earlier load in vain.
     has_waited: bool,
 }
 
-struct Look {
+struct Poll {
     begun_at: Instant,
-    changes_seen: usize,
-    values_seen: [u32; SLUGS],
+    changes_read: usize,
+    values_read: [u32; SLUGS],
 }
 
 /// A database, a follower and requests around a cache.
 struct World {
     cache: RedirectCache,
     now: Instant,
-    /// Of each slug, as the database has it, with the moments of its changes.
+    /// Values of the slugs in the database, and their history.
     values: [u32; SLUGS],
     history: Vec<(Instant, [u32; SLUGS])>,
-    changes: Vec<Change>,
-    heard: usize,
-    look: Option<Look>,
+    changes: Vec<RedirectChange>,
+    applied: usize,
+    poll: Option<Poll>,
     loads: Vec<Load>,
-    /// The newest value that somebody was answered with.
+    /// Newest answered value of each slug.
     answered: [u32; SLUGS],
-    /// What the cache was told to forget is at least so new.
-    heard_values: [u32; SLUGS],
+    /// Oldest values that the cache may still answer with after the last poll.
+    applied_values: [u32; SLUGS],
 }
 
 impl World {
@@ -117,22 +117,22 @@ impl World {
             values: [0; SLUGS],
             history: vec![(now, [0; SLUGS])],
             changes: Vec::new(),
-            heard: 0,
-            look: None,
+            applied: 0,
+            poll: None,
             loads: Vec::new(),
             answered: [0; SLUGS],
-            heard_values: [0; SLUGS],
+            applied_values: [0; SLUGS],
         }
     }
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::ChangeSlug(slug) => self.change(&[*slug], Change::Slug(slug.to_string())),
+            Step::ChangeSlug(slug) => self.change(&[*slug], RedirectChange::Slug(slug.to_string())),
             Step::ChangeAccount(first) => {
                 let slugs: Vec<usize> = (*first..SLUGS).step_by(2).collect();
-                self.change(&slugs, Change::Account(account_of(*first)));
+                self.change(&slugs, RedirectChange::Account(account_of(*first)));
             }
-            Step::Ask(slug) => self.ask(*slug),
+            Step::Request(slug) => self.request(*slug),
             Step::Read(load) => {
                 if let Some(load) = self.loads.get_mut(*load) {
                     load.read = Some(self.values[load.slug]);
@@ -140,20 +140,20 @@ impl World {
             }
             Step::End(load) if *load < self.loads.len() => self.end(*load),
             Step::End(_) => {}
-            Step::LookAtChanges => {
-                self.look = Some(Look {
+            Step::PollChanges => {
+                self.poll = Some(Poll {
                     begun_at: self.now,
-                    changes_seen: self.changes.len(),
-                    values_seen: self.values,
+                    changes_read: self.changes.len(),
+                    values_read: self.values,
                 });
             }
-            Step::HearChanges => self.hear(false),
-            Step::HearOfGap => self.hear(true),
+            Step::ApplyChanges => self.apply(false),
+            Step::ApplyGap => self.apply(true),
             Step::Pass(milliseconds) => self.now += Duration::from_millis(*milliseconds),
         }
     }
 
-    fn change(&mut self, slugs: &[usize], change: Change) {
+    fn change(&mut self, slugs: &[usize], change: RedirectChange) {
         for slug in slugs {
             self.values[*slug] += 1;
         }
@@ -161,11 +161,11 @@ impl World {
         self.changes.push(change);
     }
 
-    fn ask(&mut self, slug: usize) {
+    fn request(&mut self, slug: usize) {
         let ticket = match self.cache.look_up(&slug.to_string(), self.now) {
-            LookUp::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
-            LookUp::Miss => Some(self.cache.ticket()),
-            LookUp::Bypassed => None,
+            CacheLookup::Hit(redirect) => return self.answer_from_cache(slug, value_of(&redirect)),
+            CacheLookup::Miss => Some(self.cache.ticket()),
+            CacheLookup::Bypassed => None,
         };
         if ticket.is_some() {
             let waiter = Waiter {
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Of the loads for the cache, one is under way for each slug.
+    /// Joins the load of the slug, or begins a load.
     fn join(&mut self, slug: usize, waiter: Waiter) {
         let is_flying = |load: &&mut Load| load.slug == slug && load.ticket.is_some();
         match self.loads.iter_mut().find(is_flying) {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    fn begin(&mut self, slug: usize, ticket: Option<Ticket>) {
+    fn begin(&mut self, slug: usize, ticket: Option<LoadTicket>) {
         self.loads.push(Load {
             slug,
             ticket,
@@ -203,12 +203,15 @@ impl World {
     }
 
     fn assert_fresh(&self, slug: usize, value: u32) {
-        let bound = self.now - HEARD_WITHIN;
+        let bound = self.now - STALENESS_MAX;
         let newest = self.history.iter().rev().find(|(at, _)| *at <= bound);
         if let Some((_, values)) = newest {
             assert!(value >= values[slug], "older than the bound");
         }
-        assert!(value >= self.heard_values[slug], "forgotten, and back");
+        assert!(
+            value >= self.applied_values[slug],
+            "an invalidated value came back"
+        );
     }
 
     fn answer(&mut self, slug: usize, value: u32) {
@@ -225,26 +228,26 @@ impl World {
                     let redirect = redirect(slug, value);
                     self.cache.store(ticket, &slug.to_string(), redirect);
                 }
-                None => self.cache.forget_slug(&slug.to_string()),
+                None => self.cache.invalidate_slug(&slug.to_string()),
             }
-            self.note_answer(slug, value);
+            self.record_answer(slug, value);
         }
         for waiter in load.waiting {
-            self.tell(waiter, slug, load.ticket.zip(load.read));
+            self.end_wait(waiter, slug, load.ticket.zip(load.read));
         }
     }
 
-    /// Ends the waiting for a load, which found this or was given up.
-    fn tell(&mut self, waiter: Waiter, slug: usize, landed: Option<(Ticket, u32)>) {
+    /// Ends the wait for a load, with its value or without.
+    fn end_wait(&mut self, waiter: Waiter, slug: usize, landed: Option<(LoadTicket, u32)>) {
         match landed {
             Some((_, value)) if waiter.has_waited => {
                 assert!(value >= waiter.value, "older than the request");
-                self.note_answer(slug, value);
+                self.record_answer(slug, value);
             }
             Some((ticket, value)) if self.cache.is_current(ticket, self.now) => {
                 self.assert_fresh(slug, value);
                 assert!(value >= waiter.answered, "older than an answer before it");
-                self.note_answer(slug, value);
+                self.record_answer(slug, value);
             }
             Some(_) | None => {
                 let waiter = Waiter {
@@ -256,29 +259,29 @@ impl World {
         }
     }
 
-    /// Two requests may be answered in another order than they have read in.
-    fn note_answer(&mut self, slug: usize, value: u32) {
+    /// Records an answer. Two requests may be answered in another order than they have read.
+    fn record_answer(&mut self, slug: usize, value: u32) {
         self.answered[slug] = self.answered[slug].max(value);
     }
 
-    fn hear(&mut self, of_gap: bool) {
-        let Some(look) = self.look.take() else { return };
-        let changes = self.changes[self.heard..look.changes_seen].to_vec();
+    fn apply(&mut self, of_gap: bool) {
+        let Some(poll) = self.poll.take() else { return };
+        let changes = self.changes[self.applied..poll.changes_read].to_vec();
         if of_gap {
-            self.cache.forget(&Forget::Everything);
+            self.cache.invalidate(&Invalidation::Everything);
         } else if !changes.is_empty() {
-            self.cache.forget(&Forget::These(changes));
+            self.cache.invalidate(&Invalidation::Changes(changes));
         }
-        self.cache.heard_everything(look.begun_at);
-        self.heard = look.changes_seen;
-        self.heard_values = look.values_seen;
+        self.cache.mark_fresh(poll.begun_at);
+        self.applied = poll.changes_read;
+        self.applied_values = poll.values_read;
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
-    fn an_answer_is_never_older_than_the_bound_nor_than_one_before(
+    fn answers_never_exceed_staleness_bound(
         steps in proptest::collection::vec(step(), 1..80)
     ) {
         let mut world = World::new();
@@ -289,70 +292,72 @@ proptest! {
 }
 
 #[test]
-fn what_is_older_does_not_come_back_after_an_answer_past_the_cache() {
+fn bypassed_answer_is_never_followed_by_older() {
     let mut world = World::new();
     for step in [
-        Step::LookAtChanges,
-        Step::HearChanges,
-        Step::Ask(0),
+        Step::PollChanges,
+        Step::ApplyChanges,
+        Step::Request(0),
         Step::Read(0),
         Step::End(0),
         Step::Pass(400),
-        Step::LookAtChanges,
+        Step::PollChanges,
         Step::Pass(150),
         Step::ChangeSlug(0),
-        // Bypassed: it sees what the look has not seen.
-        Step::Ask(0),
+        // A bypassing load reads a change that the poll has missed.
+        Step::Request(0),
         Step::Read(0),
         Step::End(0),
-        Step::HearChanges,
-        Step::Ask(0),
+        Step::ApplyChanges,
+        Step::Request(0),
     ] {
         world.take(&step);
     }
     assert_eq!(world.answered[0], 1);
 }
 
-/// A cache that has just heard everything.
-fn heard() -> (RedirectCache, Instant) {
+/// Returns a cache that is fresh.
+fn fresh_cache() -> (RedirectCache, Instant) {
     let cache = RedirectCache::new(1);
     let now = Instant::now();
-    cache.heard_everything(now);
+    cache.mark_fresh(now);
     (cache, now)
 }
 
-/// By slug, those that are hits.
+/// Returns the values of the slugs that are hits.
 fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
     let hit = |slug: usize| match cache.look_up(&slug.to_string(), now) {
-        LookUp::Hit(redirect) => Some((slug, value_of(&redirect))),
-        LookUp::Miss | LookUp::Bypassed => None,
+        CacheLookup::Hit(redirect) => Some((slug, value_of(&redirect))),
+        CacheLookup::Miss | CacheLookup::Bypassed => None,
     };
     (0..SLUGS).filter_map(hit).collect()
 }
 
 #[test]
-fn nothing_is_answered_before_changes_were_heard_of_nor_long_after() {
+fn cache_without_recent_poll_is_bypassed() {
     let cache = RedirectCache::new(1);
     let now = Instant::now();
-    assert!(matches!(cache.look_up("0", now), LookUp::Bypassed));
-    cache.heard_everything(now);
+    assert!(matches!(cache.look_up("0", now), CacheLookup::Bypassed));
+    cache.mark_fresh(now);
     cache.store(cache.ticket(), "0", redirect(0, 5));
-    let last = now + HEARD_WITHIN - Duration::from_millis(1);
+    let last = now + STALENESS_MAX - Duration::from_millis(1);
     assert_eq!(hits(&cache, last), HashMap::from([(0, 5)]));
     assert!(matches!(
-        cache.look_up("0", now + HEARD_WITHIN),
-        LookUp::Bypassed
+        cache.look_up("0", now + STALENESS_MAX),
+        CacheLookup::Bypassed
     ));
 }
 
 #[test]
-fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
-    let (cache, now) = heard();
+fn load_begun_before_invalidation_is_not_stored() {
+    let (cache, now) = fresh_cache();
     let before = cache.ticket();
-    cache.forget(&Forget::These(vec![Change::Slug("3".to_owned())]));
+    cache.invalidate(&Invalidation::Changes(vec![RedirectChange::Slug(
+        "3".to_owned(),
+    )]));
     cache.store(before, "0", redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
-    // Nor does it leave what another one has loaded before it, and which is older.
+    // A stale load also removes the older entry of another load.
     cache.store(cache.ticket(), "0", redirect(0, 0));
     cache.store(before, "0", redirect(0, 1));
     assert!(hits(&cache, now).is_empty());
@@ -361,26 +366,29 @@ fn a_load_that_began_before_something_was_forgotten_is_not_remembered() {
 }
 
 #[test]
-fn a_slug_an_account_or_everything_is_forgotten() {
-    let (cache, now) = heard();
+fn invalidation_removes_slug_account_or_everything() {
+    let (cache, now) = fresh_cache();
     let fill = || {
         for slug in 0..SLUGS {
             let ticket = cache.ticket();
             cache.store(ticket, &slug.to_string(), redirect(slug, 1));
         }
     };
-    for (forget, left) in [
+    for (invalidation, left) in [
         (
-            Forget::These(vec![Change::Slug("2".to_owned())]),
+            Invalidation::Changes(vec![RedirectChange::Slug("2".to_owned())]),
             &[0, 1][..],
         ),
-        (Forget::These(vec![Change::Account(account_of(1))]), &[0, 2]),
-        (Forget::Everything, &[]),
+        (
+            Invalidation::Changes(vec![RedirectChange::Account(account_of(1))]),
+            &[0, 2],
+        ),
+        (Invalidation::Everything, &[]),
     ] {
         fill();
-        cache.forget(&forget);
+        cache.invalidate(&invalidation);
         let mut slugs: Vec<usize> = hits(&cache, now).into_keys().collect();
         slugs.sort_unstable();
-        assert_eq!(slugs, left, "{forget:?}");
+        assert_eq!(slugs, left, "{invalidation:?}");
     }
 }

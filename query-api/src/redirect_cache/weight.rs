@@ -1,4 +1,4 @@
-//! What redirects in memory take of the machine: the bound of their cache is kept by it.
+//! Memory of cached redirects, which bounds the size of the cache.
 
 use compact_str::CompactString;
 use quick_cache::{
@@ -6,21 +6,21 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::read_model::redirects::{Redirect, Target};
+use crate::read_model::redirects::{Redirect, RedirectTarget};
 
-/// Bytes of a slot of the cache, which has a short slug and the redirect in it: 72 in the library's
-/// list, and in its table, which doubles, 5 to 12.
+/// Bytes of a slot of the cache, with a short slug and a redirect: 72 in the library's list, and 5 to
+/// 12 in the library's hash table, which grows by doubling.
 const SLOT_BYTES: u64 = 84;
-/// Bytes of a usual entry: a slot, and an address in a block of its own.
+/// Bytes of a usual entry: a slot, and a destination in a separate heap block.
 const ENTRY_BYTES_EXPECTED: u64 = SLOT_BYTES + 80;
-/// For so many entries one slot remembers that something was pushed out, and nothing more of it.
-/// Where few links have most of the visits, room for links answers more of them than a long memory.
+/// Number of entries per ghost slot. A ghost slot remembers only that an entry was evicted. While few
+/// links have most of the visits, more room for entries answers more visits than more ghosts.
 const ENTRIES_PER_GHOST: u32 = 10;
 
 /// Redirects by folded slug.
-pub(super) type Entries = Cache<CompactString, Redirect, Bytes>;
+pub(super) type Entries = Cache<CompactString, Redirect, EntryWeighter>;
 
-/// No redirects yet, and room for so many MiB of them.
+/// Creates an empty cache with room for `mib_max` MiB.
 pub(super) fn bounded(mib_max: u32) -> Entries {
     let bytes_max = u64::from(mib_max) << 20;
     let entries = bytes_max / ENTRY_BYTES_EXPECTED;
@@ -32,14 +32,14 @@ pub(super) fn bounded(mib_max: u32) -> Entries {
         .build()
         .expect("both capacities are given");
     let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
-    Cache::with_options(options, Bytes, hashes, lifecycle)
+    Cache::with_options(options, EntryWeighter, hashes, lifecycle)
 }
 
 /// Weighs entries, in bytes.
 #[derive(Clone)]
-pub(super) struct Bytes;
+pub(super) struct EntryWeighter;
 
-impl Weighter<CompactString, Redirect> for Bytes {
+impl Weighter<CompactString, Redirect> for EntryWeighter {
     fn weight(&self, slug: &CompactString, redirect: &Redirect) -> u64 {
         let slug_block = if slug.is_heap_allocated() {
             block_bytes(slug.capacity())
@@ -47,14 +47,15 @@ impl Weighter<CompactString, Redirect> for Bytes {
             0
         };
         let destination_block = match &redirect.target {
-            Target::Destination(destination) => block_bytes(destination.len()),
-            Target::Gone => 0,
+            RedirectTarget::Destination(destination) => block_bytes(destination.len()),
+            RedirectTarget::Gone => 0,
         };
         SLOT_BYTES + slug_block + destination_block
     }
 }
 
-/// What glibc's allocator takes for a text: a word more, in steps of 16 bytes, and 32 at least.
+/// Returns the bytes that the allocator of glibc uses for a text: 8 bytes more, rounded up to 16,
+/// and at least 32.
 fn block_bytes(length: usize) -> u64 {
     let length = u64::try_from(length).expect("a text in memory");
     (length + 8).next_multiple_of(16).max(32)
@@ -67,23 +68,23 @@ mod tests {
 
     use super::*;
 
-    /// What other tests of the process may take meanwhile, in bytes.
+    /// Bytes that other tests of the process may use meanwhile.
     const SLACK_BYTES: u64 = 3 << 20;
 
-    /// Remembers so many links with slugs and addresses of that length.
+    /// Stores `links` entries with slugs and destinations of the given lengths.
     fn fill(entries: &Entries, links: usize, slug_length: usize, destination_length: usize) {
         let destination = "x".repeat(destination_length);
         for slug in 0..links {
             let redirect = Redirect {
                 account_id: AccountId::from_uuid(Uuid::nil()),
-                target: Target::Destination(destination.as_str().into()),
+                target: RedirectTarget::Destination(destination.as_str().into()),
             };
             entries.insert(format!("{slug:0slug_length$}").as_str().into(), redirect);
         }
     }
 
     #[test]
-    fn slots_weigh_what_they_take_however_many_there_are() {
+    fn weight_of_slots_covers_their_memory() {
         for links in [1_000, 3_600, 3_700, 5_000, 7_000, 7_300, 7_500, 10_000] {
             let entries = bounded(2);
             fill(&entries, links, 24, 24);
@@ -104,9 +105,9 @@ mod tests {
         kib.parse::<u64>().unwrap() << 10
     }
 
-    /// Also when all of it was replaced once, by entries of another length.
+    /// The bound also holds after all entries were replaced by entries of another length.
     #[test]
-    fn a_full_cache_takes_no_more_of_the_machine_than_its_setting_says() {
+    fn full_cache_stays_within_configured_memory() {
         for (slug_length, destination_length) in [(8, 40), (8, 57), (60, 1_500), (25, 2)] {
             let before = resident_bytes();
             let entries = bounded(32);

@@ -16,16 +16,16 @@ use linkledger_core::{
         route_table,
     },
     problem::Problem,
+    projection::Projection,
     shard::Shard,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Api, NOT_SHARED};
+use super::{ApiState, NOT_SHARED};
 use crate::{
-    checkpoint_watcher::Projection,
-    consistency::{TokenHeader, Wait, place_of_token},
-    read_model::{available, credits},
+    consistency::{TokenHeader, VisibilityWait, position_of_token},
+    read_model::{credits, read_in_time},
 };
 
 #[derive(Serialize, ToSchema)]
@@ -35,16 +35,16 @@ struct CreditsBody {
     balance: i64,
 }
 
-/// Shows the balance; 0 before the first entry.
+/// Returns the balance of the account; 0 before the first entry.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     get,
     path = route_table::CREDITS,
     tag = "credits",
     summary = "Read the balance",
-    description = "The balance of the account: what it has left to spend.",
+    description = "The balance of the account: the credits left to spend.",
     params(TokenHeader),
     responses(
         (status = 200, description = "The balance.", body = CreditsBody,
@@ -54,7 +54,7 @@ struct CreditsBody {
 )]
 #[tracing::instrument(skip_all)]
 pub(super) async fn get_credits(
-    State(api): State<Arc<Api>>,
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
@@ -62,14 +62,16 @@ pub(super) async fn get_credits(
     let account_id = caller.account_id;
     check_no_query(&uri)?;
     check_accept(&headers)?;
-    let place = place_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let wait = Wait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
-    let seen = wait
-        .read_containing(place, || available(credits::balance(&api.pool, account_id)))
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
+    let snapshot = wait
+        .read_containing(position, || {
+            read_in_time(credits::balance(&api.pool, account_id))
+        })
         .await?;
     let body = CreditsBody {
-        balance: seen.value,
+        balance: snapshot.value,
     };
     Ok(([(CACHE_CONTROL, NOT_SHARED)], Json(body)).into_response())
 }

@@ -13,7 +13,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    event_store::log::{self, LinkFate},
+    event_store::log::{self, LinkEndState},
     http::{
         authentication::Caller,
         entity_tag::{self, IfNoneMatch},
@@ -23,29 +23,30 @@ use linkledger_core::{
     },
     id::{AccountId, LinkId},
     problem::Problem,
+    projection::Projection,
     shard::Shard,
 };
 
-use super::{Api, NOT_SHARED};
+use super::{ApiState, NOT_SHARED};
 use crate::{
-    checkpoint_watcher::Projection,
-    consistency::{TokenHeader, Wait, place_of_token, read_model_behind},
+    consistency::{TokenHeader, VisibilityWait, position_of_token, read_model_behind},
     read_model::{
-        Place, available,
-        links::{Link, LinkKey},
+        LogPosition,
+        links::{LinkKey, LinkView},
+        read_in_time,
     },
 };
 
-/// Shows a link.
+/// Returns a link of the account.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     get,
     path = route_table::LINK,
     tag = "links",
     summary = "Read a link",
-    description = "Shows a link, also right after its creation was answered.",
+    description = "Returns a link, also right after the answer to its creation.",
     params(
         ("id" = inline(LinkId), Path),
         IfNoneMatch,
@@ -54,72 +55,76 @@ use crate::{
     responses(
         (status = 200, description = "The link.", body = LinkBody, headers(("ETag")),
          example = json!(LinkBody::example())),
-        (status = 304, description = "The caller has this version.", headers(("ETag"))),
+        (status = 304, description = "The link has not changed since the version in `If-None-Match`.", headers(("ETag"))),
     ),
     security(("api_key" = [Scope::LinksRead.as_str()])),
 )]
 #[tracing::instrument(skip_all)]
 pub(super) async fn get_link(
-    State(api): State<Arc<Api>>,
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     check_no_query(&uri)?;
     check_accept(&headers)?;
-    let place = place_of_token(&headers, caller.account_id, api.watcher.log_epoch())?;
+    let position = position_of_token(&headers, caller.account_id, api.watcher.log_epoch())?;
     let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
-    let link = find(&api, caller.account_id, link_id, place).await?;
+    let link = find(&api, caller.account_id, link_id, position).await?;
 
     let entity_tag = entity_tag::of_version(link.version);
-    let is_known = entity_tag::none_match_fails(&headers, &entity_tag);
+    let is_not_modified = entity_tag::none_match_fails(&headers, &entity_tag);
     let headers = [(ETAG, entity_tag.as_str()), (CACHE_CONTROL, NOT_SHARED)];
-    if is_known {
+    if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
     Ok((headers, Json(link.into_body(&api.short_base_url))).into_response())
 }
 
-/// The link, from a snapshot that contains everything up to `place`. A miss is judged by the event
-/// store: what exists there is never answered with 404.
+/// Reads the link from a snapshot that contains all events up to `position`. If the read table lacks
+/// the link, the event store decides: an existing link must not get 404.
 async fn find(
-    api: &Api,
+    api: &ApiState,
     account_id: AccountId,
     link_id: LinkId,
-    place: Place,
-) -> Result<Link, Problem> {
+    position: LogPosition,
+) -> Result<LinkView, Problem> {
     let key = LinkKey {
         account_id,
         link_id,
     };
     let read = || api.links.read(key);
-    let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    let mut seen = wait.read_containing(place, &read).await?;
-    if seen.value.is_none() {
-        let created_at = place_of_existing(api, account_id, link_id).await?;
-        if seen.visibility.checkpoint < created_at {
-            seen = wait.read_containing(created_at, &read).await?;
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
+    let mut snapshot = wait.read_containing(position, &read).await?;
+    if snapshot.value.is_none() {
+        let created_at = position_of_creation(api, account_id, link_id).await?;
+        if snapshot.visibility.checkpoint < created_at {
+            snapshot = wait.read_containing(created_at, &read).await?;
         }
     }
-    if seen.value.is_none() {
-        // It may have been deleted while it was waited for. If not, it exists all the same.
-        place_of_existing(api, account_id, link_id).await?;
+    if snapshot.value.is_none() {
+        // The link may have been deleted during the wait. Otherwise the link exists, and the read
+        // table lags behind.
+        position_of_creation(api, account_id, link_id).await?;
     }
-    seen.value.ok_or_else(read_model_behind)
+    snapshot.value.ok_or_else(read_model_behind)
 }
 
-/// Where in the log the link was created.
-async fn place_of_existing(
-    api: &Api,
+/// Returns the position at which the link was created.
+///
+/// # Errors
+/// Returns `link_not_found` if the account has no such link, or if the link is deleted.
+async fn position_of_creation(
+    api: &ApiState,
     account_id: AccountId,
     link_id: LinkId,
-) -> Result<Place, Problem> {
-    let extent = available(log::link_extent(&api.pool, account_id, link_id)).await?;
+) -> Result<LogPosition, Problem> {
+    let extent = read_in_time(log::link_extent(&api.pool, account_id, link_id)).await?;
     let extent = extent.ok_or_else(Problem::link_not_found)?;
-    match extent.fate {
-        LinkFate::Deleted => Err(Problem::link_not_found()),
-        // Who may not be visited still has an owner.
-        LinkFate::Disabled | LinkFate::Open => Ok(Place {
+    match extent.end_state {
+        LinkEndState::Deleted => Err(Problem::link_not_found()),
+        // The owner can still read a disabled link.
+        LinkEndState::Disabled | LinkEndState::Undetermined => Ok(LogPosition {
             epoch: api.watcher.log_epoch(),
             position: extent.created_at,
         }),

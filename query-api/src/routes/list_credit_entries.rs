@@ -15,39 +15,39 @@ use linkledger_core::{
     id::{EntryId, LinkId},
     openapi::Timestamp,
     problem::Problem,
+    projection::Projection,
     shard::Shard,
     timestamp,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::ApiState;
 use crate::{
-    checkpoint_watcher::Projection,
-    consistency::{TokenHeader, Wait, place_of_token},
+    consistency::{TokenHeader, VisibilityWait, position_of_token},
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::{
-        available,
-        credits::{self, Entry, EntryRange},
+        credits::{self, EntryRange, LedgerEntry},
+        read_in_time,
     },
 };
 
-/// An entry as it is sent. All have the same members.
+/// Entry as sent to the client. All entries have the same members.
 #[derive(Serialize, ToSchema)]
 #[schema(as = CreditEntry)]
 struct EntryBody {
     #[schema(inline)]
     id: EntryId,
-    /// `grant`, `charge` or `adjustment`; there may be others one day.
+    /// `grant`, `charge` or `adjustment`; later releases may add types.
     #[serde(rename = "type")]
     kind: String,
-    /// What it added to the balance: negative for a charge.
+    /// Change of the balance: negative for a charge.
     amount: i64,
-    /// The balance right after it.
+    /// Balance right after the entry.
     #[schema(minimum = 0)]
     balance_after: i64,
-    /// The link that was paid for; null for anything but a charge.
+    /// Link that a charge paid for; null for every other type.
     #[schema(inline, required)]
     link_id: Option<LinkId>,
     #[schema(inline, value_type = Timestamp)]
@@ -55,7 +55,7 @@ struct EntryBody {
 }
 
 impl EntryBody {
-    fn of(entry: Entry) -> Self {
+    fn of(entry: LedgerEntry) -> Self {
         Self {
             id: entry.id,
             kind: entry.kind,
@@ -67,16 +67,17 @@ impl EntryBody {
     }
 }
 
-/// Lists entries in the order of the ledger, so that each balance follows from the one below it.
+/// Lists entries in the order of the ledger, newest first.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     get,
     path = route_table::CREDIT_ENTRIES,
     tag = "credits",
-    summary = "List what changed the balance",
-    description = "A page of the account's ledger, newest first: each balance follows from the one below it.",
+    summary = "List the entries of the ledger",
+    description = "A page of the account's ledger, newest first. The balance after an entry is the balance after \
+                   the next older entry, plus the amount.",
     params(PageRequest, TokenHeader),
     responses(
         (status = 200, description = "A page of entries.", body = Page<EntryBody>, headers(("Link")),
@@ -99,7 +100,7 @@ impl EntryBody {
 )]
 #[tracing::instrument(skip_all)]
 pub(super) async fn list_credit_entries(
-    State(api): State<Arc<Api>>,
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
@@ -112,26 +113,28 @@ pub(super) async fn list_credit_entries(
         list: route_table::CREDIT_ENTRIES.to_owned(),
         account_id,
     });
-    let before = list.place_of(&page)?;
+    let before = list.start_of(&page)?;
     check_accept(&headers)?;
-    let place = place_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let range = EntryRange {
         account_id,
-        before: before.map(version_of_place),
+        before: before.map(version_of_sort_key),
         count_max: page.count_max(),
     };
-    let wait = Wait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
-    let seen = wait
-        .read_containing(place, || available(credits::entries(&api.pool, range)))
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
+    let snapshot = wait
+        .read_containing(position, || {
+            read_in_time(credits::entries(&api.pool, range))
+        })
         .await?;
-    Ok(list.answer(&page, seen.value, place_of_entry, EntryBody::of))
+    Ok(list.answer(&page, snapshot.value, sort_key_of, EntryBody::of))
 }
 
-fn place_of_entry(entry: &Entry) -> u128 {
+fn sort_key_of(entry: &LedgerEntry) -> u128 {
     u128::try_from(entry.version).expect("versions count from 1")
 }
 
-fn version_of_place(place: u128) -> i64 {
-    i64::try_from(place).expect("only versions are sealed for this list")
+fn version_of_sort_key(sort_key: u128) -> i64 {
+    i64::try_from(sort_key).expect("cursors of this list carry versions")
 }

@@ -15,32 +15,32 @@ use linkledger_core::{
     cursor::CursorScope,
     http::{authentication::Caller, link_body::LinkBody, request::check_accept, route_table},
     problem::Problem,
+    projection::Projection,
     shard::Shard,
 };
 use uuid::Uuid;
 
 use self::filters::{DESTINATION_URL, LinkFilters, SLUG};
-use super::Api;
+use super::ApiState;
 use crate::{
-    checkpoint_watcher::Projection,
-    consistency::{TokenHeader, Wait, place_of_token},
+    consistency::{TokenHeader, VisibilityWait, position_of_token},
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
-    read_model::links::{Link, LinkRange},
+    read_model::links::{LinkRange, LinkView},
 };
 
-/// Lists links.
+/// Lists links of the account.
 ///
 /// # Errors
-/// The problems of contract §9, in its order of checks.
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
 #[utoipa::path(
     get,
     path = route_table::LINKS,
     tag = "links",
     summary = "List links",
-    description = "A page of the account's links, newest first, or of those that the filters let \
-                   through: what they ask for together. While `has_more` is true, pass `next_cursor` as \
-                   `cursor`, with the same filters: a link that exists through the whole scan appears exactly once.",
+    description = "A page of the account's links, newest first. With filters, the page has the links that meet \
+                   all filters. While `has_more` is true, pass `next_cursor` as `cursor`, with the same \
+                   filters: a link that exists through the whole scan appears exactly once.",
     params(PageRequest, LinkFilters, TokenHeader),
     responses(
         (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
@@ -55,7 +55,7 @@ use crate::{
 )]
 #[tracing::instrument(skip_all)]
 pub(super) async fn list_links(
-    State(api): State<Arc<Api>>,
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
     headers: HeaderMap,
@@ -71,21 +71,21 @@ pub(super) async fn list_links(
     });
     let range = LinkRange {
         account_id,
-        before: list.place_of(&page)?.map(Uuid::from_u128),
+        before: list.start_of(&page)?.map(Uuid::from_u128),
         count_max: page.count_max(),
     };
     check_accept(&headers)?;
-    let place = place_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let filter = filters.look_up(&api.pool).await?;
-    let wait = Wait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    let seen = wait
-        .read_containing(place, || filter.read(&api, range))
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
+    let snapshot = wait
+        .read_containing(position, || filter.read(&api, range))
         .await?;
-    let body_of = |link: Link| link.into_body(&api.short_base_url);
-    Ok(list.answer(&page, seen.value, place_of_link, body_of))
+    let body_of = |link: LinkView| link.into_body(&api.short_base_url);
+    Ok(list.answer(&page, snapshot.value, sort_key_of, body_of))
 }
 
-fn place_of_link(link: &Link) -> u128 {
+fn sort_key_of(link: &LinkView) -> u128 {
     link.id.uuid().as_u128()
 }

@@ -1,12 +1,12 @@
-//! Whether a caller of the short host would rather read JSON than HTML.
+//! Content negotiation of the short host: JSON or HTML.
 
 use axum::http::HeaderMap;
-use linkledger_core::http::request::Preference;
+use linkledger_core::http::request::MediaTypePreference;
 
-/// Whether JSON is accepted with a higher weight than HTML, or with the same but by name, where
-/// HTML is only included in a wildcard.
+/// Returns true if `Accept` gives JSON a higher weight than HTML, or the same weight while JSON is
+/// named and HTML only matches a wildcard.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
-    let of = |media_type| Preference::of(headers, media_type);
+    let of = |media_type| MediaTypePreference::of(headers, media_type);
     of("application/json").max(of("application/problem+json")) > of("text/html")
 }
 
@@ -22,7 +22,7 @@ mod tests {
     }
 
     #[test]
-    fn people_get_pages() {
+    fn browsers_get_html() {
         assert!(!prefers_json(&HeaderMap::new()));
         for accept in [
             "",
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_problem_details() {
+    fn callers_that_prefer_json_get_json() {
         for accept in [
             "application/json",
             "Application/JSON; charset=utf-8",

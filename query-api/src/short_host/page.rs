@@ -1,4 +1,4 @@
-//! Small plain pages for people, unless `Accept` prefers JSON.
+//! HTML pages of the short host in place of problem details, unless `Accept` prefers JSON.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use super::accept::prefers_json;
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 const STYLE: &str = include_str!("page.css");
 
-/// A page loads nothing, and has no style but its own.
+/// Content security policy: a page loads nothing and has only its inline style.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -28,9 +28,9 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::from_str(&policy).expect("base64 is ASCII")
 });
 
-/// Puts a page in place of every problem, unless the headers of the request ask for JSON, and keeps
-/// search engines away from all answers.
-pub(super) fn put_page(response: &mut Response, asked: &HeaderMap) {
+/// Replaces every problem by a page, unless the request prefers JSON. Adds a header to every answer
+/// that keeps search engines from indexing the short host.
+pub(super) fn put_page(response: &mut Response, request: &HeaderMap) {
     let status = response.status();
     let headers = response.headers_mut();
     headers.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
@@ -38,7 +38,7 @@ pub(super) fn put_page(response: &mut Response, asked: &HeaderMap) {
         return;
     }
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    if prefers_json(asked) {
+    if prefers_json(request) {
         return;
     }
     headers.insert(
@@ -50,7 +50,8 @@ pub(super) fn put_page(response: &mut Response, asked: &HeaderMap) {
     *response.body_mut() = Body::from(page(status));
 }
 
-/// What happened and what to do. Nothing of the request is in it, so nothing has to be escaped.
+/// Returns a page that explains the status and gives advice. The page contains no text of the
+/// request, so nothing has to be escaped.
 fn page(status: StatusCode) -> String {
     let (title, advice) = match status {
         StatusCode::NOT_FOUND => (
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_allows_the_style_of_the_page_as_it_is_sent() {
+    fn policy_contains_hash_of_inline_style() {
         let page = page(StatusCode::GONE);
         let (_, rest) = page.split_once("<style>").unwrap();
         let (style, _) = rest.split_once("</style>").unwrap();
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_happened_and_what_to_do() {
+    fn page_explains_status_and_gives_advice() {
         let page = page(StatusCode::NOT_FOUND);
         assert!(page.starts_with("<!doctype html>"), "{page}");
         assert!(page.contains("<h1>There is no such link</h1>"), "{page}");

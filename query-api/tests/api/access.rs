@@ -1,4 +1,4 @@
-//! What stands before every route: paths, methods, keys, limits, `Accept`; and their order.
+//! The checks before every route: paths, methods, keys, limits, `Accept`; and their order.
 
 use axum::http::Method;
 use linkledger_core::{
@@ -8,7 +8,7 @@ use linkledger_core::{
 
 use crate::service::{TestCaller, TestService};
 
-/// Each path with the scope that it needs.
+/// Paths with the scope that each path requires.
 const SCOPES: [(&str, Scope); 4] = [
     ("/v1/links", Scope::LinksRead),
     ("/v1/links/lnk_00000000000000000000000000", Scope::LinksRead),
@@ -18,7 +18,7 @@ const SCOPES: [(&str, Scope); 4] = [
 const PATHS: [&str; 4] = [SCOPES[0].0, SCOPES[1].0, SCOPES[2].0, SCOPES[3].0];
 
 #[tokio::test]
-async fn paths_are_exact_and_methods_are_told() {
+async fn unknown_paths_and_methods_are_rejected() {
     let service = TestService::start().await;
     for path in [
         "/",
@@ -42,7 +42,7 @@ async fn paths_are_exact_and_methods_are_told() {
 }
 
 #[tokio::test]
-async fn a_key_is_needed_before_anything_else_is_looked_at() {
+async fn api_key_is_checked_first() {
     let service = TestService::start().await;
     let unknown = format!("Bearer {}", ApiKey::generate().reveal());
     for path in PATHS.map(|path| format!("{path}?wrong=1")) {
@@ -64,7 +64,7 @@ async fn a_key_is_needed_before_anything_else_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_key_needs_the_scope() {
+async fn read_requires_scope() {
     let service = TestService::start().await;
     let account_id = testing::account(service.pool(), 0).await;
     for (path, needed) in SCOPES {
@@ -81,7 +81,7 @@ async fn a_key_needs_the_scope() {
 }
 
 #[tokio::test]
-async fn a_suspended_account_reads_nothing() {
+async fn suspended_account_reads_nothing() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
@@ -95,7 +95,7 @@ async fn a_suspended_account_reads_nothing() {
 }
 
 #[tokio::test]
-async fn all_routes_count_towards_one_limit() {
+async fn all_routes_share_one_rate_limit() {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| config.rate_limit = 2).await;
     let caller = service.caller().await;
@@ -110,7 +110,7 @@ async fn all_routes_count_towards_one_limit() {
 }
 
 #[tokio::test]
-async fn the_query_is_checked_before_accept_and_accept_before_other_headers() {
+async fn query_then_accept_then_headers_are_checked() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let headers = [("accept", "text/html"), ("consistency-token", "x")];

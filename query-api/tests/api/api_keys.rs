@@ -1,4 +1,4 @@
-//! API keys: how they are sent, how long they are trusted, and what becomes of strangers.
+//! API keys: their form in a request, the time for which they are cached, and floods of unknown keys.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::service::{Answer, TestCaller, TestService};
 
 const LINKS: &str = "/v1/links";
-/// The bound on the delay of a revocation (contract §8).
+/// Bound on the delay of a revocation; see `docs/api.md#api-keys`.
 const TRUSTED_FOR: Duration = Duration::from_secs(5);
 
 async fn send(service: &TestService, authorization: &str) -> Answer {
@@ -37,7 +37,7 @@ async fn stored(pool: &PgPool, caller: &TestCaller) -> ListedKey {
 }
 
 #[tokio::test]
-async fn case_and_white_space_of_the_header_do_not_matter() {
+async fn authorization_ignores_case_and_white_space() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let key = caller.key.reveal();
@@ -61,14 +61,14 @@ async fn case_and_white_space_of_the_header_do_not_matter() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_query_is_not_read() {
+async fn api_key_in_query_is_ignored() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for name in ["access_token", "api_key", "key", "authorization"] {
         let path = format!("{LINKS}?{name}={}", caller.key.reveal());
         let answer = service.call_api(Method::GET, &path, &[]).await;
         answer.assert_problem(401, "authentication_required");
-        // Nor shown, where the caller is known by another key.
+        // The key in the query is not logged either, if another key authenticates the request.
         let answer = service.get(&caller, &path).await;
         answer.assert_problem(400, "invalid_parameter");
         assert!(!answer.body.contains(caller.key.reveal()));
@@ -76,7 +76,7 @@ async fn a_key_in_the_query_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_malformed_a_mistyped_and_an_unknown_key_get_the_same_answer() {
+async fn unusable_api_keys_get_same_answer() {
     let service = TestService::start().await;
     let unknown = ApiKey::generate();
     let mut mistyped = unknown.reveal().to_owned();
@@ -107,7 +107,7 @@ async fn a_malformed_a_mistyped_and_an_unknown_key_get_the_same_answer() {
 }
 
 #[tokio::test]
-async fn revocation_and_suspension_reach_every_process_within_five_seconds() {
+async fn revocation_reaches_all_processes_within_5s() {
     let one = TestService::start().await;
     let other = one.another().await;
     let (revoked, suspended) = (one.caller().await, one.caller().await);
@@ -146,7 +146,7 @@ async fn revocation_and_suspension_reach_every_process_within_five_seconds() {
 }
 
 #[tokio::test]
-async fn a_key_ends_at_the_moment_that_was_set_and_its_successor_goes_on() {
+async fn rotated_key_ends_and_successor_works() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let pool = service.pool();
@@ -156,7 +156,7 @@ async fn a_key_ends_at_the_moment_that_was_set_and_its_successor_goes_on() {
     let (almost, rest) = (Duration::from_millis(3_599_999), Duration::from_millis(1));
     let end = service.clock.now() + almost + rest;
     insert(pool, &caller, &expiring, Some(end)).await;
-    // What `key rotate` does with the old key.
+    // `key rotate` ends the old key like this.
     api_keys::revoke(pool, key_id, end).await.unwrap();
 
     service.clock.advance(almost);
@@ -198,7 +198,7 @@ async fn insert(
 }
 
 #[tokio::test]
-async fn a_key_that_was_tried_too_early_works_soon_after_it_is_issued() {
+async fn key_used_before_issue_works_soon_after() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let early = ApiKey::generate();
@@ -211,15 +211,15 @@ async fn a_key_that_was_tried_too_early_works_soon_after_it_is_issued() {
     .await;
 }
 
-/// More than may wait; no more, because a known key is trusted for five seconds only.
+/// More unknown keys than may wait, and few enough to finish before the cached key expires.
 const STRANGERS: usize = 400;
 
 #[tokio::test]
-async fn a_flood_of_made_up_keys_takes_little_of_the_database_and_nothing_of_known_keys() {
+async fn flood_of_unknown_keys_spares_known_keys() {
     let service = TestService::start().await;
     let (known, fresh) = (service.caller().await, service.caller().await);
     assert_eq!(with_key(&service, &known.key).await.status, 200);
-    // The look-ups stand still: what they hold is all that strangers may ever hold.
+    // The lookups are blocked, so unknown keys hold the most sessions that they can ever hold.
     let mut lock = service.pool().begin().await.unwrap();
     sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
@@ -252,7 +252,7 @@ async fn a_flood_of_made_up_keys_takes_little_of_the_database_and_nothing_of_kno
 }
 
 #[tokio::test]
-async fn many_requests_with_one_key_are_one_look_up() {
+async fn concurrent_requests_share_one_key_lookup() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let mut lock = service.pool().begin().await.unwrap();
@@ -260,7 +260,7 @@ async fn many_requests_with_one_key_are_one_look_up() {
         .execute(&mut *lock)
         .await
         .unwrap();
-    // Refused right behind the gate: only the key is looked up.
+    // Rejected right after authentication, so that only the key is looked up.
     let path = format!("{LINKS}?unknown=1");
     let burst = join_all((0..400).map(async |_| service.get(&caller, &path).await));
     let watch = async {
@@ -288,7 +288,7 @@ async fn waiting_look_ups(service: &TestService) -> i64 {
 }
 
 #[tokio::test]
-async fn the_use_of_a_key_is_noted_at_most_once_a_minute() {
+async fn key_use_is_recorded_once_a_minute() {
     let mut service = TestService::start().await;
     let caller = service.caller().await;
     let begun = service.clock.now();
@@ -309,7 +309,7 @@ async fn the_use_of_a_key_is_noted_at_most_once_a_minute() {
 }
 
 #[tokio::test]
-async fn a_use_during_the_shutdown_is_noted() {
+async fn key_use_during_shutdown_is_recorded() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     service.begin_shutdown();
@@ -321,7 +321,7 @@ async fn a_use_during_the_shutdown_is_noted() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_is_not_used() {
+async fn refused_key_is_not_recorded_as_used() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let key_id = stored(service.pool(), &caller).await.key_id;
@@ -333,7 +333,7 @@ async fn a_key_that_is_refused_is_not_used() {
 }
 
 #[tokio::test]
-async fn nobody_suffers_when_the_use_of_a_key_cannot_be_noted() {
+async fn failed_recording_of_key_use_delays_nobody() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     sqlx::query("ALTER TABLE event_store.api_keys DROP COLUMN last_used_at")

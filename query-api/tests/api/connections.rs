@@ -1,4 +1,4 @@
-//! The service as a process with more connections than it has work for.
+//! The service as a process with very many connections.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -24,9 +24,9 @@ struct Process {
 }
 
 impl Process {
-    /// `limit` is a command of the shell that comes before the service.
+    /// Starts the service after the shell command `limit`.
     async fn start(database: &TestDatabase, limit: &str) -> Self {
-        // Free a moment ago, so almost surely free still.
+        // The port was free a moment ago.
         let api = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -50,7 +50,7 @@ impl Process {
         Self { child, api, log }
     }
 
-    /// Returns once a line of the log contains this.
+    /// Waits until a line of the log contains the text.
     async fn until_logged(&mut self, text: &str) {
         loop {
             let line = self.log.next_line().await.unwrap();
@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// SIGTERM. Where that is not a success, the end of the log.
+    /// Sends SIGTERM. Returns the end of the log if the exit code is not 0.
     async fn end(mut self) -> Result<(), String> {
         let pid = self.child.id().unwrap().to_string();
         let killed = Command::new("kill").arg(pid).status().await.unwrap();
@@ -81,14 +81,14 @@ async fn is_answered(stream: &mut TcpStream) {
     assert_eq!(&start, b"HTTP/1.1 401");
 }
 
-/// The process raises its own limit of open files; where the system allows fewer than this test
-/// needs, it fails and says so.
+/// The process raises its limit of open files. The test fails with a message if the system allows too
+/// few open files.
 #[tokio::test]
-async fn ten_thousand_idle_connections_are_held_and_then_dropped_at_once() {
+async fn ten_thousand_idle_connections_are_served() {
     const COUNT: usize = 10_000;
     raise_open_files_limit();
     let database = TestDatabase::create().await;
-    // Many systems begin with a soft limit of 1,024.
+    // Many systems set a soft limit of 1,024.
     let service = Process::start(&database, "ulimit -Sn 1024;").await;
     let mut idle = Vec::with_capacity(COUNT);
     for number in 0..COUNT {
@@ -103,21 +103,21 @@ async fn ten_thousand_idle_connections_are_held_and_then_dropped_at_once() {
     is_answered(&mut TcpStream::connect(service.api).await.unwrap()).await;
     service.end().await.unwrap();
     for mut stream in idle {
-        // The three that were answered have the rest of that to read.
+        // The three answered connections still have bytes to read.
         stream.read_to_end(&mut Vec::new()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_process_that_has_run_out_of_files_recovers_when_connections_end() {
+async fn process_recovers_from_file_exhaustion() {
     let database = TestDatabase::create().await;
     let mut service = Process::start(&database, "ulimit -n 60;").await;
     let mut clients = Vec::new();
     for _ in 0..100 {
         clients.push(TcpStream::connect(service.api).await.unwrap());
     }
-    service.until_logged("can't accept connections").await;
-    // Who is in is served all the while.
+    service.until_logged("cannot accept connections").await;
+    // The open connections are served all the time.
     is_answered(&mut clients[0]).await;
     drop(clients);
     is_answered(&mut TcpStream::connect(service.api).await.unwrap()).await;

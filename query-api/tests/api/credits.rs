@@ -11,7 +11,7 @@ use crate::{
 const BALANCE: &str = "/v1/credits";
 const ENTRIES: &str = "/v1/credits/entries";
 
-/// Grants of 1 each; returns their ids, newest first. Versions between belong to other events.
+/// Inserts grants of one credit, and returns their ids, newest first. Other events use the versions between.
 async fn insert_grants(service: &TestService, caller: &TestCaller, count: i64) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 1..=count {
@@ -30,7 +30,7 @@ fn ids_of(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_account_without_entries_has_nothing() {
+async fn account_without_entries_has_zero_balance() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let answer = service.get(&caller, BALANCE).await;
@@ -45,7 +45,7 @@ async fn an_account_without_entries_has_nothing() {
 }
 
 #[tokio::test]
-async fn the_ledger_shows_what_made_the_balance_newest_first() {
+async fn ledger_lists_entries_newest_first() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let link_id = unused_link_id();
@@ -97,7 +97,7 @@ async fn the_ledger_shows_what_made_the_balance_newest_first() {
 }
 
 #[tokio::test]
-async fn each_entry_is_on_one_page_while_others_are_added() {
+async fn growing_ledger_pages_each_entry_once() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let existing = insert_grants(&service, &caller, 10).await;
@@ -127,7 +127,7 @@ async fn each_entry_is_on_one_page_while_others_are_added() {
 }
 
 #[tokio::test]
-async fn a_cursor_is_good_for_one_list_of_one_account() {
+async fn cursor_is_bound_to_list_and_account() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     insert_grants(&service, &caller, 2).await;
@@ -147,19 +147,19 @@ async fn a_cursor_is_good_for_one_list_of_one_account() {
 }
 
 #[tokio::test]
-async fn a_token_makes_both_wait_for_its_write() {
+async fn token_waits_for_balance_and_ledger() {
     for path in [BALANCE, ENTRIES] {
         let service = TestService::start().await;
         let caller = service.caller().await;
         let link = service.append_link(&caller, "charged").await;
         let before = link.position - 1;
         set_checkpoint(service.pool(), "credits", caller.account_id, before).await;
-        // How far another projection is says nothing.
+        // The checkpoint of another projection does not matter.
         set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
         let token = token_of(&link, 1);
         let headers = [("consistency-token", token.as_str())];
         let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
-            service.until_somebody_waits().await;
+            service.until_a_request_waits().await;
             insert_entry(service.pool(), caller.account_id, Entry::grant(1, 7, 7)).await;
             set_checkpoint(service.pool(), "credits", caller.account_id, link.position).await;
         });
@@ -172,7 +172,7 @@ async fn a_token_makes_both_wait_for_its_write() {
 }
 
 #[tokio::test]
-async fn only_its_own_parameters_and_methods_are_known() {
+async fn unknown_parameters_and_methods_are_rejected() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for path in [

@@ -1,10 +1,10 @@
-//! The description of the API, for programs and for people; nobody needs a key to read it.
+//! The OpenAPI document and the page that renders the document, readable without an API key.
 
 use axum::http::Method;
 
 use crate::service::TestService;
 
-/// What the page loads from this service, and every other address in it.
+/// Returns the files that the page loads from the service, and all other addresses in the page.
 fn addresses(page: &str) -> Vec<&str> {
     ["href=\"", "src=\""]
         .into_iter()
@@ -14,7 +14,7 @@ fn addresses(page: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_page_and_all_it_names_come_from_the_service() {
+async fn docs_page_loads_only_from_service() {
     let service = TestService::start().await;
     let page = service.call_api(Method::GET, "/docs", &[]).await;
     assert_eq!(page.status, 200);
@@ -46,7 +46,7 @@ async fn the_page_and_all_it_names_come_from_the_service() {
 }
 
 #[tokio::test]
-async fn the_document_is_served_as_it_is_committed() {
+async fn served_openapi_equals_committed_file() {
     let service = TestService::start().await;
     let document = service.call_api(Method::GET, "/openapi.json", &[]).await;
     assert_eq!(document.header("content-type"), Some("application/json"));
@@ -55,7 +55,7 @@ async fn the_document_is_served_as_it_is_committed() {
 }
 
 #[tokio::test]
-async fn below_the_page_there_is_nothing_else() {
+async fn unknown_paths_below_docs_are_404() {
     let service = TestService::start().await;
     for path in ["/docs/", "/docs/index.html", "/docs/../openapi.json"] {
         let answer = service.call_api(Method::GET, path, &[]).await;

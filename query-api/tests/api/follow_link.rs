@@ -28,7 +28,7 @@ fn assert_no_such_link(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_visitor_is_sent_to_the_destination() {
+async fn visitor_is_redirected_to_destination() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "Sommer-Fest").await;
@@ -57,7 +57,7 @@ async fn a_visitor_is_sent_to_the_destination() {
 }
 
 #[tokio::test]
-async fn the_status_of_redirects_is_a_setting() {
+async fn redirect_status_is_configurable() {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| {
         config.redirect_status = "308".parse().unwrap();
@@ -70,7 +70,7 @@ async fn the_status_of_redirects_is_a_setting() {
 }
 
 #[tokio::test]
-async fn an_unknown_slug_is_answered_with_a_page_or_a_problem() {
+async fn unknown_slug_returns_page_or_problem() {
     let service = TestService::start().await;
     assert_no_such_link(&service.follow("/unknown").await);
     let json = [("accept", "application/json")];
@@ -83,7 +83,7 @@ async fn an_unknown_slug_is_answered_with_a_page_or_a_problem() {
 }
 
 #[tokio::test]
-async fn other_paths_lead_nowhere_whatever_the_method() {
+async fn other_paths_are_404_for_any_method() {
     let service = TestService::start().await;
     for path in [
         "/",
@@ -105,7 +105,7 @@ async fn other_paths_lead_nowhere_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn malformed_slugs_are_refused_without_a_look_up() {
+async fn malformed_slug_is_rejected_without_lookup() {
     let service = TestService::start().await;
     sqlx::query("ALTER TABLE read_model.redirects RENAME TO out_of_reach")
         .execute(service.pool())
@@ -131,7 +131,7 @@ async fn malformed_slugs_are_refused_without_a_look_up() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_reserved_later_stays_with_its_link() {
+async fn link_keeps_slug_reserved_later() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let mut link = service.append_link(&caller, "before").await;
@@ -142,7 +142,7 @@ async fn a_name_that_was_reserved_later_stays_with_its_link() {
 }
 
 #[tokio::test]
-async fn links_can_only_be_followed() {
+async fn short_link_allows_only_reads() {
     let service = TestService::start().await;
     for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
         let answer = service.call_short_host(method, "/whatever", &[]).await;
@@ -157,14 +157,14 @@ async fn links_can_only_be_followed() {
 }
 
 #[tokio::test]
-async fn a_link_that_becomes_visible_during_the_request_is_followed() {
+async fn redirect_waits_for_lagging_link() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "Fresh").await;
     let (answer, ()) = tokio::join!(service.follow("/fresh"), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_redirect(service.pool(), &link).await;
-        // The link's own event is enough: its charge stands behind it.
+        // The position of the link's event is enough: the charge follows the link.
         let created_at = link.position - 1;
         set_checkpoint(service.pool(), "redirects", caller.account_id, created_at).await;
     });
@@ -172,16 +172,16 @@ async fn a_link_that_becomes_visible_during_the_request_is_followed() {
 }
 
 #[tokio::test]
-async fn a_link_that_stays_invisible_is_never_404() {
+async fn lagging_link_is_never_404() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "fresh").await;
-    // How far another projection is says nothing.
+    // The checkpoint of another projection does not matter.
     set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     let answer = service.follow("/fresh").await;
     assert_page(&answer, 503, "The link can't be followed just now");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Nor when the checkpoint is past it: the log knows better.
+    // A later checkpoint does not make the link 404 either: the log contains the link.
     set_checkpoint(
         service.pool(),
         "redirects",

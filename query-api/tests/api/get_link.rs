@@ -24,7 +24,7 @@ async fn set_epoch(pool: &PgPool, epoch: i32) {
 }
 
 #[tokio::test]
-async fn a_link_has_exactly_four_members_and_a_strong_entity_tag() {
+async fn link_has_four_members_and_strong_etag() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "Sommer-Fest").await;
@@ -44,7 +44,7 @@ async fn a_link_has_exactly_four_members_and_a_strong_entity_tag() {
 }
 
 #[tokio::test]
-async fn a_caller_that_has_the_link_is_not_sent_it_again() {
+async fn matching_if_none_match_returns_304() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "known").await;
@@ -72,7 +72,7 @@ async fn a_caller_that_has_the_link_is_not_sent_it_again() {
 }
 
 #[tokio::test]
-async fn malformed_unknown_and_foreign_ids_are_answered_alike() {
+async fn unusable_link_ids_get_same_answer() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let visible = service.append_link(&other, "visible").await;
@@ -102,7 +102,7 @@ async fn malformed_unknown_and_foreign_ids_are_answered_alike() {
 }
 
 #[tokio::test]
-async fn requests_at_once_are_each_answered_for_their_own_account_and_link() {
+async fn concurrent_reads_keep_accounts_apart() {
     let service = TestService::start().await;
     let (owner, stranger) = (service.caller().await, service.caller().await);
     let mut link_ids = Vec::new();
@@ -112,7 +112,7 @@ async fn requests_at_once_are_each_answered_for_their_own_account_and_link() {
         insert_appended_link(service.pool(), &link).await;
         link_ids.push(link.link.link_id);
     }
-    // More than one statement takes.
+    // More requests than one statement takes.
     let requests = link_ids.iter().cycle().take(200).map(async |link_id| {
         let path = path(*link_id);
         let (own, foreign) = join!(service.get(&owner, &path), service.get(&stranger, &path));
@@ -124,7 +124,7 @@ async fn requests_at_once_are_each_answered_for_their_own_account_and_link() {
 }
 
 #[tokio::test]
-async fn query_parameters_are_unknown_here() {
+async fn single_link_rejects_query_parameters() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let answer = service.get(&caller, "/v1/links/x?limit=5").await;
@@ -132,12 +132,12 @@ async fn query_parameters_are_unknown_here() {
 }
 
 #[tokio::test]
-async fn a_link_that_becomes_visible_during_the_request_is_shown() {
+async fn read_waits_for_lagging_link() {
     shows_what_becomes_visible(TestService::start().await).await;
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_keep_a_request_from_what_becomes_visible() {
+async fn waiting_read_survives_shutdown() {
     let service = TestService::start().await;
     service.begin_shutdown();
     shows_what_becomes_visible(service).await;
@@ -148,9 +148,9 @@ async fn shows_what_becomes_visible(service: TestService) {
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
     let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_appended_link(service.pool(), &link).await;
-        // The link's own event is enough: its charge stands behind it.
+        // The position of the link's event is enough: the charge follows the link.
         let created_at = link.position - 1;
         set_checkpoint(service.pool(), "links", caller.account_id, created_at).await;
     });
@@ -158,19 +158,19 @@ async fn shows_what_becomes_visible(service: TestService) {
 }
 
 #[tokio::test]
-async fn a_link_that_stays_invisible_is_never_404() {
+async fn lagging_link_is_never_404() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
     service.get(&caller, &path).await.assert_read_model_behind();
-    // Nor when the checkpoint is past it: the log knows better.
+    // A later checkpoint does not make the link 404 either: the log contains the link.
     set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     service.get(&caller, &path).await.assert_read_model_behind();
 }
 
 #[tokio::test]
-async fn a_token_makes_even_a_visible_link_wait_for_its_write() {
+async fn token_waits_even_for_visible_link() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "changed").await;
@@ -179,7 +179,7 @@ async fn a_token_makes_even_a_visible_link_wait_for_its_write() {
     let headers = [("consistency-token", token.as_str())];
     let path = path(link.link.link_id);
     let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         sqlx::query("UPDATE read_model.links SET version = 2")
             .execute(service.pool())
             .await
@@ -190,7 +190,7 @@ async fn a_token_makes_even_a_visible_link_wait_for_its_write() {
 }
 
 #[tokio::test]
-async fn an_unusable_token_is_refused_before_the_id_is_looked_at() {
+async fn unusable_token_is_rejected_before_id() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let own = token_of(&service.append_link(&caller, "own").await, 1);
@@ -209,7 +209,7 @@ async fn an_unusable_token_is_refused_before_the_id_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_token_from_before_a_restore_is_ignored() {
+async fn token_from_before_restore_is_ignored() {
     let database = TestDatabase::create().await;
     set_epoch(database.pool(), 2).await;
     let service = TestService::start_with(database, |_| {}).await;
@@ -225,7 +225,7 @@ async fn a_token_from_before_a_restore_is_ignored() {
 }
 
 #[tokio::test]
-async fn only_the_active_generation_is_read() {
+async fn only_active_generation_is_read() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "rebuilt").await;

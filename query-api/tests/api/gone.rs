@@ -1,5 +1,4 @@
-//! Links that were deleted or disabled, and those of stopped accounts: 410 for visitors; a deleted
-//! one is 404 for its owner.
+//! Deleted and disabled links, and links of stopped accounts, are 410 for visitors. A deleted link is 404 for its owner.
 
 use axum::http::Method;
 use linkledger_core::{
@@ -59,7 +58,7 @@ fn changed(link: &SettledCreate) -> LinkEvent {
     })
 }
 
-/// Appends what happened to the link; returns the last position.
+/// Appends events of the link, and returns the last position.
 async fn append(service: &TestService, link: &SettledCreate, events: &[LinkEvent]) -> Position {
     let events: Vec<Event> = events.iter().cloned().map(Event::Link).collect();
     let account_id = link.link.account_id;
@@ -75,7 +74,7 @@ async fn visible_link(service: &TestService, caller: &TestCaller, slug: &str) ->
 }
 
 #[tokio::test]
-async fn deleted_and_disabled_links_are_gone_for_visitors() {
+async fn deleted_and_disabled_links_are_gone() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for state in ["disabled", "deleted"] {
@@ -95,7 +94,7 @@ async fn deleted_and_disabled_links_are_gone_for_visitors() {
 }
 
 #[tokio::test]
-async fn links_of_a_stopped_account_are_gone_and_no_others() {
+async fn only_links_of_stopped_account_are_gone() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     visible_link(&service, &caller, "stopped").await;
@@ -106,7 +105,7 @@ async fn links_of_a_stopped_account_are_gone_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_ended_before_it_could_be_seen_is_gone_at_once() {
+async fn link_ended_before_visible_is_gone() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for (slug, ending) in [
@@ -117,14 +116,14 @@ async fn what_ended_before_it_could_be_seen_is_gone_at_once() {
         append(&service, &link, &[ending(&link)]).await;
         assert_gone(&service.follow(&format!("/{slug}")).await);
     }
-    // Its last event does not tell whether it is disabled: the read table has to.
+    // The last event does not say that the link is disabled, so the read table has to.
     let link = service.append_link(&caller, "changed").await;
     append(&service, &link, &[disabled(&link), changed(&link)]).await;
     assert_eq!(service.follow("/changed").await.status, 503);
 }
 
 #[tokio::test]
-async fn a_deleted_link_is_answered_like_an_unknown_one_however_far_the_read_tables_are() {
+async fn deleted_link_is_404_at_any_lag() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let unknown = format!("/v1/links/{}", unused_link_id());
@@ -150,7 +149,7 @@ async fn a_deleted_link_is_answered_like_an_unknown_one_however_far_the_read_tab
     let headers = [("consistency-token", token.as_str())];
     let path = format!("/v1/links/{}", seen.link.link_id);
     let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         sqlx::query("DELETE FROM read_model.links")
             .execute(service.pool())
             .await
@@ -161,15 +160,15 @@ async fn a_deleted_link_is_answered_like_an_unknown_one_however_far_the_read_tab
 }
 
 #[tokio::test]
-async fn a_link_that_is_deleted_while_it_is_waited_for_is_404() {
+async fn link_deleted_during_wait_is_404() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "brief").await;
     let path = format!("/v1/links/{}", link.link.link_id);
     let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         let position = append(&service, &link, &[deleted(&link)]).await;
-        // Created and deleted in one batch of the projector: the row was never there.
+        // The projector applied the creation and the deletion in one batch, so no row was ever visible.
         set_checkpoint(service.pool(), "links", caller.account_id, position).await;
     });
     answer.assert_problem(404, "link_not_found");

@@ -1,4 +1,4 @@
-//! While releases are exchanged, the older one meets links with events that it does not know.
+//! During a rolling upgrade, the older release reads links with events of the later release.
 
 use linkledger_core::{
     batch::SettledCreate,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_a_later_release_did_to_a_link_is_not_guessed_and_other_links_are_answered() {
+async fn unknown_event_hides_only_its_link() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "frozen").await;
@@ -30,7 +30,7 @@ async fn what_a_later_release_did_to_a_link_is_not_guessed_and_other_links_are_a
     insert_appended_link(service.pool(), &other).await;
     insert_redirect(service.pool(), &other).await;
 
-    // It may be gone for ever, or just been changed: neither 404 nor 410 would be known to be true.
+    // The link may be deleted or only changed, so neither 404 nor 410 would be certain.
     let path = |created: &SettledCreate| format!("/v1/links/{}", created.link.link_id);
     let frozen = path(&link);
     let (answer, redirect) = tokio::join!(service.get(&caller, &frozen), service.follow("/frozen"));

@@ -8,7 +8,7 @@ use crate::{
     service::{Answer, BASE_URL, TestCaller, TestService},
 };
 
-/// Links of the caller, in the event store and in the read tables; returns their slugs in the
+/// Creates links of the caller, in the event store and in the read tables. Returns the slugs in the
 /// order of the list.
 async fn create(service: &TestService, caller: &TestCaller, links: &[(&str, &str)]) -> Vec<String> {
     let mut links = testing::append_links(service.pool(), caller.account_id, links).await;
@@ -19,7 +19,7 @@ async fn create(service: &TestService, caller: &TestCaller, links: &[(&str, &str
     links.into_iter().map(|link| link.link.slug).collect()
 }
 
-/// The slugs of a page.
+/// Returns the slugs of a page.
 #[track_caller]
 fn slugs(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -38,7 +38,7 @@ async fn list(service: &TestService, caller: &TestCaller, query: &str) -> Vec<St
 }
 
 #[tokio::test]
-async fn a_slug_is_found_whatever_its_case_and_only_by_its_owner() {
+async fn slug_filter_ignores_case_for_owner_only() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let address = "https://example.com/";
@@ -69,7 +69,7 @@ async fn a_slug_is_found_whatever_its_case_and_only_by_its_owner() {
 }
 
 #[tokio::test]
-async fn an_address_is_compared_in_its_stored_form() {
+async fn destination_filter_compares_stored_form() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let address = "https://example.com/a?q=1";
@@ -94,7 +94,7 @@ async fn an_address_is_compared_in_its_stored_form() {
 }
 
 #[tokio::test]
-async fn both_filters_together_must_be_met() {
+async fn both_filters_must_match() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let (address, other) = ("https://example.com/a", "https://example.com/b");
@@ -106,7 +106,7 @@ async fn both_filters_together_must_be_met() {
 }
 
 #[tokio::test]
-async fn a_filtered_list_has_pages_whose_cursors_are_good_for_it_alone() {
+async fn cursor_is_bound_to_filters() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let address = "https://example.com/a?b=c&d";
@@ -140,7 +140,7 @@ async fn a_filtered_list_has_pages_whose_cursors_are_good_for_it_alone() {
         }
     }
     assert_eq!(listed, expected);
-    // Nor is one of the whole list good for a part of it.
+    // A cursor of the unfiltered list is rejected for a filtered list, too.
     let page = service.get(&caller, "/v1/links?limit=1").await.json();
     let cursor = page["next_cursor"].as_str().unwrap();
     let path = format!("/v1/links?{filter}&cursor={cursor}");

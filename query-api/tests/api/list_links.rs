@@ -13,10 +13,10 @@ use crate::{
     service::{BASE_URL, SHORT_BASE_URL, TestCaller, TestService, token_of},
 };
 
-/// A millisecond of 2026.
+/// Returns a millisecond of 2026.
 const MILLISECOND: u64 = 1_795_168_260_000;
 
-/// Fills the account with that many links, several to a millisecond; returns them newest first.
+/// Creates links of the account, several per millisecond. Returns the links newest first.
 async fn insert_links(service: &TestService, caller: &TestCaller, count: u64) -> Vec<LinkId> {
     let ids: Vec<LinkId> = (0..count)
         .rev()
@@ -36,7 +36,7 @@ fn ids_of(page: &serde_json::Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_link_is_listed_once_newest_first_while_others_are_created() {
+async fn growing_list_pages_each_link_once() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let existing = insert_links(&service, &caller, 23).await;
@@ -45,7 +45,7 @@ async fn every_link_is_listed_once_newest_first_while_others_are_created() {
     for page_number in 0.. {
         let page = service.get(&caller, &path).await.json();
         listed.extend(ids_of(&page));
-        // Others come in at the top, and between those that were listed already.
+        // New links appear at the top and among the links that were listed already.
         let newer = link_id(MILLISECOND + 1_000, page_number);
         let between = link_id(MILLISECOND + 4, 100 + page_number);
         for id in [newer, between] {
@@ -66,7 +66,7 @@ async fn every_link_is_listed_once_newest_first_while_others_are_created() {
 }
 
 #[tokio::test]
-async fn an_item_has_exactly_the_four_members_of_a_link() {
+async fn listed_link_has_four_members() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let id = link_id(MILLISECOND, 1);
@@ -89,7 +89,7 @@ async fn an_item_has_exactly_the_four_members_of_a_link() {
 }
 
 #[tokio::test]
-async fn the_last_page_says_so() {
+async fn last_page_has_no_cursor() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let empty = service.get(&caller, "/v1/links").await;
@@ -106,7 +106,7 @@ async fn the_last_page_says_so() {
 }
 
 #[tokio::test]
-async fn a_page_has_fifty_items_unless_asked_otherwise() {
+async fn page_size_defaults_to_fifty() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     insert_links(&service, &caller, 101).await;
@@ -121,7 +121,7 @@ async fn a_page_has_fifty_items_unless_asked_otherwise() {
 }
 
 #[tokio::test]
-async fn the_link_header_leads_to_the_next_page_on_the_configured_host() {
+async fn link_header_uses_configured_host() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let ids = insert_links(&service, &caller, 5).await;
@@ -138,7 +138,7 @@ async fn the_link_header_leads_to_the_next_page_on_the_configured_host() {
 }
 
 #[tokio::test]
-async fn a_cursor_outlives_its_row_and_takes_another_limit() {
+async fn cursor_outlives_row_and_accepts_other_limit() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let ids = insert_links(&service, &caller, 6).await;
@@ -158,7 +158,7 @@ async fn a_cursor_outlives_its_row_and_takes_another_limit() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_was_not_given_to_this_account_is_refused() {
+async fn foreign_cursor_is_rejected() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     insert_links(&service, &caller, 2).await;
@@ -194,7 +194,7 @@ async fn a_cursor_that_was_not_given_to_this_account_is_refused() {
 }
 
 #[tokio::test]
-async fn accounts_dont_see_each_others_links() {
+async fn list_shows_only_own_links() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     insert_links(&service, &other, 3).await;
@@ -203,7 +203,7 @@ async fn accounts_dont_see_each_others_links() {
 }
 
 #[tokio::test]
-async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit() {
+async fn concurrent_pages_keep_accounts_apart() {
     let service = TestService::start().await;
     let mut callers = Vec::new();
     for count in 0..5 {
@@ -212,7 +212,7 @@ async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit(
         let links: Vec<String> = links.iter().map(LinkId::to_string).collect();
         callers.push((caller, links));
     }
-    // More than one statement takes.
+    // More requests than one statement takes.
     let scans = callers.iter().cycle().take(100).enumerate();
     let scans = scans.map(async |(nth, (caller, links))| {
         let limit = 1 + nth % 4;
@@ -232,7 +232,7 @@ async fn pages_asked_for_at_once_are_each_of_their_own_account_cursor_and_limit(
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_for_one_account_is_read_for_the_others() {
+async fn unreadable_rows_fail_only_their_account() {
     let service = TestService::start().await;
     let well = service.caller().await;
     let damaged = loop {
@@ -259,7 +259,7 @@ async fn what_can_not_be_read_for_one_account_is_read_for_the_others() {
 }
 
 #[tokio::test]
-async fn wrong_parameters_are_named() {
+async fn invalid_parameters_are_named() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for (query, parameter) in [
@@ -294,7 +294,7 @@ async fn wrong_parameters_are_named() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn all_invalid_parameters_are_listed() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let query = "limit=0&slug=a%20b&destination_url=ftp://e.com/&page=2&cursor=x";
@@ -302,7 +302,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
     answer.assert_problem(400, "invalid_parameter");
     let problem = answer.json();
     let errors = problem["errors"].as_array().unwrap().iter();
-    let told: Vec<_> = errors
+    let named: Vec<_> = errors
         .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap()))
         .collect();
     let expected = [
@@ -311,12 +311,12 @@ async fn everything_that_is_wrong_is_told_at_once() {
         ["slug", "slug_invalid_character"],
         ["destination_url", "url_scheme_not_allowed"],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(named, expected);
     assert_eq!(problem["maximum"], 100);
 }
 
 #[tokio::test]
-async fn a_token_makes_the_list_wait_for_its_write() {
+async fn token_makes_list_wait() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "awaited").await;
@@ -324,7 +324,7 @@ async fn a_token_makes_the_list_wait_for_its_write() {
     let headers = [("consistency-token", token.as_str())];
 
     let (answer, ()) = tokio::join!(service.get_with(&caller, "/v1/links", &headers), async {
-        service.until_somebody_waits().await;
+        service.until_a_request_waits().await;
         insert_appended_link(service.pool(), &link).await;
         set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
     });
@@ -333,7 +333,7 @@ async fn a_token_makes_the_list_wait_for_its_write() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_reached_in_time_is_told_to_come_back() {
+async fn unreached_token_returns_retry_after() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "awaited").await;
@@ -343,6 +343,6 @@ async fn a_token_that_is_not_reached_in_time_is_told_to_come_back() {
     let headers = [("consistency-token", token.as_str())];
     let answer = service.get_with(&caller, "/v1/links", &headers).await;
     answer.assert_read_model_behind();
-    // Without it, the list shows what there is.
+    // Without the token, the list shows the rows of the read table.
     assert_eq!(service.get(&caller, "/v1/links").await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! The service as its callers see it: over HTTP, with a real Postgres.
+//! query-api over HTTP, with a real Postgres.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod access;

@@ -1,4 +1,5 @@
-//! Reads with two faults: the one that contract §9 names first is told, on every route.
+//! Reads with two faults: every route reports the fault that the order of checks names first.
+//! `docs/api.md#order-of-checks` has the order.
 
 use axum::http::Method;
 use futures::future::join_all;
@@ -11,7 +12,7 @@ use linkledger_core::{
 
 use crate::service::{Answer, TestService};
 
-/// In the order in which they are told.
+/// A fault of a request, in the order of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Host,
@@ -58,7 +59,7 @@ impl Fault {
     }
 }
 
-/// The path of a route, and the scope that it needs.
+/// Path and required scope of a route.
 type Route = (&'static str, Scope);
 
 const LINK: Route = ("/v1/links/{id}", Scope::LinksRead);
@@ -84,17 +85,17 @@ impl Caller {
     }
 }
 
-/// A service, and callers of it with whom something is wrong, or nothing.
+/// A service with an active and a suspended caller.
 struct Stage {
     service: TestService,
-    /// On the same database; a second or third request within a second is too much for it.
+    /// Service on the same database with a rate limit of one request per second.
     limited: TestService,
     active: Caller,
     suspended: Caller,
     link_id: String,
 }
 
-/// Too many at once for a limit of one request per second, however slow the machine is.
+/// Concurrent requests that exceed a limit of one request per second, even on a slow machine.
 const REQUESTS_AT_ONCE: usize = 10;
 
 impl Stage {
@@ -118,7 +119,7 @@ impl Stage {
         }
     }
 
-    /// The answer to a request with these faults and no others.
+    /// Returns the answer to a request with exactly these faults.
     async fn answer(&self, route: Route, faults: &[Fault]) -> Answer {
         if !faults.contains(&Fault::RateLimit) {
             return self.send(&self.service, route, faults).await;
@@ -159,7 +160,7 @@ impl Stage {
         let bearer = format!("Bearer {}", key.reveal());
         let mut headers = Vec::new();
         for (is_there, name, value) in [
-            // A second one.
+            // A second `Host` header.
             (has(Fault::Host), "host", "h"),
             (!has(Fault::Credentials), "authorization", bearer.as_str()),
             (has(Fault::Accept), "accept", "text/html"),
@@ -177,10 +178,10 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn of_two_faults_the_one_that_is_checked_first_is_told() {
+async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
     for route in ROUTES {
-        // Only a link may be missing.
+        // Only a single link can be missing.
         let count = FAULTS.len() - usize::from(route != LINK);
         let faults = &FAULTS[..count];
         for (first, fault) in faults.iter().enumerate() {

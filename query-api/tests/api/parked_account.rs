@@ -1,5 +1,5 @@
-//! An account whose events wait outside of the read tables: what is there goes on being served,
-//! and what may be missing is said to be behind, at once.
+//! A parked account: its events wait outside of the read tables. Existing rows are still served, and reads that may miss events
+//! get `read_model_behind` at once.
 
 use linkledger_core::batch::SettledCreate;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const PROJECTIONS: [&str; 3] = ["links", "redirects", "credits"];
 
-/// Two links, of which the read tables have the first: the account is parked for the second.
+/// A parked account with two links. The read tables only have the first link.
 struct Scene {
     service: TestService,
     caller: TestCaller,
@@ -32,7 +32,7 @@ impl Scene {
         let parked = service.append_link(&caller, "parked").await;
         for projection in PROJECTIONS {
             park_account(pool, projection, account_id, parked.position - 1).await;
-            // Past all that waits.
+            // The checkpoint is later than all waiting events.
             set_checkpoint(pool, projection, account_id, parked.position).await;
         }
         Self {
@@ -43,12 +43,12 @@ impl Scene {
         }
     }
 
-    /// The answer to a request that waits for nothing.
+    /// Returns the answer to a request; panics if the request waits for a checkpoint.
     async fn at_once(&self, request: impl Future<Output = Answer>) -> Answer {
         tokio::select! {
             biased;
             answer = request => answer,
-            () = self.service.until_somebody_waits() => panic!("it waits"),
+            () = self.service.until_a_request_waits() => panic!("it waits"),
         }
     }
 
@@ -74,14 +74,14 @@ fn paths(scene: &Scene) -> [String; 6] {
 }
 
 #[tokio::test]
-async fn every_read_with_a_token_is_told_at_once_that_it_can_not_be_had() {
+async fn reads_with_token_fail_at_once() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     for path in paths(&scene) {
         let answer = scene.get(&path, Some(&token)).await;
         answer.assert_read_model_behind();
     }
-    // Nor does it wait for a checkpoint that is not there yet.
+    // An earlier checkpoint does not make the read wait either.
     for projection in PROJECTIONS {
         set_checkpoint(scene.service.pool(), projection, scene.caller.account_id, 0).await;
     }
@@ -92,7 +92,7 @@ async fn every_read_with_a_token_is_told_at_once_that_it_can_not_be_had() {
 }
 
 #[tokio::test]
-async fn what_the_read_tables_have_is_served_without_a_token() {
+async fn reads_without_token_serve_stale_rows() {
     let scene = Scene::set().await;
     for path in paths(&scene) {
         let answer = scene.get(&path, None).await;
@@ -105,7 +105,7 @@ async fn what_the_read_tables_have_is_served_without_a_token() {
 }
 
 #[tokio::test]
-async fn a_link_that_waits_is_behind_at_once_and_never_404() {
+async fn waiting_link_is_503_never_404() {
     let scene = Scene::set().await;
     let path = format!("/v1/links/{}", scene.parked.link.link_id);
     let pool = scene.service.pool();
@@ -123,7 +123,7 @@ async fn a_link_that_waits_is_behind_at_once_and_never_404() {
 }
 
 #[tokio::test]
-async fn others_are_served_as_ever_and_so_is_the_account_after_its_release() {
+async fn other_and_released_accounts_are_served() {
     let scene = Scene::set().await;
     let (service, pool) = (&scene.service, scene.service.pool());
     let other = service.caller().await;
@@ -159,7 +159,7 @@ async fn others_are_served_as_ever_and_so_is_the_account_after_its_release() {
 }
 
 #[tokio::test]
-async fn a_projection_that_goes_on_with_the_account_answers_for_itself() {
+async fn unparked_projection_serves_parked_account() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("DELETE FROM read_model.parked_accounts WHERE projection = 'credits'")
@@ -174,7 +174,7 @@ async fn a_projection_that_goes_on_with_the_account_answers_for_itself() {
 }
 
 #[tokio::test]
-async fn a_parking_of_a_generation_that_is_not_read_is_no_reason() {
+async fn parking_in_inactive_generation_is_ignored() {
     let scene = Scene::set().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("UPDATE read_model.parked_accounts SET generation = 2")

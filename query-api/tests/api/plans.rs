@@ -1,5 +1,4 @@
-//! Every statement on tables that grow touches rows by key only, though its plan was made while
-//! they were empty.
+//! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
 use linkledger_core::{
     batch::SettledCreate,
@@ -15,12 +14,12 @@ use crate::{
 };
 
 const LINKS: i64 = 5_000;
-/// Looks at single rows, and one row more per page than it shows.
+/// Reads single rows, and one row more per page than the page shows.
 const OTHER_ENTRIES_MAX: i64 = 200;
 const APPLICATION: &str = "plans";
 
 #[tokio::test]
-async fn statements_read_no_more_than_they_answer_with() {
+async fn statements_read_only_needed_rows() {
     let (service, caller, invisible) = service_with_one_session().await;
     use_every_statement(&service, &caller, invisible.link.link_id).await;
     fill(service.pool(), &caller, 1).await;
@@ -37,7 +36,7 @@ async fn statements_read_no_more_than_they_answer_with() {
 }
 
 #[tokio::test]
-async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap() {
+async fn second_generation_costs_no_extra_reads() {
     let (service, caller, invisible) = service_with_one_session().await;
     let (pool, link_id) = (service.pool(), invisible.link.link_id);
     use_every_statement(&service, &caller, link_id).await;
@@ -48,7 +47,7 @@ async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap
             .await
             .unwrap();
     }
-    // Empty and attached, then as large as the one that is served.
+    // The generation is attached while empty, then grows as large as the active generation.
     use_every_statement(&service, &caller, link_id).await;
     fill(pool, &caller, 1).await;
     fill_read_tables(pool, &caller, 2).await;
@@ -66,7 +65,7 @@ async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap
     read_every_row(&service, &caller).await;
 
     let database = service.stop();
-    // To make the tables is to scan them, while they are empty.
+    // Creating the tables scans them while they are empty.
     let (_, rows_scanned, index_entries) = reads_of_ended_sessions(database.pool()).await;
     assert_eq!(rows_scanned, 0);
     assert!(
@@ -75,12 +74,11 @@ async fn another_generation_beside_it_costs_no_read_more_before_and_after_a_swap
     );
 }
 
-/// A service whose one session keeps its plans, a caller, and a link that is not in the read
-/// tables.
+/// A service with one session that keeps its plans, a caller, and a link that the read tables lack.
 async fn service_with_one_session() -> (TestService, TestCaller, SettledCreate) {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| {
-        // One session: what it plans first is what it runs later.
+        // With one session, later statements use the first plans.
         config.connections_max = 1;
         let url = config.database_url.reveal();
         let separator = if url.contains('?') { '&' } else { '?' };
@@ -122,7 +120,7 @@ async fn read_every_row(service: &TestService, caller: &TestCaller) {
     }
 }
 
-/// With misses that exist, so that the event store is asked too.
+/// Sends all reads, including reads of links that only the event store has.
 async fn use_every_statement(service: &TestService, caller: &TestCaller, invisible: LinkId) {
     for path in [
         "/v1/links?limit=1",
@@ -162,13 +160,13 @@ fn nth_link(number: u128) -> LinkId {
     ))
 }
 
-/// Links 1 to [`LINKS`] of the account, numbered.
+/// Returns the numbers of links 1 to [`LINKS`].
 const NUMBERED: &str = "FROM (
     SELECT n, ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS link_id
     FROM generate_series(1, $2) AS n
 ) AS numbered";
 
-/// These links, and a charge for each, in the event store and in the read tables.
+/// Creates the links, and a charge for each link, in the event store and in the read tables.
 async fn fill(pool: &PgPool, caller: &TestCaller, generation: i32) {
     fill_read_tables(pool, caller, generation).await;
     for insert in [
@@ -184,7 +182,7 @@ async fn fill(pool: &PgPool, caller: &TestCaller, generation: i32) {
     }
 }
 
-/// The same in one generation of the read tables.
+/// Creates the rows of the links in one generation of the read tables.
 async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
     for insert in [
         format!(
@@ -218,8 +216,8 @@ async fn insert_numbered(pool: &PgPool, caller: &TestCaller, insert: &str) {
         .unwrap();
 }
 
-/// Scans of whole tables and the rows they read, and entries read from indexes, of the tables that grow. A session
-/// reports them when it ends, if not before.
+/// Returns the sequential scans, the rows read by them, and the index entries read, of the growing tables. A session reports
+/// its reads at its end at the latest.
 async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64, i64) {
     testing::eventually("the service's session ends", async || {
         let sessions: i64 =

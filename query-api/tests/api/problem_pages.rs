@@ -1,4 +1,4 @@
-//! The pages to which the `type` of a problem leads; nobody needs a key to read them.
+//! The pages that the `type` of a problem links to, readable without an API key.
 
 use axum::http::Method;
 use linkledger_core::problem::Code;
@@ -6,7 +6,7 @@ use linkledger_core::problem::Code;
 use crate::service::{BASE_URL, TestService};
 
 #[tokio::test]
-async fn every_code_has_a_page() {
+async fn every_problem_code_has_a_page() {
     let service = TestService::start().await;
     for code in Code::ALL {
         let path = format!("/docs/problems/{}", code.as_str());
@@ -27,7 +27,7 @@ async fn every_code_has_a_page() {
 }
 
 #[tokio::test]
-async fn the_type_of_a_problem_is_the_address_of_its_page() {
+async fn problem_type_is_address_of_page() {
     let service = TestService::start().await;
     let answer = service.call_api(Method::GET, "/v1/links", &[]).await;
     let address = answer.json()["type"].as_str().unwrap().to_owned();
@@ -41,7 +41,7 @@ async fn the_type_of_a_problem_is_the_address_of_its_page() {
 }
 
 #[tokio::test]
-async fn other_codes_and_other_spellings_have_none() {
+async fn unknown_codes_and_spellings_are_404() {
     let service = TestService::start().await;
     for code in [
         "",

@@ -1,4 +1,4 @@
-//! The service as a process: real sockets, readiness, shutdown, and how it fails.
+//! The service as a process: real sockets, readiness, shutdown, and failures at the start.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::{Method, Request, Response, Uri, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use linkledger_core::{lifecycle::listen, testing::TestDatabase};
-use linkledger_query_api::{Listeners, serve};
+use linkledger_query_api::{QueryApiListeners, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -35,7 +35,7 @@ pub(crate) async fn request(method: Method, address: SocketAddr, path: &str) -> 
     Response::from_parts(head, String::from_utf8(body.into()).unwrap())
 }
 
-/// What comes back for bytes that no well-behaved client sends.
+/// Sends raw bytes, and returns the answer.
 async fn send_raw(address: SocketAddr, bytes: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -45,9 +45,9 @@ async fn send_raw(address: SocketAddr, bytes: &str) -> String {
 }
 
 #[tokio::test]
-async fn it_serves_three_sockets_until_the_shutdown() {
+async fn process_serves_three_sockets_until_shutdown() {
     let database = TestDatabase::create().await;
-    let listeners = Listeners {
+    let listeners = QueryApiListeners {
         api: listen(ANY_PORT).await.unwrap(),
         short_host: listen(ANY_PORT).await.unwrap(),
         internal: listen(ANY_PORT).await.unwrap(),
@@ -105,19 +105,21 @@ async fn it_serves_three_sockets_until_the_shutdown() {
     assert!(TcpStream::connect(api).await.is_err());
 }
 
-/// Exit code and last line of standard error of the process with these settings.
-async fn fail_to_serve(settings: &[(&str, &str)]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_query-api"))
-        .arg("serve")
-        .args([
-            "--api-listen",
-            "127.0.0.1:0",
-            "--short-listen",
-            "127.0.0.1:0",
-        ])
-        .args(["--internal-listen", "127.0.0.1:0"])
-        .env_clear()
-        .envs(settings.iter().copied())
+/// Returns the command `query-api serve` on free ports, with the given environment only.
+pub(crate) fn serve_command(environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_query-api"));
+    command.arg("serve");
+    for listener in ["--api-listen", "--short-listen", "--internal-listen"] {
+        command.args([listener, "127.0.0.1:0"]);
+    }
+    command.env_clear().envs(environment.iter().copied());
+    command
+}
+
+/// Runs the process with the given environment. Returns the exit code and the last line of standard
+/// error.
+async fn fail_to_serve(environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = serve_command(environment)
         .stdin(Stdio::null())
         .output()
         .await
@@ -130,7 +132,7 @@ async fn fail_to_serve(settings: &[(&str, &str)]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn it_ends_with_one_line_that_says_why() {
+async fn failed_start_is_a_one_line_error() {
     let key = "0".repeat(64);
     let (code, line) = fail_to_serve(&[
         ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nothing"),
@@ -139,7 +141,7 @@ async fn it_ends_with_one_line_that_says_why() {
     .await;
     assert_eq!(code, Some(1));
     let expected =
-        "error: can't use the cursor keys: key 1 is not usable: it has 6 bytes, 32 are needed";
+        "error: invalid --cursor-keys: key 1 is not usable: it has 6 bytes, 32 are needed";
     assert_eq!(line, expected);
 
     let database = TestDatabase::create().await;
@@ -154,7 +156,7 @@ async fn it_ends_with_one_line_that_says_why() {
     ];
     let (code, line) = fail_to_serve(&settings).await;
     assert_eq!(code, Some(1));
-    let expected = "error: can't use the database: migration 20261120110200 of `read_model` is \
+    let expected = "error: cannot start on this database: migration 20261120110200 of `read_model` is \
                     pending; run `command-api migrate`";
     assert_eq!(line, expected);
 }

@@ -1,4 +1,4 @@
-//! What the projector writes into the read tables, written by hand.
+//! Writes rows into the read tables, in place of the projector.
 
 use linkledger_core::{
     batch::SettledCreate,
@@ -8,7 +8,7 @@ use linkledger_core::{
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// A row of `links`, in the generation that is active at first. Its slug is made from its id.
+/// Inserts a row of `links` into the first generation. The slug is derived from the id.
 pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
     let (seconds, _) = link_id.uuid().get_timestamp().unwrap().to_unix();
     sqlx::query(
@@ -24,7 +24,7 @@ pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: L
     .unwrap();
 }
 
-/// The row of `links` that the link leads to; not the checkpoint.
+/// Inserts the row of `links` for the link, without the checkpoint.
 pub(crate) async fn insert_appended_link(pool: &PgPool, link: &SettledCreate) {
     sqlx::query("INSERT INTO read_model.links VALUES (1, $1, $2, $3, $4, 1, $5)")
         .bind(link.link.account_id.uuid())
@@ -37,7 +37,7 @@ pub(crate) async fn insert_appended_link(pool: &PgPool, link: &SettledCreate) {
         .unwrap();
 }
 
-/// The row of `redirects` that the link leads to; not the checkpoint.
+/// Inserts the row of `redirects` for the link, without the checkpoint.
 pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
     sqlx::query("INSERT INTO read_model.redirects VALUES (1, $1, $2, $3, $4)")
         .bind(link.link.slug.to_ascii_lowercase())
@@ -49,7 +49,7 @@ pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
         .unwrap();
 }
 
-/// What the projector makes of the row of a slug, in lower case, when its link is changed.
+/// Updates the row of a slug, given in lower case, as after a change of the link.
 pub(crate) async fn update_redirect(pool: &PgPool, slug: &str, destination: &str, state: &str) {
     let done = sqlx::query(
         "UPDATE read_model.redirects SET destination_url = $2, state = $3 WHERE slug_folded = $1",
@@ -63,7 +63,7 @@ pub(crate) async fn update_redirect(pool: &PgPool, slug: &str, destination: &str
     assert_eq!(done.rows_affected(), 1);
 }
 
-/// What the projector writes when an account is suspended with its links.
+/// Stops the links of an account, as after a suspension with --stop-redirects.
 pub(crate) async fn stop_account(pool: &PgPool, account_id: AccountId) {
     sqlx::query("INSERT INTO read_model.stopped_accounts VALUES (1, $1)")
         .bind(account_id.uuid())
@@ -72,7 +72,7 @@ pub(crate) async fn stop_account(pool: &PgPool, account_id: AccountId) {
         .unwrap();
 }
 
-/// The checkpoint of the account's shard in the first generation of a projection.
+/// Sets the checkpoint of the account's shard in the first generation of a projection.
 pub(crate) async fn set_checkpoint(
     pool: &PgPool,
     projection: &str,
@@ -92,7 +92,7 @@ pub(crate) async fn set_checkpoint(
     assert_eq!(done.rows_affected(), 1);
 }
 
-/// What the projector writes when it can't apply the event at that position.
+/// Parks an account, as after a poison event at the given position.
 pub(crate) async fn park_account(
     pool: &PgPool,
     projection: &str,
@@ -112,19 +112,19 @@ pub(crate) async fn park_account(
     .unwrap();
 }
 
-/// An id of that millisecond; of two with the same one, `order` decides which is newer.
+/// Returns a link id of the millisecond; within one millisecond, a higher `order` is newer.
 pub(crate) fn link_id(millisecond: u64, order: u64) -> LinkId {
     let mut random = [0; 10];
     random[2..].copy_from_slice(&order.to_be_bytes());
     LinkId::from_uuid(uuid::Builder::from_unix_timestamp_millis(millisecond, &random).into_uuid())
 }
 
-/// An id that no test gives to a link.
+/// Returns a link id that no test uses.
 pub(crate) fn unused_link_id() -> LinkId {
     LinkId::from_uuid(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8057))
 }
 
-/// A row of `credit_entries`, and the balance after it. Its id is made from its version.
+/// Inserts a row of `credit_entries` and sets the balance. The id is derived from the version.
 pub(crate) async fn insert_entry(pool: &PgPool, account_id: AccountId, entry: Entry) {
     sqlx::query(
         "WITH balance AS (
@@ -175,7 +175,7 @@ impl Entry {
     }
 }
 
-/// What caches are told when a slug, in lower case, or an account has changed.
+/// Inserts a change of a slug, given in lower case, or of an account, for the caches to read.
 pub(crate) async fn announce_change(
     pool: &PgPool,
     slug_folded: Option<&str>,

@@ -1,4 +1,4 @@
-//! The cache of redirects: what it answers, what makes it forget, and when it is not asked.
+//! The cache of redirects: hits, invalidations and bypasses.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::{
 
 const OLD: &str = "https://example.com/old";
 const NEW: &str = "https://example.com/new";
-/// How often an answer is looked at that must not change any more.
+/// Number of times that a test checks an answer that must stay the same.
 const REPEATS: usize = 50;
-/// While the table is locked: a load is given up after two seconds.
+/// Time for which the table is locked: a load times out after two seconds.
 const LOOKS: usize = 10;
 
 async fn caching_service() -> TestService {
@@ -31,7 +31,7 @@ async fn link_to_old(service: &TestService, caller: &TestCaller, slug: &str) {
     insert_redirect(service.pool(), &link).await;
 }
 
-/// Where the slug leads to; empty if nowhere.
+/// Returns the destination of the slug; empty without a redirect.
 async fn target(service: &TestService, slug: &str) -> String {
     let answer = service.follow(&format!("/{slug}")).await;
     answer.header("location").unwrap_or_default().to_owned()
@@ -50,8 +50,8 @@ async fn assert_target_stays(service: &TestService, slug: &str, destination: &st
     }
 }
 
-/// Waits until the old answer is given though the row, behind the cache's back, says something
-/// else.
+/// Changes the row without a change record, and waits until the cache answers with the old
+/// destination.
 async fn until_cached(service: &TestService, slug: &str) {
     eventually(&format!("{slug} is answered from memory"), async || {
         update_redirect(service.pool(), slug, OLD, "active").await;
@@ -60,7 +60,7 @@ async fn until_cached(service: &TestService, slug: &str) {
         if target(service, slug).await == OLD {
             return Some(());
         }
-        // On a busy machine the cache may have been bypassed, and have read the row only now.
+        // On a busy machine the first lookup may have bypassed the cache and read the new row.
         update_redirect(service.pool(), slug, OLD, "active").await;
         announce_change(service.pool(), Some(slug), None).await;
         until_target_is(service, slug, OLD).await;
@@ -69,7 +69,7 @@ async fn until_cached(service: &TestService, slug: &str) {
     .await;
 }
 
-/// Nothing can be followed from here on, until the other name is taken away again.
+/// Renames the table of changes, so that no follower can read changes until it is renamed back.
 async fn hide_changes(pool: &PgPool) {
     pool.execute("ALTER TABLE read_model.redirect_change_counter RENAME TO hidden")
         .await
@@ -83,7 +83,7 @@ async fn show_changes(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn a_change_reaches_every_process_and_the_old_answer_never_comes_back() {
+async fn change_reaches_all_caches_for_good() {
     let one = caching_service().await;
     let other = caching_service_on(one.database.share()).await;
     let caller = one.caller().await;
@@ -101,7 +101,7 @@ async fn a_change_reaches_every_process_and_the_old_answer_never_comes_back() {
 }
 
 #[tokio::test]
-async fn a_deleted_link_is_gone_in_every_process() {
+async fn deleted_link_is_gone_in_all_caches() {
     let one = caching_service().await;
     let other = caching_service_on(one.database.share()).await;
     let caller = one.caller().await;
@@ -120,7 +120,7 @@ async fn a_deleted_link_is_gone_in_every_process() {
 }
 
 #[tokio::test]
-async fn a_stopped_account_takes_all_its_links_with_it_and_no_others() {
+async fn stopped_account_evicts_only_its_links() {
     let service = caching_service().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     for (caller, slug) in [(&caller, "first"), (&caller, "second"), (&other, "third")] {
@@ -133,12 +133,12 @@ async fn a_stopped_account_takes_all_its_links_with_it_and_no_others() {
         until_target_is(&service, slug, "").await;
         assert_target_stays(&service, slug, "").await;
     }
-    // The row says something else since it was read.
+    // The row has changed since the cache read the row.
     until_target_is(&service, "third", OLD).await;
 }
 
 #[tokio::test]
-async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
+async fn unfollowable_changes_bypass_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     link_to_old(&service, &caller, "changed").await;
@@ -146,7 +146,7 @@ async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
     hide_changes(service.pool()).await;
     until_target_is(&service, "changed", NEW).await;
     assert_target_stays(&service, "changed", NEW).await;
-    // Nor does the old answer come back when the cache is asked again.
+    // The old answer does not come back when the cache is in use again.
     show_changes(service.pool()).await;
     link_to_old(&service, &caller, "probe").await;
     until_cached(&service, "probe").await;
@@ -154,7 +154,7 @@ async fn while_changes_cant_be_followed_the_cache_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_follower_that_has_missed_changes_forgets_everything() {
+async fn missed_changes_clear_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     for (what, statement) in [
@@ -175,7 +175,7 @@ async fn a_follower_that_has_missed_changes_forgets_everything() {
             "UPDATE event_store.log_meta SET epoch = epoch + 1",
         ),
     ] {
-        // Two: one is asked for while the cache is bypassed, the other only afterwards.
+        // Two slugs: the first is requested during the bypass, the second only afterwards.
         for slug in ["probe", "forgotten"].map(|slug| format!("{slug}-{what}")) {
             link_to_old(&service, &caller, &slug).await;
             until_cached(&service, &slug).await;
@@ -195,7 +195,7 @@ async fn a_follower_that_has_missed_changes_forgets_everything() {
 }
 
 #[tokio::test]
-async fn another_generation_makes_everything_forgotten() {
+async fn new_generation_clears_cache() {
     let service = caching_service().await;
     let caller = service.caller().await;
     link_to_old(&service, &caller, "rebuilt").await;
@@ -217,7 +217,7 @@ async fn another_generation_makes_everything_forgotten() {
 }
 
 #[tokio::test]
-async fn that_there_is_nothing_is_never_remembered() {
+async fn unknown_slug_is_never_cached() {
     let service = caching_service().await;
     let caller = service.caller().await;
     for _ in 0..REPEATS {
@@ -228,11 +228,11 @@ async fn that_there_is_nothing_is_never_remembered() {
 }
 
 #[tokio::test]
-async fn of_requests_that_come_during_a_load_one_asks_and_all_are_answered() {
+async fn concurrent_requests_share_one_load() {
     let service = Arc::new(caching_service().await);
     let caller = service.caller().await;
     link_to_old(&service, &caller, "popular").await;
-    // Nobody can read the row now.
+    // The lock blocks every read of the row.
     let mut tx = service.pool().begin().await.unwrap();
     tx.execute("LOCK TABLE read_model.redirects IN ACCESS EXCLUSIVE MODE")
         .await

@@ -1,4 +1,4 @@
-//! A service on a database of its own, and callers of it.
+//! Runs a query-api on a separate database, with callers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use linkledger_core::{
     lifecycle::{Serve, Tasks},
     testing::{self, FixedClock, TestDatabase, record},
 };
-use linkledger_query_api::{Config, ShortHost, start};
+use linkledger_query_api::{QueryApiConfig, ShortHost, start};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
@@ -26,17 +26,17 @@ pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
 const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-/// The routers of a running service, called without a socket.
+/// A running service, called without sockets.
 pub(crate) struct TestService {
     pub(crate) database: TestDatabase,
     pub(crate) clock: Arc<FixedClock>,
     api: Router,
     short_host: ShortHost,
-    /// Ends with the test.
+    /// Shutdown of the service at the end of the test.
     tasks: Tasks,
 }
 
-/// An account with a key that has every scope.
+/// An account with an API key that has all scopes.
 #[derive(Clone)]
 pub(crate) struct TestCaller {
     pub(crate) account_id: AccountId,
@@ -49,9 +49,9 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// The settings of a test, on that database.
-pub(crate) fn config(database: &TestDatabase) -> Config {
-    Config {
+/// Returns the settings of a test on the database.
+pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
+    QueryApiConfig {
         database_url: database.url().to_owned().into(),
         allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
@@ -72,7 +72,7 @@ impl TestService {
 
     pub(crate) async fn start_with(
         database: TestDatabase,
-        change: impl FnOnce(&mut Config),
+        change: impl FnOnce(&mut QueryApiConfig),
     ) -> Self {
         let mut config = config(&database);
         change(&mut config);
@@ -91,17 +91,17 @@ impl TestService {
         }
     }
 
-    /// One more service on the same database, as a second process would be.
+    /// Starts another service on the same database, like a second process.
     pub(crate) async fn another(&self) -> Self {
         Self::start_with(self.database.share(), |_| {}).await
     }
 
-    /// As SIGTERM does; what was accepted by then is still answered.
+    /// Starts the shutdown, as SIGTERM does; accepted requests are still answered.
     pub(crate) fn begin_shutdown(&self) {
         self.tasks.shutdown().cancel();
     }
 
-    /// From SIGTERM to the end.
+    /// Shuts the service down and waits for its end.
     pub(crate) async fn shut_down(self) -> anyhow::Result<TestDatabase> {
         self.begin_shutdown();
         self.tasks.join().await?;
@@ -112,7 +112,7 @@ impl TestService {
         self.database.pool()
     }
 
-    /// Ends the service, but not its database.
+    /// Ends the service and keeps the database.
     pub(crate) fn stop(self) -> TestDatabase {
         self.database
     }
@@ -123,7 +123,7 @@ impl TestService {
         TestCaller { account_id, key }
     }
 
-    /// Appends one link to the event store; the read tables don't have it.
+    /// Appends a link to the event store, without rows in the read tables.
     pub(crate) async fn append_link(&self, caller: &TestCaller, slug: &str) -> SettledCreate {
         let destination = format!("https://example.com/{slug}");
         let links = [(slug, destination.as_str())];
@@ -131,12 +131,12 @@ impl TestService {
         appended.remove(0)
     }
 
-    /// GET on the API with the caller's key.
+    /// Sends GET to the API with the caller's key.
     pub(crate) async fn get(&self, caller: &TestCaller, path: &str) -> Answer {
         self.get_with(caller, path, &[]).await
     }
 
-    /// GET on the API with the caller's key and more headers.
+    /// Sends GET to the API with the caller's key and additional headers.
     pub(crate) async fn get_with(
         &self,
         caller: &TestCaller,
@@ -166,13 +166,13 @@ impl TestService {
         call(&self.short_host, method, path, headers).await
     }
 
-    /// GET on the short host.
+    /// Sends GET to the short host.
     pub(crate) async fn follow(&self, path: &str) -> Answer {
         self.call_short_host(Method::GET, path, &[]).await
     }
 
-    /// Returns once a request waits for the read tables: only then are checkpoints looked at.
-    pub(crate) async fn until_somebody_waits(&self) {
+    /// Waits until a request waits for the read tables: only then the service polls the checkpoints.
+    pub(crate) async fn until_a_request_waits(&self) {
         testing::eventually("somebody waits", async || {
             let looks: i64 = sqlx::query_scalar(
                 "SELECT count(*) FROM pg_stat_activity
@@ -218,12 +218,12 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The body without what differs between any two requests.
+    /// Returns the body without the request id.
     pub(crate) fn body_without_request_id(&self) -> String {
         self.body.replace(self.header("x-request-id").unwrap(), "")
     }
 
-    /// Fails unless this is that problem, with that status.
+    /// Panics unless the answer is the given problem with the given status.
     #[track_caller]
     pub(crate) fn assert_problem(&self, status: u16, code: &str) {
         assert_eq!(self.status.as_u16(), status, "{}", self.body);
@@ -238,7 +238,7 @@ impl Answer {
         );
     }
 
-    /// Fails unless this says that the read tables are behind, and when to try again.
+    /// Panics unless the answer is `read_model_behind` with `Retry-After`.
     #[track_caller]
     pub(crate) fn assert_read_model_behind(&self) {
         self.assert_problem(503, "read_model_behind");
@@ -246,7 +246,7 @@ impl Answer {
     }
 }
 
-/// The token of the answer that created the link.
+/// Returns the consistency token of the answer that created the link.
 pub(crate) fn token_of(link: &SettledCreate, epoch: i32) -> String {
     ConsistencyToken {
         epoch,

@@ -1,4 +1,4 @@
-//! A server of Postgres that says nothing any more.
+//! A Postgres server that falls silent.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::timeout;
 
 use crate::service::TestService;
 
-/// Above every limit of the service, and far below what TCP would wait for.
+/// Longer than every timeout of the service, and far below the timeouts of TCP.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
-/// More than share the statements that run at once, twice over.
+/// Twice as many requests as the concurrent statements can share.
 const READS: usize = 600;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_is_answered_while_the_database_is_silent_and_right_after() {
+async fn reads_survive_silent_database() {
     let database = TestDatabase::create().await;
     let (wire, url) = Wire::to(&database).await;
     let service = TestService::start_with(database, |config| {

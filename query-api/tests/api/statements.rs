@@ -1,12 +1,11 @@
-//! There is no row-level security: that an account sees its own only is the work of each statement.
-//! So every statement behind the API that reads or changes a table of accounts' rows names the
-//! account in a condition on that table, or stands here with the reason why not.
+//! There is no row-level security: each statement restricts its rows to the account. So every statement behind the API that
+//! reads or changes a table with rows of accounts has a condition on the account, or is listed here with a reason.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use linkledger_core::testing::TestDatabase;
 
-/// What the services ask for on behalf of clients; `event_store/log` is read for nobody else's sake.
+/// Files with the statements that the services run for clients.
 const SOURCES: [&str; 12] = [
     "query-api/src",
     "command-api/src/command_handler",
@@ -22,7 +21,7 @@ const SOURCES: [&str; 12] = [
     "core/src/event_store/slugs.rs",
 ];
 
-/// What is not asked for by the account, and why that is right.
+/// Functions whose statements have no condition on the account, each with the reason.
 #[rustfmt::skip]
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("api_keys::find", "event_store.accounts", "who calls is what the key tells"),
@@ -44,7 +43,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
 ];
 
-/// The statements of a file, with the functions that they are in.
+/// Returns the statements of a file, each with the name of its function.
 fn statements(source: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -70,7 +69,7 @@ fn next_of(text: &str, patterns: &[&str]) -> Option<usize> {
     patterns.iter().filter_map(|it| text.find(it)).min()
 }
 
-/// Without comments, line breaks and doubled spaces.
+/// Removes comments, line breaks and repeated spaces.
 fn normal(statement: &str) -> String {
     let lines = statement
         .lines()
@@ -79,7 +78,7 @@ fn normal(statement: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The statement and each query in parentheses in it, each without those inside of it.
+/// Returns the statement and its subqueries, each without the subqueries inside.
 fn queries(statement: &str) -> Vec<String> {
     let mut open = vec![String::new()];
     let mut done = Vec::new();
@@ -103,7 +102,7 @@ fn queries(statement: &str) -> Vec<String> {
     done
 }
 
-/// The tables that a query reads or changes; what is inserted has its account in its values.
+/// Returns the tables that a query reads or changes. An inserted row has the account among its values.
 fn tables(query: &str) -> impl Iterator<Item = &str> {
     let words: Vec<&str> = query.split([' ', ',', '(']).collect();
     let pairs = words
@@ -116,7 +115,7 @@ fn tables(query: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How often a query of the statement asks for an account.
+/// Returns the number of conditions on an account in a query.
 fn conditions(query: &str, statement: &str) -> usize {
     let equal = query.split("account_id = ").skip(1).filter(|value| {
         let is_given = value.starts_with('$') || value.starts_with("ANY($");
@@ -128,7 +127,7 @@ fn conditions(query: &str, statement: &str) -> usize {
         + query.matches("USING (shard, account_id, ").count()
 }
 
-/// Whether it is a column of a table that the statement makes of parameters alone.
+/// Returns true if the column belongs to a table that the statement makes from parameters only.
 fn is_column_of_given_accounts(value: &str, statement: &str) -> bool {
     let column = value.split([' ', ')']).next().unwrap();
     let Some(table) = column.strip_suffix(".account_id") else {
@@ -144,7 +143,7 @@ fn is_column_of_given_accounts(value: &str, statement: &str) -> bool {
         && columns.split(", ").any(|it| it == "account_id")
 }
 
-/// The names and contents of all files there.
+/// Returns names and contents of all files in a folder.
 fn files(path: &Path, found: &mut Vec<(String, String)>) {
     if path.is_file() {
         let name = path.file_stem().unwrap().to_str().unwrap();
@@ -157,7 +156,7 @@ fn files(path: &Path, found: &mut Vec<(String, String)>) {
 }
 
 #[tokio::test]
-async fn every_statement_of_the_api_names_the_account_that_asks() {
+async fn every_statement_filters_by_account() {
     let database = TestDatabase::create().await;
     let of_accounts: Vec<String> = sqlx::query_scalar(
         "SELECT table_schema || '.' || table_name FROM information_schema.columns

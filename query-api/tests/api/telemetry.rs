@@ -1,4 +1,4 @@
-//! Logs and traces of the process, as an operator and a collector get them.
+//! Logs and traces of the process.
 
 use std::{
     net::SocketAddr,
@@ -21,39 +21,29 @@ use nix::{
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStderr, Command},
+    process::{Child, ChildStderr},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::process::ANY_PORT;
+use crate::process::{ANY_PORT, serve_command};
 
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// The service as a process that has told where it listens.
+/// The service as a running process.
 struct Process {
     child: Child,
     stderr: Lines<BufReader<ChildStderr>>,
-    /// Each line that it has written.
+    /// Lines that the process has logged.
     lines: Vec<Value>,
 }
 
 impl Process {
     async fn start(database: &TestDatabase, settings: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_query-api"))
-            .arg("serve")
-            .args([
-                "--api-listen",
-                "127.0.0.1:0",
-                "--short-listen",
-                "127.0.0.1:0",
-            ])
-            .args(["--internal-listen", "127.0.0.1:0"])
-            .env_clear()
+        let mut child = serve_command(settings)
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "00".repeat(32))
-            .envs(settings.iter().copied())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -96,7 +86,7 @@ impl Process {
         line.unwrap()["address"].as_str().unwrap().parse().unwrap()
     }
 
-    /// As an orchestrator ends it: the exit code, and all that was logged.
+    /// Sends SIGTERM, as an orchestrator does. Returns the exit code and all logged lines.
     async fn terminate(mut self) -> (Option<i32>, Vec<Value>) {
         let pid = i32::try_from(self.child.id().unwrap()).unwrap();
         kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
@@ -115,7 +105,7 @@ async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Respo
     response.unwrap()
 }
 
-/// A collector that keeps what it is sent.
+/// A collector that stores the received spans.
 struct Collector {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<Bytes>>>,
@@ -148,7 +138,7 @@ impl Collector {
 }
 
 #[tokio::test]
-async fn every_line_of_a_request_names_it_and_its_trace_and_none_its_query() {
+async fn request_logs_have_id_trace_no_query() {
     let database = TestDatabase::create().await;
     let process = Process::start(&database, &[("RUST_LOG", "debug")]).await;
     let headers = [
@@ -197,7 +187,7 @@ async fn every_line_of_a_request_names_it_and_its_trace_and_none_its_query() {
 }
 
 #[tokio::test]
-async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
+async fn collector_gets_span_in_callers_trace() {
     let database = TestDatabase::create().await;
     let collector = Collector::start().await;
     let endpoint = format!("http://{}", collector.address);
@@ -209,7 +199,7 @@ async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
         &[("traceparent", TRACEPARENT)],
     )
     .await;
-    // What is not sent by then is sent at the end.
+    // The process sends the remaining spans at its end.
     let (code, _) = process.terminate().await;
     assert_eq!(code, Some(0));
     let id = |hex: &str| u128::from_str_radix(hex, 16).unwrap().to_be_bytes();
@@ -217,7 +207,7 @@ async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
         collector.has(&id(TRACE_ID)).then_some(())
     })
     .await;
-    // The caller's span, as the parent.
+    // The parent is the caller's span.
     assert!(collector.has(&id("b7ad6b7169203331")[8..]));
     for part in [
         "GET /v1/links",
@@ -231,7 +221,7 @@ async fn a_collector_gets_the_span_of_a_request_in_the_callers_trace() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_costs_nobody_an_answer() {
+async fn missing_collector_fails_no_request() {
     let database = TestDatabase::create().await;
     let nobody = listen(ANY_PORT).await.unwrap().local_addr().unwrap();
     let endpoint = format!("http://{nobody}");

@@ -1,5 +1,4 @@
-//! Nothing of one account shows in what another one is answered: whatever it asks for, it is told
-//! the same as if that did not exist.
+//! No answer to one account shows anything of another account: a foreign resource is answered like an unknown resource.
 
 use axum::http::Method;
 use linkledger_core::batch::SettledCreate;
@@ -13,7 +12,7 @@ use crate::{
 
 const LISTS: [&str; 2] = ["/v1/links", "/v1/credits/entries"];
 
-/// An account that has something, and another one that has nothing.
+/// An account with resources, and an account without.
 struct Tenants {
     service: TestService,
     owner: TestCaller,
@@ -47,15 +46,15 @@ impl Tenants {
         }
     }
 
-    /// What the account that has nothing is answered.
-    async fn ask(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> Told {
+    /// Returns the answer to the account without resources.
+    async fn ask(&self, method: &Method, path: &str, headers: &[(&str, &str)]) -> ComparableAnswer {
         let bearer = format!("Bearer {}", self.other.key.reveal());
         let headers = [&[("authorization", bearer.as_str())], headers].concat();
         let answer = self.service.call_api(method.clone(), path, &headers).await;
-        Told::of(&answer)
+        ComparableAnswer::of(&answer)
     }
 
-    /// A cursor of the owner's, for that list.
+    /// Returns a cursor of the owner for the list.
     async fn cursor(&self, list: &str) -> String {
         let path = format!("{list}?limit=1");
         let page = self.service.get(&self.owner, &path).await.json();
@@ -63,15 +62,15 @@ impl Tenants {
     }
 }
 
-/// All that an answer tells, but for what differs between any two requests.
+/// Returns an answer without the parts that differ between two requests.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct ComparableAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
 }
 
-impl Told {
+impl ComparableAnswer {
     fn of(answer: &Answer) -> Self {
         let headers = answer.headers.iter();
         let mut headers: Vec<_> = headers
@@ -88,13 +87,13 @@ impl Told {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_is_as_if_it_did_not_exist() {
+async fn foreign_resources_look_unknown() {
     let tenants = Tenants::new().await;
     let id = tenants.links[0].link.link_id.to_string();
     let unknown_id = unused_link_id().to_string();
     let address = &tenants.links[0].link.destination_url;
     let any = [("if-none-match", "*")];
-    // By what it asks for: something of the owner's, and something that nobody has.
+    // Requests for a resource of the owner, and for a resource that does not exist.
     for (pattern, theirs, nobodys, headers, status) in [
         (
             "/v1/links/{}",
@@ -118,42 +117,42 @@ async fn what_belongs_to_another_is_as_if_it_did_not_exist() {
                 let path = pattern.replace("{}", what);
                 tenants.ask(&method, &path, headers).await
             };
-            let told = ask(theirs).await;
-            assert_eq!(told.status, status, "{method} {pattern}");
-            assert_eq!(told, ask(nobodys).await, "{method} {pattern}");
+            let answer = ask(theirs).await;
+            assert_eq!(answer.status, status, "{method} {pattern}");
+            assert_eq!(answer, ask(nobodys).await, "{method} {pattern}");
         }
     }
 }
 
 #[tokio::test]
-async fn lists_and_balance_are_those_of_an_account_in_an_empty_service() {
+async fn other_tenants_never_affect_lists_or_balance() {
     let tenants = Tenants::new().await;
     let empty = TestService::start().await;
     let nobody = empty.caller().await;
     for path in ["/v1/links", "/v1/credits", "/v1/credits/entries"] {
-        let alone = Told::of(&empty.get(&nobody, path).await);
+        let alone = ComparableAnswer::of(&empty.get(&nobody, path).await);
         assert_eq!(tenants.ask(&Method::GET, path, &[]).await, alone, "{path}");
-        let owners = Told::of(&tenants.service.get(&tenants.owner, path).await);
+        let owners = ComparableAnswer::of(&tenants.service.get(&tenants.owner, path).await);
         assert_ne!(owners, alone, "{path}");
     }
 }
 
 #[tokio::test]
-async fn the_cursor_of_another_is_told_apart_from_no_other_flaw() {
+async fn foreign_cursor_looks_malformed() {
     let tenants = Tenants::new().await;
     for list in LISTS {
         let cursor = tenants.cursor(list).await;
         let path = format!("{list}?cursor={cursor}");
         assert_eq!(tenants.service.get(&tenants.owner, &path).await.status, 200);
-        let told = tenants.ask(&Method::GET, &path, &[]).await;
-        assert_eq!(told.status, 400, "{list}");
+        let answer = tenants.ask(&Method::GET, &path, &[]).await;
+        assert_eq!(answer.status, 400, "{list}");
         let malformed = format!("{list}?cursor=x");
-        assert_eq!(told, tenants.ask(&Method::GET, &malformed, &[]).await);
+        assert_eq!(answer, tenants.ask(&Method::GET, &malformed, &[]).await);
     }
 }
 
 #[tokio::test]
-async fn the_token_of_another_is_told_apart_from_no_other_flaw() {
+async fn foreign_token_looks_malformed() {
     let tenants = Tenants::new().await;
     let token = token_of(&tenants.links[1], 1);
     let theirs = [("consistency-token", token.as_str())];
@@ -167,8 +166,8 @@ async fn the_token_of_another_is_told_apart_from_no_other_flaw() {
     ] {
         let answer = tenants.service.get_with(&tenants.owner, path, &theirs);
         assert_eq!(answer.await.status, 200, "{path}");
-        let told = tenants.ask(&Method::GET, path, &theirs).await;
-        assert_eq!(told.status, 400, "{path}");
-        assert_eq!(told, tenants.ask(&Method::GET, path, &malformed).await);
+        let answer = tenants.ask(&Method::GET, path, &theirs).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert_eq!(answer, tenants.ask(&Method::GET, path, &malformed).await);
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Command {
     ///
     /// Nothing is published until the log is filled into an empty topic again (`relay refill`), and
     /// consumers begin anew. The read tables are read as they are until they are rebuilt
-    /// (`projector rebuild --all`). docs/operations.md has the whole procedure.
+    /// (`projector rebuild --all`). docs/backup.md has the whole procedure.
     Raise(RaiseOptions),
 }
 

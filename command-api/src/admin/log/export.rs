@@ -19,7 +19,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::{
         self, PerShard,
-        stored::{self, EVENTS_PER_READ, Stretch},
+        stored::{self, EVENTS_PER_READ, PositionRange},
     },
     shard::{Position, Shard},
 };
@@ -184,12 +184,13 @@ impl Log {
         let head = self.heads[shard.index()];
         while after < head {
             let up_to = head.min(after + EVENTS_PER_READ);
-            let stretch = Stretch {
+            let stretch = PositionRange {
                 shard,
                 after,
                 up_to,
             };
-            let events = stored::read_stored(&self.pool, stretch)
+            let mut session = self.pool.acquire().await.context("can't read the log")?;
+            let events = stored::read_stored(&mut session, stretch)
                 .await
                 .context("can't read the log")?;
             let mut lines = String::new();

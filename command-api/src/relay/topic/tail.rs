@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{PerShard, Place},
+    event_store::log::{EventPlace, PerShard},
     kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
 };
@@ -47,7 +47,7 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// The event, and where in the log it was.
-    pub place: Place,
+    pub place: EventPlace,
     /// In this epoch.
     pub log_epoch: i32,
 }
@@ -141,7 +141,7 @@ fn record(message: &BorrowedMessage<'_>) -> Option<Record> {
     });
     let read = PublishedEvent::from_record(shard, &headers.collect(), String::new()).ok()?;
     Some(Record {
-        place: Place::of(&read.event),
+        place: EventPlace::of(&read.event),
         log_epoch: read.log_epoch,
     })
 }

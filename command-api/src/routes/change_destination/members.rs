@@ -1,4 +1,4 @@
-//! The body as it is documented; `link::members` of core reads it.
+//! The body in the OpenAPI document; `link::members` of core parses the body.
 
 use linkledger_core::link::members::DESTINATION_URL;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use utoipa::{
 
 use crate::routes::body::sent_destination;
 
-/// The patch as it is documented.
+/// The patch in the OpenAPI document.
 pub(super) struct LinkPatch;
 
 impl PartialSchema for LinkPatch {

@@ -1,4 +1,4 @@
-//! The `Idempotency-Key` header (contract §4).
+//! The `Idempotency-Key` header. `docs/api.md#idempotency` describes its effect.
 
 use axum::http::{HeaderMap, HeaderName};
 use linkledger_core::{
@@ -12,7 +12,7 @@ use utoipa::{
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The header as it is documented.
+/// The header in the OpenAPI document.
 pub(super) struct KeyHeader;
 
 impl PartialSchema for KeyHeader {
@@ -27,7 +27,10 @@ impl PartialSchema for KeyHeader {
 
 impl ToSchema for KeyHeader {}
 
-/// The one key in the header.
+/// Parses the header, which must be sent exactly once.
+///
+/// # Errors
+/// Returns `idempotency_key_missing` or `idempotency_key_invalid`.
 pub(super) fn parse(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
@@ -44,7 +47,7 @@ pub(super) fn parse(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     key.ok_or_else(|| {
         Problem::new(
             Code::IdempotencyKeyInvalid,
-            "Send one Idempotency-Key: a UUID in its form of 36 characters.",
+            "Send one Idempotency-Key: a UUID with hyphens, 36 characters long.",
         )
     })
 }
@@ -64,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_uuid_are_one_key() {
+    fn quotes_and_case_of_key_do_not_matter() {
         let key = code(&[b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"]).unwrap();
         assert_eq!(code(&[b"0B1C2D3E-4F50-4172-8394-A5B6C7D8E9F0"]), Ok(key));
         assert_eq!(
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn missing_repeated_and_malformed_keys_are_rejected() {
         assert_eq!(code(&[]), Err(Code::IdempotencyKeyMissing));
         let one: &[u8] = b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0";
         for values in [

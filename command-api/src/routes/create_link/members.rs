@@ -1,4 +1,4 @@
-//! The body as it is documented; `link::members` of core reads it.
+//! The body in the OpenAPI document; `link::members` of core parses the body.
 
 use linkledger_core::link::{
     Slug,
@@ -11,7 +11,7 @@ use utoipa::{
 
 use crate::routes::body::sent_destination;
 
-/// The body as it is documented.
+/// The body in the OpenAPI document.
 pub(super) struct NewLink;
 
 impl PartialSchema for NewLink {

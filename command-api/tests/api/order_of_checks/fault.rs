@@ -1,5 +1,4 @@
-//! What can be wrong with a request, in the contract's order of checks, and requests with such
-//! faults.
+//! Faults of a request, in the order of checks, and requests with such faults.
 
 use axum::{
     body::Body,
@@ -17,7 +16,7 @@ use uuid::Uuid;
 
 use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send};
 
-/// In the order in which they are told.
+/// A fault of a request, in the order of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Host,
@@ -43,6 +42,29 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    const ALL: [Self; 20] = [
+        Self::Host,
+        Self::Path,
+        Self::Method,
+        Self::Credentials,
+        Self::RateLimit,
+        Self::Scope,
+        Self::Account,
+        Self::Query,
+        Self::Accept,
+        Self::MediaType,
+        Self::Encoding,
+        Self::Size,
+        Self::IdempotencyKey,
+        Self::Json,
+        Self::UsedKey,
+        Self::Validation,
+        Self::Existence,
+        Self::Precondition,
+        Self::Slug,
+        Self::Credits,
+    ];
+
     pub(super) fn code(self) -> Code {
         match self {
             Self::Host => Code::InvalidHeader,
@@ -78,20 +100,13 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// The faults that a request for it can have.
-    pub(super) fn faults(self) -> &'static [Fault] {
+    /// Returns the faults that a request of the operation can have, in the order of checks.
+    pub(super) fn faults(self) -> Vec<Fault> {
         use Fault::*;
-        match self {
-            Self::Create => &[
-                Host,
-                Path,
-                Method,
-                Credentials,
-                RateLimit,
-                Scope,
-                Account,
-                Query,
-                Accept,
+        let impossible: &[Fault] = match self {
+            Self::Create => &[Existence, Precondition],
+            Self::Change => &[IdempotencyKey, UsedKey, Slug, Credits],
+            Self::Delete => &[
                 MediaType,
                 Encoding,
                 Size,
@@ -102,38 +117,9 @@ impl Operation {
                 Slug,
                 Credits,
             ],
-            Self::Change => &[
-                Host,
-                Path,
-                Method,
-                Credentials,
-                RateLimit,
-                Scope,
-                Account,
-                Query,
-                Accept,
-                MediaType,
-                Encoding,
-                Size,
-                Json,
-                Validation,
-                Existence,
-                Precondition,
-            ],
-            Self::Delete => &[
-                Host,
-                Path,
-                Method,
-                Credentials,
-                RateLimit,
-                Scope,
-                Account,
-                Query,
-                Accept,
-                Existence,
-                Precondition,
-            ],
-        }
+        };
+        let faults = Fault::ALL.into_iter();
+        faults.filter(|fault| !impossible.contains(fault)).collect()
     }
 }
 
@@ -141,15 +127,15 @@ impl Operation {
 struct Caller {
     account_id: AccountId,
     link_id: String,
-    /// Issued after everything else, so that nobody has cached them.
+    /// Key with all scopes, issued last, so that no process has cached the key.
     writer: ApiKey,
     reader: ApiKey,
 }
 
-/// A service, and callers of it with whom something is wrong, or nothing.
+/// A service with an active and a suspended caller.
 pub(super) struct Stage {
     pub(super) app: TestApp,
-    /// On the same database; a second or third request within a second is too much for it.
+    /// Service on the same database with a rate limit of one request per second.
     limited: TestApp,
     rich: Caller,
     poor: Caller,
@@ -157,9 +143,9 @@ pub(super) struct Stage {
     used_key: Uuid,
 }
 
-/// Too many at once for a limit of one request per second, however slow the machine is.
+/// Concurrent requests that exceed a limit of one request per second, even on a slow machine.
 const REQUESTS_AT_ONCE: usize = 10;
-/// A slug of each caller; every link that is created here has another.
+/// Slug of each caller's link. Creates in the tests use other slugs.
 const TAKEN: &str = "taken";
 
 impl Stage {
@@ -184,7 +170,7 @@ impl Stage {
         }
     }
 
-    /// The answer to a request with these faults and no others.
+    /// Returns the answer to a request with exactly these faults.
     pub(super) async fn answer(&self, operation: Operation, faults: &[Fault]) -> Answer {
         let send_to = async |router| send(router, self.request(operation, faults)).await;
         if !faults.contains(&Fault::RateLimit) {
@@ -211,8 +197,8 @@ impl Stage {
             &caller.writer
         };
         let unknown = LinkId::from_uuid(fresh_key()).to_string();
-        // On a slow machine the first requests of too many are let through: they must not delete the
-        // link of the others.
+        // On a slow machine the first requests pass the rate limit; they must not delete the link that
+        // the other requests use.
         let link_id = if has(Fault::Existence) || has(Fault::RateLimit) {
             &unknown
         } else {
@@ -238,7 +224,7 @@ impl Stage {
 }
 
 impl Caller {
-    /// Creates the account, and its link under that key.
+    /// Creates the account, and its link under the idempotency key.
     async fn new(app: &TestApp, balance: i64, used_key: Uuid, slug: &str) -> Self {
         let pool = app.database.pool();
         let (account_id, key) = app.account(balance).await;
@@ -266,7 +252,7 @@ fn body(faults: &[Fault]) -> Value {
     body
 }
 
-/// Gives the request the faults that lie in the request itself.
+/// Adds the faults that are part of the request itself.
 fn apply(fault: Fault, request: &mut Request<Body>) {
     let (path, query) = {
         let uri = request.uri();

@@ -1,4 +1,4 @@
-//! Requests whose body is framed in an odd, wrong or hostile way.
+//! Requests with odd, wrong or hostile framing of the body.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -9,7 +9,7 @@ use super::{BODY, DEADLINE, RawServer, chunked, head, read_to_end};
 use crate::support::fresh_key;
 
 #[tokio::test]
-async fn a_body_has_one_framing() {
+async fn ambiguous_body_framing_is_rejected() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(100).await;
     let length = BODY.len();
@@ -19,7 +19,7 @@ async fn a_body_has_one_framing() {
         (plain.clone(), 201, None),
         (format!("Content-Length: {length}\r\n{plain}"), 201, None),
         (format!("{te}\r\n{}", chunked(BODY)), 201, None),
-        // Extensions of chunks and trailers have no meaning here.
+        // Chunk extensions and trailers are ignored.
         (
             format!("{te}\r\n{length:x};a=b\r\n{BODY}\r\n0\r\nX: y\r\n\r\n"),
             201,
@@ -83,10 +83,10 @@ async fn a_body_has_one_framing() {
     }
 }
 
-/// RFC 9112, 6.1: the library goes by the chunks alone and ends the connection, so that nothing
-/// can be hidden from one of two readers.
+/// RFC 9112, 6.1: the library reads the chunks only and closes the connection, which prevents request
+/// smuggling.
 #[tokio::test]
-async fn a_length_beside_chunks_is_ignored_and_nothing_behind_them_is_read() {
+async fn content_length_beside_chunks_is_ignored() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(100).await;
     let hidden = "GET /v1/links HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -101,7 +101,7 @@ async fn a_length_beside_chunks_is_ignored_and_nothing_behind_them_is_read() {
 }
 
 #[tokio::test]
-async fn trailers_are_no_headers() {
+async fn trailers_do_not_become_headers() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(100).await;
     let head = head(&key);
@@ -116,7 +116,7 @@ async fn trailers_are_no_headers() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
+async fn expect_continue_is_answered_before_body() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(100).await;
     let expect = format!("{}Expect: 100-continue\r\n", head(&key));
@@ -124,12 +124,12 @@ async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
         .connect(format!("{expect}Content-Length: {}\r\n\r\n", BODY.len()))
         .await;
     let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
-    let mut told = [0; 25];
-    timeout(DEADLINE, stream.read_exact(&mut told))
+    let mut interim = [0; 25];
+    timeout(DEADLINE, stream.read_exact(&mut interim))
         .await
         .expect("an interim answer")
         .unwrap();
-    assert_eq!(&told, go_on);
+    assert_eq!(&interim, go_on);
     stream.write_all(BODY.as_bytes()).await.unwrap();
     assert_eq!(read_to_end(&mut stream).await[0].status, 201);
 
@@ -140,7 +140,7 @@ async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
 }
 
 #[tokio::test]
-async fn a_refusal_reaches_a_client_that_has_sent_all_its_body_already() {
+async fn refusal_reaches_client_after_full_body() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(100).await;
     let length = 800 * 1024;

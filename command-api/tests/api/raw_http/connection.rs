@@ -1,4 +1,4 @@
-//! Several requests on a connection, and connections that end too soon.
+//! Several requests on one connection, and connections that end too soon.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::{BODY, RawServer, head, read_to_end};
 
 #[tokio::test]
-async fn pipelined_requests_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let server = RawServer::start().await;
     let (_, key) = server.app.account(1_000).await;
     let mut sent = Vec::new();
@@ -18,7 +18,7 @@ async fn pipelined_requests_are_answered_in_their_order() {
         sent.push(format!("PUT {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         expected.push([405, 404][number % 2]);
         if number % 50 == 0 {
-            // One that takes longer.
+            // A slower request.
             let head = head(&key).replace("Connection: close\r\n", "");
             sent.push(format!(
                 "{head}Content-Length: {}\r\n\r\n{BODY}",
@@ -35,7 +35,7 @@ async fn pipelined_requests_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn http_1_0_ends_the_connection_unless_asked_to_keep_it() {
+async fn http10_closes_connection_unless_keep_alive() {
     let server = RawServer::start().await;
     let request = "PUT /v1/links HTTP/1.0\r\nHost: h\r\n";
     let twice = format!("{request}\r\n{request}\r\n");
@@ -45,7 +45,7 @@ async fn http_1_0_ends_the_connection_unless_asked_to_keep_it() {
 }
 
 #[tokio::test]
-async fn what_stays_incomplete_is_closed_without_an_answer() {
+async fn incomplete_request_is_closed_unanswered() {
     let limits = ConnectionLimits {
         head_time_max: Duration::from_millis(50),
         body_time_max: Duration::from_millis(50),
@@ -66,7 +66,7 @@ async fn what_stays_incomplete_is_closed_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_nothing_behind() {
+async fn disconnected_client_leaves_nothing_behind() {
     let server = RawServer::start().await;
     let (account_id, key) = server.app.account(100).await;
     for sent in [

@@ -1,9 +1,9 @@
-//! Requests whose head is odd, wrong or too long.
+//! Requests with an odd, wrong or overlong head.
 
 use super::RawServer;
 
 #[tokio::test]
-async fn what_is_no_http_is_answered_by_the_library_and_closed() {
+async fn non_http_input_is_answered_and_closed() {
     let server = RawServer::start().await;
     let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\n";
     let long = "x".repeat(70_000);
@@ -47,7 +47,7 @@ async fn what_is_no_http_is_answered_by_the_library_and_closed() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_long_for_us_but_not_for_the_library_is_a_problem() {
+async fn overlong_head_returns_a_problem() {
     let server = RawServer::start().await;
     let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\n";
     let path = "x".repeat(9_000);
@@ -95,7 +95,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         400,
         Some("invalid_header"),
     ),
-    // A single line feed ends a line as well (RFC 9112, 2.2): the library takes it.
+    // A single line feed also ends a line (RFC 9112, 2.2).
     (
         "PUT /v1/links HTTP/1.1\nHost: h\n",
         405,
@@ -106,7 +106,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         405,
         Some("method_not_allowed"),
     ),
-    // The target's host has no meaning for us, as the header's has none.
+    // The service ignores the host of the target and the host of the header.
     (
         "PUT http://evil.example/v1/links HTTP/1.1\r\nHost: h\r\n",
         405,
@@ -169,7 +169,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
         404,
         Some("route_not_found"),
     ),
-    // Nobody is asked to change the protocol.
+    // The service never switches the protocol.
     (
         "PUT /v1/links HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
         405,
@@ -178,7 +178,7 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
 ];
 
 #[tokio::test]
-async fn hosts_targets_methods_and_versions() {
+async fn unusual_hosts_targets_methods_and_versions() {
     let server = RawServer::start().await;
     let close = "Connection: close\r\n\r\n";
     for (sent, status, code) in HOSTS_TARGETS_METHODS_AND_VERSIONS {

@@ -1,8 +1,8 @@
-//! A database in memory, as far as commands see it.
+//! A database in memory, with the state that commands read.
 
 use super::*;
 
-/// The database as far as commands see it.
+/// The state of the database that commands read.
 #[derive(Clone, Default)]
 pub(super) struct World {
     pub(super) credits: HashMap<AccountId, Credits>,
@@ -12,12 +12,12 @@ pub(super) struct World {
     pub(super) log: Vec<NewEvent>,
 }
 
-/// What a command is answered.
+/// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),
-    Rejected(Rejection),
+    Rejected(CommandRejection),
     SlugCollision,
 }
 
@@ -36,24 +36,24 @@ impl World {
         }
     }
 
-    /// Runs the commands as one batch and "commits" it.
-    pub(super) fn run(&mut self, commands: &[(Command, Stamp)]) -> Vec<Answer> {
+    /// Runs the commands as one batch and "commits" the batch.
+    pub(super) fn run(&mut self, commands: &[(LinkCommand, DecisionIds)]) -> Vec<Answer> {
         let free: HashSet<String> = commands
             .iter()
             .filter_map(wanted_slug)
             .filter(|slug| !self.taken_slugs.contains(slug))
             .collect();
-        let terms = terms();
-        let known = Known {
+        let pricing = pricing();
+        let state = LoadedState {
             credits: self.credits.clone(),
             stored: self.stored.clone(),
             free_slugs: free.clone(),
             links: self.links.clone(),
         };
-        let mut batch = Batch::new(&terms, 1, known);
-        let outcomes: Vec<Outcome> = commands
+        let mut batch = CommandBatch::new(&pricing, 1, state);
+        let outcomes: Vec<CommandOutcome> = commands
             .iter()
-            .map(|(command, stamp)| batch.decide(command, stamp))
+            .map(|(command, ids)| batch.decide(command, ids))
             .collect();
         let mut decided = batch.finish();
         let events = decided.accepted.iter().flat_map(|it| it.events.clone());
@@ -74,7 +74,7 @@ impl World {
             self.taken_slugs.remove(unused);
         }
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
-            if let Outcome::Accepted(number) = outcome {
+            if let CommandOutcome::Accepted(number) = outcome {
                 self.commit(command, &accepted[*number].settled);
             }
         }
@@ -84,33 +84,34 @@ impl World {
             .collect()
     }
 
-    fn commit(&mut self, command: &Command, settled: &Settled) {
+    fn commit(&mut self, command: &LinkCommand, settled: &SettledCommand) {
         match (command, settled) {
-            (Command::Create(create), Settled::Create(settled)) => {
+            (LinkCommand::Create(create), SettledCommand::Create(settled)) => {
                 self.stored
                     .insert((create.account_id, create.key), settled.clone());
                 let link = SettledLink {
                     link: ExistingLink::new(settled.link.clone()),
                     created_at: settled.created_at,
-                    // That of `LinkCreated`, right before the charge.
+                    // Position of `LinkCreated`, right before the charge.
                     position: settled.position - 1,
                 };
                 self.links
                     .insert((create.account_id, settled.link.link_id), link);
             }
-            (Command::Change(change), Settled::Change(settled)) => {
+            (LinkCommand::Change(change), SettledCommand::Change(settled)) => {
                 self.links.insert(
                     (change.account_id, change.link_id.unwrap()),
                     settled.clone(),
                 );
             }
-            (Command::Create(_), Settled::Change(_)) | (Command::Change(_), Settled::Create(_)) => {
+            (LinkCommand::Create(_), SettledCommand::Change(_))
+            | (LinkCommand::Change(_), SettledCommand::Create(_)) => {
                 panic!("{command:?} is settled as {settled:?}")
             }
         }
     }
 
-    /// What the log says of a link.
+    /// Returns the link according to the log.
     pub(super) fn fold(&self, link_id: LinkId) -> Link {
         let events = self.log.iter().filter_map(|it| match &it.event {
             Event::Link(event) if event.link_id() == link_id => Some(event),
@@ -120,26 +121,26 @@ impl World {
     }
 }
 
-fn wanted_slug((command, stamp): &(Command, Stamp)) -> Option<String> {
-    let Command::Create(create) = command else {
+fn wanted_slug((command, ids): &(LinkCommand, DecisionIds)) -> Option<String> {
+    let LinkCommand::Create(create) = command else {
         return None;
     };
     let draft = create.body.as_ref().ok()?;
-    let slug = draft.slug.as_ref().unwrap_or(&stamp.generated_slug);
+    let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
     Some(slug.folded())
 }
 
-fn answer(outcome: Outcome, accepted: &[Accepted]) -> Answer {
+fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
     match outcome {
-        Outcome::Accepted(number) | Outcome::AcceptedBefore(number) => {
+        CommandOutcome::Accepted(number) | CommandOutcome::AcceptedBefore(number) => {
             match &accepted[number].settled {
-                Settled::Create(settled) => Answer::Created(settled.link.link_id),
-                Settled::Change(settled) => Answer::Changed(settled.clone()),
+                SettledCommand::Create(settled) => Answer::Created(settled.link.link_id),
+                SettledCommand::Change(settled) => Answer::Changed(settled.clone()),
             }
         }
-        Outcome::Replay(settled) => Answer::Created(settled.link.link_id),
-        Outcome::Unchanged(settled) => Answer::Changed(*settled),
-        Outcome::Rejected(rejection) => Answer::Rejected(rejection),
-        Outcome::SlugCollision => Answer::SlugCollision,
+        CommandOutcome::Replay(settled) => Answer::Created(settled.link.link_id),
+        CommandOutcome::Unchanged(settled) => Answer::Changed(*settled),
+        CommandOutcome::Rejected(rejection) => Answer::Rejected(rejection),
+        CommandOutcome::SlugCollision => Answer::SlugCollision,
     }
 }

@@ -44,7 +44,7 @@ fn given(balance: i64) -> Credits {
 }
 
 #[test]
-fn given_enough_when_charged_then_the_balance_falls() {
+fn charge_lowers_the_balance() {
     let event = charge(given(5), 2).unwrap();
     assert_eq!(
         given(5).apply(&event),
@@ -56,13 +56,13 @@ fn given_enough_when_charged_then_the_balance_falls() {
 }
 
 #[test]
-fn given_exactly_enough_when_charged_then_nothing_is_left() {
+fn charge_of_whole_balance_leaves_zero() {
     let event = charge(given(2), 2).unwrap();
     assert_eq!(given(2).apply(&event).balance, 0);
 }
 
 #[test]
-fn given_too_little_when_charged_then_it_says_what_is_missing() {
+fn charge_over_balance_reports_both_amounts() {
     let expected = InsufficientCredits {
         balance: 1,
         required: 2,
@@ -71,12 +71,12 @@ fn given_too_little_when_charged_then_it_says_what_is_missing() {
 }
 
 #[test]
-fn given_nothing_when_charged_a_price_of_zero_then_there_is_an_event() {
+fn price_of_zero_still_creates_an_event() {
     assert!(charge(given(0), 0).is_ok());
 }
 
 #[test]
-fn given_any_balance_when_granted_then_it_rises() {
+fn grant_raises_the_balance() {
     let event = grant(given(5), 10).unwrap();
     assert_eq!(
         given(5).apply(&event),
@@ -88,14 +88,14 @@ fn given_any_balance_when_granted_then_it_rises() {
 }
 
 #[test]
-fn grants_of_nothing_and_beyond_the_range_are_rejected() {
+fn zero_and_overflowing_grants_are_rejected() {
     assert_eq!(grant(given(5), 0), Err(GrantError::AmountNotPositive));
     assert_eq!(grant(given(5), -1), Err(GrantError::AmountNotPositive));
     assert_eq!(grant(given(1), i64::MAX), Err(GrantError::BalanceTooLarge));
 }
 
 #[test]
-fn given_a_balance_when_adjusted_then_it_rises_or_falls_down_to_zero() {
+fn adjustment_raises_or_lowers_balance_to_zero() {
     for (amount, balance) in [(3, 8), (-3, 2), (-5, 0)] {
         let event = adjust(given(5), amount).unwrap();
         assert_eq!(
@@ -109,7 +109,7 @@ fn given_a_balance_when_adjusted_then_it_rises_or_falls_down_to_zero() {
 }
 
 #[test]
-fn adjustments_of_nothing_below_zero_and_beyond_the_range_are_rejected() {
+fn zero_negative_and_overflowing_adjustments_are_rejected() {
     assert_eq!(adjust(given(5), 0), Err(AdjustError::AmountIsZero));
     assert_eq!(
         adjust(given(1), i64::MAX),
@@ -128,7 +128,7 @@ fn adjustments_of_nothing_below_zero_and_beyond_the_range_are_rejected() {
 }
 
 #[test]
-fn an_event_of_the_stream_that_is_not_about_credits_leaves_the_balance() {
+fn other_events_of_the_stream_keep_balance() {
     let expected = Credits {
         balance: 5,
         version: 4,
@@ -138,7 +138,7 @@ fn an_event_of_the_stream_that_is_not_about_credits_leaves_the_balance() {
 
 proptest! {
     #[test]
-    fn no_sequence_of_commands_makes_the_balance_negative_or_loses_a_credit(
+    fn commands_conserve_credits_and_nonnegative_balance(
         commands in prop::collection::vec((0..3, 0_i64..100), 0..60)
     ) {
         let mut credits = Credits::default();

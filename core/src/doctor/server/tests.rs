@@ -1,13 +1,13 @@
-//! Each thing that a server must not be like, alone.
+//! Each unsupported property of a server, alone.
 
-use super::{Facts, judge};
+use super::{ServerFacts, judge};
 use crate::{
-    doctor::Verdict,
+    doctor::Severity,
     event_store::SessionKind::{self, Projector, Reader, Writer},
 };
 
-fn sound() -> Facts {
-    Facts {
+fn sound() -> ServerFacts {
+    ServerFacts {
         version: 15,
         encoding: "UTF8".to_owned(),
         is_standby: false,
@@ -20,32 +20,36 @@ fn sound() -> Facts {
     }
 }
 
-/// What is not well, and whether a start is refused for it.
-fn faults(facts: &Facts, kind: SessionKind, allows_unsafe: bool) -> Vec<(&'static str, bool)> {
+/// Names of the checks that are not ok, each with true if the start is refused.
+fn faults(
+    facts: &ServerFacts,
+    kind: SessionKind,
+    allows_unsafe: bool,
+) -> Vec<(&'static str, bool)> {
     let findings = judge(facts, kind, allows_unsafe);
     findings
         .iter()
-        .filter(|it| it.verdict != Verdict::Ok)
+        .filter(|it| it.verdict != Severity::Ok)
         .inspect(|it| assert!(!it.remedy.is_empty(), "{it:?}"))
-        .map(|it| (it.check, it.verdict == Verdict::Error))
+        .map(|it| (it.check, it.verdict == Severity::Error))
         .collect()
 }
 
-fn with(change: impl FnOnce(&mut Facts)) -> Facts {
+fn with(change: impl FnOnce(&mut ServerFacts)) -> ServerFacts {
     let mut facts = sound();
     change(&mut facts);
     facts
 }
 
 #[test]
-fn given_a_sound_server_nothing_is_found() {
+fn sound_server_has_no_faults() {
     for kind in [Writer, Projector, Reader] {
         assert_eq!(faults(&sound(), kind, false), []);
     }
 }
 
 #[test]
-fn given_a_server_that_forgets_it_is_refused_unless_that_is_allowed() {
+fn unsafe_durability_is_refused_unless_allowed() {
     let facts = with(|it| it.fsync = "off".to_owned());
     for kind in [Writer, Projector, Reader] {
         assert_eq!(faults(&facts, kind, false), [("fsync", true)]);
@@ -63,13 +67,13 @@ fn given_a_server_that_forgets_it_is_refused_unless_that_is_allowed() {
         [("synchronous_commit", false)]
     );
     assert_eq!(faults(&facts, Projector, false), []);
-    // A standby that is waited for is more than asked for.
+    // A standby that is waited for exceeds the requirement.
     let facts = with(|it| it.synchronous_commit = "remote_apply".to_owned());
     assert_eq!(faults(&facts, Writer, false), []);
 }
 
 #[test]
-fn given_a_server_that_does_not_write_only_readers_start() {
+fn read_only_server_accepts_readers_only() {
     let standby = with(|it| it.is_standby = true);
     assert_eq!(faults(&standby, Writer, true), [("writable", true)]);
     assert_eq!(faults(&standby, Projector, true), [("writable", true)]);
@@ -80,7 +84,7 @@ fn given_a_server_that_does_not_write_only_readers_start() {
 }
 
 #[test]
-fn given_another_release_encoding_or_session_nobody_starts() {
+fn wrong_release_encoding_or_session_is_refused() {
     for (facts, check) in [
         (with(|it| it.version = 13), "version"),
         (with(|it| it.encoding = "SQL_ASCII".to_owned()), "encoding"),

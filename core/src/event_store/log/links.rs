@@ -1,4 +1,4 @@
-//! The beginnings and the ends of links' streams.
+//! First and last events of links.
 
 use sqlx::{PgPool, types::Json};
 use uuid::Uuid;
@@ -10,40 +10,40 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// What has become of a link, as far as the type of its last event tells.
+/// Final state of a link, as far as the type of its last event determines the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkFate {
-    /// For ever.
+pub enum LinkEndState {
+    /// Deleted forever.
     Deleted,
-    /// Until it is enabled again.
+    /// Disabled until an operator enables the link.
     Disabled,
-    /// Not told: it may be disabled, and have been changed since.
-    Open,
+    /// Undetermined: the link may be enabled, or disabled and changed since.
+    Undetermined,
 }
 
-impl LinkFate {
+impl LinkEndState {
     pub(in crate::event_store) fn of_last_event(event_type: &str) -> Self {
         match event_type {
             "LinkDeleted" => Self::Deleted,
             "LinkDisabled" => Self::Disabled,
-            _ => Self::Open,
+            _ => Self::Undetermined,
         }
     }
 }
 
-/// The beginning and the end of a link's stream.
+/// First position and final state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkExtent {
-    /// Where it was created.
+    /// Position of the event that created the link.
     pub created_at: Position,
-    /// What has become of it.
-    pub fate: LinkFate,
+    /// Final state of the link.
+    pub end_state: LinkEndState,
 }
 
-/// Where in the log the link stands; `None` if this account has no such link.
+/// Finds the first position and the final state of a link; `None` if the account has no such link.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn link_extent(
     pool: &PgPool,
     account_id: AccountId,
@@ -72,14 +72,14 @@ pub async fn link_extent(
     .await?;
     Ok(row.map(|row| LinkExtent {
         created_at: row.created_at,
-        fate: LinkFate::of_last_event(&row.last_type),
+        end_state: LinkEndState::of_last_event(&row.last_type),
     }))
 }
 
-/// What the streams of these links begin with; links that there are not are left out.
+/// Reads the first events of these links. Skips links that do not exist.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn link_beginnings(
     pool: &PgPool,
     links: &[(Shard, LinkId)],

@@ -1,4 +1,4 @@
-//! Reading the log from its end: what people look at comes last.
+//! Reads the log from its end: people look at the newest events first.
 
 use sqlx::{PgPool, types::Json};
 use time::OffsetDateTime;
@@ -10,39 +10,39 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// A part of a shard, the end of which is read first.
+/// A range of positions of a shard, read from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// The shard.
+pub struct PositionSpan {
+    /// Shard of the range.
     pub shard: Shard,
-    /// The lowest position that is looked at.
+    /// Lowest position of the range.
     pub from: Position,
-    /// Right after the highest one.
+    /// Position right after the highest position of the range.
     pub before: Position,
 }
 
-/// Which events of a span are wanted.
+/// Filter for the newest events of a span.
 #[derive(Debug, Clone, Copy)]
-pub struct NewestOf<'a> {
-    /// Of this account only.
+pub struct NewestFilter<'a> {
+    /// Account of the events, or `None` for all accounts.
     pub account_id: Option<AccountId>,
-    /// Of this stored type only.
+    /// Stored type of the events, or `None` for all types.
     pub event_type: Option<&'a str>,
-    /// As many of each span.
+    /// Maximal number of events of each span.
     pub limit: i64,
 }
 
-/// The newest of the wanted events of each span, the last one first within each.
+/// Reads the newest events of each span that match the filter, newest first within each span.
 ///
-/// No index leads to the events of an account or of a type: every event of a span is looked at
-/// until there are enough, so it is the caller's to keep the spans short.
+/// No index serves the filter: every event of a span is scanned until enough events are found. The
+/// caller must keep the spans short.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_before(
     pool: &PgPool,
-    spans: &[Span],
-    wanted: NewestOf<'_>,
+    spans: &[PositionSpan],
+    wanted: NewestFilter<'_>,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let shards: Vec<i16> = spans.iter().map(|span| span.shard.number()).collect();
     let from: Vec<i64> = spans.iter().map(|span| span.from).collect();
@@ -77,23 +77,23 @@ pub async fn read_before(
     rows.into_iter().map(EventRow::into_event).collect()
 }
 
-/// A part of a stream, the end of which is read first.
+/// A part of a stream, read from its end.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamPart {
-    /// The shard that the stream lies in.
+    /// Shard of the stream.
     pub shard: Shard,
-    /// Whose stream.
+    /// Link or account whose stream is read.
     pub subject: Subject,
-    /// Only what stands before this version.
+    /// Only events with a lower version.
     pub before: i64,
-    /// Only what was recorded before.
+    /// Only events that were recorded earlier.
     pub recorded_before: Option<OffsetDateTime>,
-    /// As many events.
+    /// Maximal number of events.
     pub limit: i64,
 }
 
 impl StreamPart {
-    /// The end of a stream.
+    /// Returns the part with the newest events of a stream.
     pub const fn newest(shard: Shard, subject: Subject, limit: i64) -> Self {
         Self {
             shard,
@@ -105,10 +105,10 @@ impl StreamPart {
     }
 }
 
-/// The latest events of that part of a stream, the last one first.
+/// Reads the newest events of a part of a stream, newest first.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read_stream_backwards(
     pool: &PgPool,
     part: &StreamPart,

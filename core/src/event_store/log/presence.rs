@@ -1,4 +1,4 @@
-//! Whether what others hold for events of the log is in it.
+//! Compares events that another system holds with the log.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -9,22 +9,23 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// Most places that one statement looks up, so that it takes a few milliseconds.
+/// Maximal number of places that one statement looks up, so that the statement takes a few
+/// milliseconds.
 const PLACES_MAX: usize = 2_000;
 
-/// An event, and where in the log somebody has seen it.
+/// An event at a position of the log, as seen by another system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The shard.
+pub struct EventPlace {
+    /// Shard of the event.
     pub shard: Shard,
-    /// Where.
+    /// Position of the event.
     pub position: Position,
-    /// Which event.
+    /// Id of the event.
     pub event_id: EventId,
 }
 
-impl Place {
-    /// Where it is.
+impl EventPlace {
+    /// Returns the place of a recorded event.
     pub fn of(event: &RecordedEvent) -> Self {
         Self {
             shard: event.shard,
@@ -34,16 +35,19 @@ impl Place {
     }
 }
 
-/// The first of these places at which the log has another event, or none: whoever has seen it
-/// there has seen another log, which has lost that event since.
+/// Finds the first place where the log has another event, or none. The system that saw the event
+/// there has read another log, which lost the event since.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn first_absent(pool: &PgPool, places: &[Place]) -> sqlx::Result<Option<Place>> {
+/// Returns an error if the database does not answer.
+pub async fn first_absent(
+    pool: &PgPool,
+    places: &[EventPlace],
+) -> sqlx::Result<Option<EventPlace>> {
     for places in places.chunks(PLACES_MAX) {
-        let shards: Vec<i16> = places.iter().map(|it| it.shard.number()).collect();
-        let positions: Vec<i64> = places.iter().map(|it| it.position).collect();
-        let event_ids: Vec<Uuid> = places.iter().map(|it| it.event_id.uuid()).collect();
+        let shards: Vec<i16> = places.iter().map(|place| place.shard.number()).collect();
+        let positions: Vec<i64> = places.iter().map(|place| place.position).collect();
+        let event_ids: Vec<Uuid> = places.iter().map(|place| place.event_id.uuid()).collect();
         let absent = sqlx::query_scalar!(
             r#"
             SELECT place.nth AS "nth!"

@@ -1,10 +1,10 @@
-//! The log byte for byte as it is stored: for those who check, seal or copy all of it.
+//! Reads the log byte for byte as stored, to check, seal or copy the whole log.
 //!
-//! Read with `COPY`, which costs a fraction of what rows of statements cost, and in Postgres's
-//! binary format, whose rows are the bytes that segments are hashed over.
+//! The reader uses `COPY`, which costs a fraction of a query, in Postgres's binary format. The rows
+//! in this format are the bytes that segments hash.
 
 use futures::TryStreamExt as _;
-use sqlx::{PgPool, postgres::PgPoolCopyExt as _};
+use sqlx::PgConnection;
 use time::{Duration, OffsetDateTime, macros::datetime};
 use uuid::Uuid;
 
@@ -14,87 +14,91 @@ use crate::{
     shard::{Position, Shard},
 };
 
-/// The columns in the order in which they are hashed; a contract (`docs/sealed-segments.md`).
+/// The columns in the order of the hash. The order is a contract (`docs/sealed-segments.md`): never
+/// change it.
 const COLUMNS: &str = "shard, position, stream_id, version, account_id, event_id, type, \
                        schema_version, payload, metadata, recorded_at, idempotency_key, \
                        fingerprint";
 const COLUMN_COUNT: i16 = 13;
 
-/// What binary `COPY` begins with: its signature, no flags, no extension.
+/// Start of a binary `COPY`: its signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// What it has in place of a row's number of columns at its end.
+/// Marks the end of a binary `COPY`, in place of a row's number of columns.
 const TRAILER: i16 = -1;
-/// The instant that Postgres counts from.
+/// Zero of Postgres's timestamps.
 const POSTGRES_EPOCH: OffsetDateTime = datetime!(2000-01-01 00:00 UTC);
 
-/// Events to read at once: about a megabyte, and some milliseconds of the database.
+/// Maximal number of events of one read: about a megabyte, and some milliseconds of the database.
 pub const EVENTS_PER_READ: i64 = 2_000;
 
-/// A stretch of a shard's log; short, because nothing may be read in one statement for long.
+/// A range of positions of a shard; short, so that no statement runs for long.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch {
-    /// The shard.
+pub struct PositionRange {
+    /// Shard of the range.
     pub shard: Shard,
-    /// What stands before the first event; 0 for the beginning.
+    /// Position before the first event; 0 for the beginning.
     pub after: Position,
-    /// The last event.
+    /// Position of the last event.
     pub up_to: Position,
 }
 
-/// The events of a stretch, in order.
+/// Events of a range of positions, in order.
 #[derive(Debug)]
 pub struct StoredEvents {
     shard: Shard,
     copied: Vec<u8>,
 }
 
-/// An event as its row has it; nothing is checked yet but that it is a row.
+/// A stored event. Only the format of the row is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredEvent<'a> {
     /// The whole row in Postgres's binary `COPY` format.
     pub row: &'a [u8],
-    /// Its place in the shard.
+    /// Position of the event in the shard.
     pub position: Position,
-    /// The stream it belongs to.
+    /// Stream of the event.
     pub stream_id: Uuid,
-    /// Its place in its stream.
+    /// Version of the event in its stream.
     pub version: i64,
-    /// The account it concerns.
+    /// Account that the event concerns.
     pub account_id: AccountId,
-    /// Its own id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// The stored type name.
+    /// Stored type name.
     pub event_type: &'a str,
-    /// The version of the payload's schema.
+    /// Schema version of the payload.
     pub schema_version: i16,
-    /// JSON text.
+    /// Payload, as JSON text.
     pub payload: &'a str,
-    /// JSON text.
+    /// Metadata, as JSON text.
     pub metadata: &'a str,
-    /// When it was decided.
+    /// Time of the decision.
     pub recorded_at: OffsetDateTime,
-    /// The effect that it is the one event of.
+    /// Idempotency key of the event's command, if the event carries the key.
     pub idempotency_key: Option<&'a str>,
 }
 
-/// Reads the stretch.
+/// Reads the events of a range of positions.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn read_stored(pool: &PgPool, stretch: Stretch) -> sqlx::Result<StoredEvents> {
-    let Stretch {
+/// Returns an error if the database does not answer.
+pub async fn read_stored(
+    session: &mut PgConnection,
+    stretch: PositionRange,
+) -> sqlx::Result<StoredEvents> {
+    let PositionRange {
         shard,
         after,
         up_to,
     } = stretch;
-    // Not `query!`: COPY takes no parameters. These are numbers.
+    // Not `query!`: COPY takes no parameters. All inserted values are numbers.
     let statement = format!(
         "COPY (SELECT {COLUMNS} FROM event_store.events
                WHERE shard = {shard} AND position > {after} AND position <= {up_to}
                ORDER BY position)
          TO STDOUT (FORMAT binary)"
     );
-    let mut parts = pool.copy_out_raw(&statement).await?;
+    let mut parts = session.copy_out_raw(&statement).await?;
     let mut copied = Vec::new();
     while let Some(part) = parts.try_next().await? {
         copied.extend_from_slice(&part);
@@ -106,7 +110,7 @@ pub async fn read_stored(pool: &PgPool, stretch: Stretch) -> sqlx::Result<Stored
 }
 
 impl StoredEvents {
-    /// The events; an item is an error only where the database does not keep to its own format.
+    /// Returns the events in order. An item is an error only if Postgres violates its own format.
     pub fn iter(&self) -> impl Iterator<Item = sqlx::Result<StoredEvent<'_>>> {
         let mut rest = &self.copied[HEADER.len()..];
         std::iter::from_fn(move || {
@@ -115,17 +119,17 @@ impl StoredEvents {
         })
     }
 
-    /// The shard that they are stored in.
+    /// Returns the shard of the events.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 }
 
 impl StoredEvent<'_> {
-    /// The event as the other readers give it.
+    /// Converts the event to a [`RecordedEvent`].
     ///
     /// # Errors
-    /// When the metadata have not the form that they always had.
+    /// Returns an error if the metadata is malformed.
     pub fn to_recorded(&self, shard: Shard) -> serde_json::Result<RecordedEvent> {
         Ok(RecordedEvent {
             shard,
@@ -143,14 +147,14 @@ impl StoredEvent<'_> {
     }
 }
 
-/// A row that is read from its beginning to its end.
+/// A row, read column by column.
 struct Row<'a> {
     whole: &'a [u8],
     unread: &'a [u8],
 }
 
 impl<'a> Row<'a> {
-    /// The first row of what is left; `None` at the end.
+    /// Splits the first row off the unread bytes. Returns `None` at the end.
     fn split_off(rest: &mut &'a [u8]) -> sqlx::Result<Option<Self>> {
         let whole = *rest;
         match i16::from_be_bytes(take(rest)?) {
@@ -168,9 +172,9 @@ impl<'a> Row<'a> {
         Ok(Some(Self { whole, unread }))
     }
 
-    /// Each column in its turn: [`COLUMNS`].
+    /// Reads all columns, in the order of [`COLUMNS`].
     fn into_event(mut self) -> sqlx::Result<StoredEvent<'a>> {
-        self.array::<2>()?; // The shard, by which it was asked for.
+        self.array::<2>()?; // The shard, known from the request.
         Ok(StoredEvent {
             row: self.whole,
             position: i64::from_be_bytes(self.array()?),
@@ -226,6 +230,6 @@ fn instant(microseconds: i64) -> sqlx::Result<OffsetDateTime> {
         .ok_or_else(|| malformed("a time out of all bounds"))
 }
 
-fn malformed(what: &'static str) -> sqlx::Error {
-    sqlx::Error::Protocol(format!("a copy of the log can't be read: {what}"))
+fn malformed(reason: &'static str) -> sqlx::Error {
+    sqlx::Error::Protocol(format!("a copy of the log cannot be read: {reason}"))
 }

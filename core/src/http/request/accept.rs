@@ -1,4 +1,4 @@
-//! `Accept`: which media types a caller takes, and which it prefers (RFC 9110, 12.5.1).
+//! `Accept`: the media types that a caller accepts and prefers (RFC 9110, 12.5.1).
 
 use axum::http::{HeaderMap, header::ACCEPT};
 
@@ -6,15 +6,15 @@ use crate::problem::{Code, Problem};
 
 const ANSWER_TYPES: [&str; 2] = ["application/json", "application/problem+json"];
 
-/// How much a caller wants a media type; a greater one is preferred.
+/// Preference of a caller for a media type; greater values are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Preference {
-    /// In thousandths; 0 is a refusal.
+pub struct MediaTypePreference {
+    /// Weight in thousandths; 0 is a refusal.
     weight: u16,
     exactness: Exactness,
 }
 
-/// How exactly a media range names a type; the most exact range decides.
+/// Precision of a media range; the most exact range decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Exactness {
     All,
@@ -22,18 +22,18 @@ enum Exactness {
     Type,
 }
 
-impl Preference {
+impl MediaTypePreference {
     const REFUSAL: Self = Self {
         weight: 0,
         exactness: Exactness::All,
     };
 
-    /// What `Accept` says of a media type; the parameters of the ranges are not looked at.
+    /// Returns the preference for a media type. Parameters of the ranges are ignored.
     pub fn of(headers: &HeaderMap, media_type: &str) -> Self {
         Self::if_named(headers, media_type).unwrap_or(Self::REFUSAL)
     }
 
-    /// `None`: no range is about the type.
+    /// Returns `None` if no range matches the type.
     fn if_named(headers: &HeaderMap, media_type: &str) -> Option<Self> {
         let named = ranges(headers).filter_map(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -47,15 +47,17 @@ impl Preference {
     }
 }
 
-/// Answers are JSON: `Accept` must allow that. Only where it says nothing of JSON, the form of
-/// problems will do. A header without any media range allows all.
+/// Checks that `Accept` allows JSON. Only if the header does not mention JSON, accepting the media
+/// type of problems is enough. A header without any media range allows everything.
 ///
 /// # Errors
-/// `not_acceptable`.
+/// Returns `not_acceptable`.
 pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = ANSWER_TYPES.iter();
-    let preference = types.find_map(|media_type| Preference::if_named(headers, media_type));
-    let is_accepted = preference.is_some_and(|preference| preference != Preference::REFUSAL);
+    let preference =
+        types.find_map(|media_type| MediaTypePreference::if_named(headers, media_type));
+    let is_accepted =
+        preference.is_some_and(|preference| preference != MediaTypePreference::REFUSAL);
     if ranges(headers).next().is_none() || is_accepted {
         return Ok(());
     }
@@ -65,7 +67,7 @@ pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
     ))
 }
 
-/// The media ranges, of all headers together.
+/// Returns the media ranges of all `Accept` headers together.
 fn ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(ACCEPT)
@@ -92,7 +94,7 @@ impl Exactness {
     }
 }
 
-/// The value of `q`, in thousandths; malformed ones weigh nothing.
+/// Parses the parameter `q`, in thousandths. Malformed values count as 0.
 fn weight(parameter: &str) -> Option<u16> {
     let value = parameter
         .strip_prefix("q=")
@@ -150,9 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn the_most_exact_range_decides_and_then_the_weight() {
-        let preference =
-            |accept: &str, media_type| Preference::of(&headers(&[(ACCEPT, accept)]), media_type);
+    fn most_exact_range_decides_before_weight() {
+        let preference = |accept: &str, media_type| {
+            MediaTypePreference::of(&headers(&[(ACCEPT, accept)]), media_type)
+        };
         let (json, html) = ("application/json", "text/html");
         let accept = "application/json;q=0.2, application/*;q=0.9, */*";
         assert!(preference(accept, json) < preference(accept, html));
@@ -162,7 +165,7 @@ mod tests {
         assert!(preference(accept, json) > preference(accept, html));
         assert_eq!(
             preference("application/json;q=2", json),
-            Preference::REFUSAL
+            MediaTypePreference::REFUSAL
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the head of a request says of its body.
+//! Checks of the headers that describe a request's body.
 
 use axum::http::{
     HeaderMap,
@@ -8,10 +8,10 @@ use axum::http::{
 use super::single;
 use crate::problem::{Code, Problem};
 
-/// Largest request body, in bytes.
+/// Maximal length of a request body, in bytes.
 pub const BODY_LENGTH_MAX: usize = 16 * 1024;
 
-/// The media types of a body, and the header that names them to whoever sent another.
+/// Media types of a body, and the response header that lists them after another type.
 struct AcceptedBody {
     media_types: &'static [&'static str],
     header: &'static str,
@@ -21,24 +21,24 @@ const JSON: AcceptedBody = AcceptedBody {
     media_types: &["application/json"],
     header: "accept-post",
 };
-/// RFC 7396; plain JSON is read in the same way.
+/// Merge patches (RFC 7396); plain JSON is read in the same way.
 const MERGE_PATCH: AcceptedBody = AcceptedBody {
     media_types: &["application/merge-patch+json", "application/json"],
     header: "accept-patch",
 };
 
-/// The body must be plain JSON in UTF-8, and not announced as too large.
+/// Checks that the body is plain JSON in UTF-8, and that its declared length is within the limit.
 ///
 /// # Errors
-/// `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
+/// Returns `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
 pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
     JSON.check(headers)
 }
 
-/// As [`check_json_body`]; the media type of a merge patch is taken too.
+/// Checks the body like [`check_json_body`], and also accepts the media type of merge patches.
 ///
 /// # Errors
-/// As [`check_json_body`].
+/// Returns the errors of [`check_json_body`].
 pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
     MERGE_PATCH.check(headers)
 }
@@ -59,7 +59,7 @@ impl AcceptedBody {
         Ok(())
     }
 
-    /// JSON is UTF-8, and no other parameter has a meaning.
+    /// Returns true for a known media type. JSON is UTF-8; no other parameter has a meaning.
     fn accepts(&self, content_type: &str) -> bool {
         let mut parts = content_type.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default();
@@ -77,7 +77,7 @@ impl AcceptedBody {
     }
 }
 
-/// Not compressed, neither as content nor on its way.
+/// Checks that neither the content nor the transfer is compressed.
 fn check_plain(headers: &HeaderMap) -> Result<(), Problem> {
     let all = |name, plain: &[u8]| {
         let mut values = headers.get_all(name).iter();
@@ -89,13 +89,13 @@ fn check_plain(headers: &HeaderMap) -> Result<(), Problem> {
             .with_header("accept-encoding", "identity"));
     }
     if !all(TRANSFER_ENCODING, b"chunked") {
-        let detail = "Send the body as it is; the only Transfer-Encoding that is read is chunked.";
+        let detail = "Send the body as it is; the only supported Transfer-Encoding is chunked.";
         return Err(Problem::new(Code::UnsupportedContentEncoding, detail));
     }
     Ok(())
 }
 
-/// The problem of a body over [`BODY_LENGTH_MAX`].
+/// Returns the problem of a body over [`BODY_LENGTH_MAX`].
 pub fn content_too_large() -> Problem {
     Problem::new(
         Code::ContentTooLarge,
@@ -110,7 +110,7 @@ mod tests {
     use super::{super::tests::headers, *};
 
     #[test]
-    fn only_plain_json_bodies_are_taken() {
+    fn only_plain_json_bodies_are_accepted() {
         let code = |entries: &[(HeaderName, &str)]| {
             check_json_body(&headers(entries))
                 .err()
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_that_says_that_a_body_is_compressed_is_named() {
+    fn compression_header_is_named() {
         let json = (CONTENT_TYPE, "application/json");
         for (name, encoding, named) in [
             (CONTENT_ENCODING, "gzip", "Content-Encoding"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_may_be_named_so_but_only_where_it_is_one() {
+    fn merge_patch_type_is_for_patches_only() {
         let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
         assert!(check_merge_patch_body(&patch).is_ok());
         assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());

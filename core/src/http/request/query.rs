@@ -1,13 +1,13 @@
-//! Query parameters, decoded strictly: what can't be decoded is refused, not repaired.
+//! Query parameters, decoded strictly: invalid encodings are refused, never repaired.
 
 use axum::http::Uri;
 
 use crate::problem::Problem;
 
-/// No query parameters are known here.
+/// Checks that the request has no query parameters.
 ///
 /// # Errors
-/// `invalid_parameter` names the first one.
+/// Returns `invalid_parameter` for the first parameter.
 pub fn check_no_query(uri: &Uri) -> Result<(), Problem> {
     let problem = match query_parameters(uri).next() {
         None => return Ok(()),
@@ -23,22 +23,22 @@ pub fn check_no_query(uri: &Uri) -> Result<(), Problem> {
     Err(problem)
 }
 
-/// A parameter that is not UTF-8 in percent-encoding, or contains U+0000, which nothing can be
-/// found by.
+/// A parameter that is not percent-encoded UTF-8, or that contains U+0000, which no stored text
+/// contains.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadlyEncoded {
-    /// The start of its name, as it was sent.
+    /// Start of the parameter's name, as sent.
     pub name: String,
 }
 
 impl BadlyEncoded {
-    /// Its code among the `errors` of `invalid_parameter`.
+    /// Code of the error in the `errors` of `invalid_parameter`.
     pub const CODE: &str = "invalid_encoding";
-    /// What to do about it, for a person.
+    /// Advice for people.
     pub const DETAIL: &str = "Percent-encode the parameter as UTF-8, without U+0000.";
 }
 
-/// The decoded query parameters, in order.
+/// Decodes the query parameters, in order.
 pub fn query_parameters(uri: &Uri) -> impl Iterator<Item = Result<(String, String), BadlyEncoded>> {
     uri.query()
         .unwrap_or_default()
@@ -51,7 +51,7 @@ pub fn query_parameters(uri: &Uri) -> impl Iterator<Item = Result<(String, Strin
         })
 }
 
-/// As much of a name as its sender needs to find it.
+/// Returns the first characters of a name, enough for the sender to recognise it.
 fn shown(name: &str) -> String {
     name.chars().take(64).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_is_known_the_first_is_named() {
+    fn unknown_parameter_is_named() {
         let check = |uri: &'static str| {
             let problem = check_no_query(&Uri::from_static(uri)).err()?;
             assert_eq!(problem.code, Code::InvalidParameter);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_refused() {
+    fn undecodable_parameters_are_refused() {
         for query in [
             "limit=%",
             "limit=%5",

@@ -1,4 +1,4 @@
-//! Which settings belong together, and what is said of the others.
+//! Combinations of settings that are accepted, and the errors for the others.
 
 use std::{env, fs, path::PathBuf, process};
 
@@ -20,7 +20,7 @@ fn config(arguments: &[&str]) -> KafkaConfig {
     Cli::try_parse_from(arguments).unwrap().kafka
 }
 
-/// What is said of the arguments, or nothing, in a build that has TLS or not.
+/// The error for these arguments, or an empty text, in a build with or without TLS.
 fn complaint(arguments: &[&str], has_tls: bool) -> String {
     let security = config(arguments).security;
     let checked = security
@@ -30,7 +30,7 @@ fn complaint(arguments: &[&str], has_tls: bool) -> String {
     checked.err().map(|e| e.to_string()).unwrap_or_default()
 }
 
-/// A file of the test's own.
+/// A temporary file of the test.
 struct File(PathBuf);
 
 impl File {
@@ -47,13 +47,13 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What is left in the folder for temporary files harms nobody.
+        // A leftover file in the folder for temporary files is harmless.
         fs::remove_file(&self.0).ok();
     }
 }
 
 #[test]
-fn a_contradiction_is_one_line_that_says_what_to_do() {
+fn contradicting_settings_report_one_line() {
     let sasl = ["--kafka-username", "u", "--kafka-password-file", "p"];
     for (arguments, has_tls, expected) in [
         (&[][..], false, ""),
@@ -127,7 +127,7 @@ fn a_contradiction_is_one_line_that_says_what_to_do() {
 }
 
 #[test]
-fn a_password_is_the_only_line_of_its_file_and_is_not_shown() {
+fn password_file_has_one_hidden_line() {
     let file = File::with("password", "hunter 2\r\n");
     let config = config(&[
         "--kafka-security-protocol",
@@ -155,7 +155,7 @@ fn a_password_is_the_only_line_of_its_file_and_is_not_shown() {
 }
 
 #[test]
-fn a_file_that_can_not_be_used_is_named_with_its_flag() {
+fn unusable_file_is_named_with_flag() {
     let empty = File::with("empty", "\n");
     let two_lines = File::with("two-lines", "one\ntwo\n");
     let not_pem = File::with("not-pem", "nothing of use\n");
@@ -163,7 +163,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
         (
             password(Path::new("/nowhere/password")),
             [
-                "--kafka-password-file: can't read /nowhere/password",
+                "--kafka-password-file: cannot read /nowhere/password",
                 "No such file",
             ],
         ),
@@ -175,7 +175,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
         ),
         (
             pem_file("--kafka-key-file", Path::new("/"), "KEY"),
-            ["--kafka-key-file: can't read /", "directory"],
+            ["--kafka-key-file: cannot read /", "directory"],
         ),
     ] {
         let said = format!("{:#}", said.unwrap_err());
@@ -187,7 +187,7 @@ fn a_file_that_can_not_be_used_is_named_with_its_flag() {
 }
 
 #[test]
-fn another_process_is_told_the_same() {
+fn environment_reproduces_the_settings() {
     let told = config(&[
         "--kafka-topic",
         "events",

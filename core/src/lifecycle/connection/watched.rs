@@ -1,4 +1,4 @@
-//! A connection's stream and bodies, each of which tells how far it has come.
+//! Stream and bodies of a connection, which report their progress.
 
 use std::{
     io,
@@ -16,11 +16,11 @@ use tokio::{
 
 use super::SharedProgress;
 
-/// Most input that is thrown away after the end of our side, in bytes.
+/// Maximal input that is discarded after the last answer, in bytes.
 const LINGER_LENGTH_MAX: usize = 1024 * 1024;
 const DISCARD_LENGTH: usize = 4 * 1024;
 
-/// The socket.
+/// The socket of a connection.
 pub(super) struct WatchedStream {
     stream: TcpStream,
     progress: SharedProgress,
@@ -44,7 +44,7 @@ impl WatchedStream {
         }
     }
 
-    /// Reads to the client's end, or as much as can be expected of us.
+    /// Discards input until the client closes its side, or the limit is reached.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut space = [0; DISCARD_LENGTH];
         while self.discarded_length < LINGER_LENGTH_MAX {
@@ -158,7 +158,7 @@ impl Drop for WatchedBody {
     }
 }
 
-/// The body of an answer; it is dropped when its last byte is on its way.
+/// The body of an answer; dropped after the last byte.
 pub(super) struct WatchedAnswer {
     body: Body,
     progress: SharedProgress,

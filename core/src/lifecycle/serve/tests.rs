@@ -1,5 +1,5 @@
-//! A listener and clients that misbehave. Each limit is tested while all others are out of reach,
-//! so that only the one in question can end the connection.
+//! Tests a listener with misbehaving clients. Each test sets one limit and disables the others, so
+//! that only this limit can close the connection.
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::lifecycle::listen;
 
 const NEVER: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_millis(40);
-/// A test that waits longer has failed.
+/// Longest wait of a test.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 const UNLIMITED: ConnectionLimits = ConnectionLimits {
@@ -35,9 +35,9 @@ struct TestServer {
     address: SocketAddr,
     tasks: Tasks,
     shutdown: CancellationToken,
-    /// Lets `/held` answer.
+    /// Allows `/held` to answer.
     release: Arc<Notify>,
-    /// Rings when `/held` was called.
+    /// Notified when `/held` was called.
     held: Arc<Notify>,
 }
 
@@ -76,7 +76,7 @@ impl TestServer {
         }
     }
 
-    /// A client that has sent this.
+    /// Returns a client that has sent this text.
     async fn client(&self, sent: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
@@ -90,10 +90,12 @@ impl TestServer {
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    timeout(DEADLINE, future).await.expect("it comes in time")
+    timeout(DEADLINE, future)
+        .await
+        .expect("the future ends before the deadline")
 }
 
-/// All that still comes, until the server closes.
+/// Reads until the server closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     match in_time(stream.read_to_end(&mut bytes)).await {
@@ -103,7 +105,7 @@ async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// One answer whose body is this.
+/// Reads one answer with this body.
 async fn answer(stream: &mut TcpStream, body: &str) -> String {
     let mut bytes = Vec::new();
     let end = format!("\r\n\r\n{body}");
@@ -115,7 +117,7 @@ async fn answer(stream: &mut TcpStream, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_another() {
+async fn connection_serves_several_requests() {
     let server = TestServer::start(UNLIMITED).await;
     let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     answer(&mut client, "ok").await;
@@ -126,7 +128,7 @@ async fn a_connection_serves_one_request_after_another() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_closed_without_an_answer() {
+async fn endless_head_closes_without_answer() {
     let limits = ConnectionLimits {
         head_time_max: SOON,
         ..UNLIMITED
@@ -134,7 +136,7 @@ async fn a_head_that_does_not_end_is_closed_without_an_answer() {
     let server = TestServer::start(limits).await;
     let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n").await;
     assert_eq!(rest(&mut client).await, "");
-    // The head of a later request is no different.
+    // The head of a later request has the same limit.
     let mut client = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     answer(&mut client, "ok").await;
     client.write_all(b"GET").await.unwrap();
@@ -142,7 +144,7 @@ async fn a_head_that_does_not_end_is_closed_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_end_is_closed_without_an_answer() {
+async fn endless_body_closes_without_answer() {
     let limits = ConnectionLimits {
         body_time_max: SOON,
         ..UNLIMITED
@@ -160,7 +162,7 @@ async fn a_body_that_does_not_end_is_closed_without_an_answer() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_in_the_end() {
+async fn idle_connection_is_closed() {
     let limits = ConnectionLimits {
         idle_time_max: SOON,
         ..UNLIMITED
@@ -172,7 +174,7 @@ async fn an_idle_connection_is_closed_in_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_given_up() {
+async fn unread_answer_closes_the_connection() {
     let limits = ConnectionLimits {
         write_time_max: SOON,
         ..UNLIMITED
@@ -181,7 +183,7 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     let mut client = server
         .client("GET /large HTTP/1.1\r\nhost: h\r\n\r\n")
         .await;
-    // Until the server has closed nothing is read here; then what is there ends too soon.
+    // The test reads nothing until the server has closed; then the answer is incomplete.
     in_time(async {
         while !matches!(client.write_all(b" ").await, Err(error) if is_closed(&error)) {
             tokio::task::yield_now().await;
@@ -201,12 +203,12 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 #[tokio::test]
-async fn an_early_answer_reaches_a_client_that_is_still_sending() {
+async fn early_answer_reaches_sending_client() {
     let server = TestServer::start(UNLIMITED).await;
     let length = 900 * 1024;
     let head = format!("POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\n\r\n");
     let mut client = server.client(&head).await;
-    // The service answers and ends its side while most of the body is still to come.
+    // The service answers and closes its side while most of the body is still to come.
     answer(&mut client, "early").await;
     in_time(client.write_all(&vec![b'x'; length]))
         .await
@@ -215,7 +217,7 @@ async fn an_early_answer_reaches_a_client_that_is_still_sending() {
 }
 
 #[tokio::test]
-async fn no_more_connections_than_allowed_are_served_at_a_time() {
+async fn concurrent_connections_are_limited() {
     let limits = ConnectionLimits {
         connections_max: 1,
         idle_time_max: SOON,
@@ -226,13 +228,13 @@ async fn no_more_connections_than_allowed_are_served_at_a_time() {
     let mut first = server.client("").await;
     let mut second = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     answer(&mut second, "ok").await;
-    // It was the end of the first one, which was idle for long enough, that let the second in.
+    // The first connection ended by its idle limit, which let the second one in.
     assert!(begun.elapsed() >= SOON);
     assert_eq!(rest(&mut first).await, "");
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_own_connection_only() {
+async fn panic_closes_only_its_connection() {
     let server = TestServer::start(UNLIMITED).await;
     let mut panics = server
         .client("GET /panic HTTP/1.1\r\nhost: h\r\n\r\n")
@@ -244,7 +246,7 @@ async fn a_panic_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
+async fn shutdown_finishes_requests_and_closes_idle() {
     let server = TestServer::start(UNLIMITED).await;
     let mut fresh = server.client("").await;
     let mut idle = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
@@ -265,7 +267,7 @@ async fn the_shutdown_finishes_what_was_accepted_and_drops_what_is_idle() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_is_drained_takes_one_more_request() {
+async fn draining_idle_connection_accepts_one_request() {
     let limits = ConnectionLimits {
         idle_drain_time_max: NEVER,
         ..UNLIMITED
@@ -288,7 +290,7 @@ async fn an_idle_connection_that_is_drained_takes_one_more_request() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_nobody_uses_is_closed_when_it_is_drained() {
+async fn unused_idle_connection_closes_after_drain() {
     let limits = ConnectionLimits {
         idle_drain_time_max: SOON,
         ..UNLIMITED
@@ -301,7 +303,7 @@ async fn an_idle_connection_that_nobody_uses_is_closed_when_it_is_drained() {
 }
 
 #[tokio::test]
-async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
+async fn shutdown_answers_connections_queued_in_kernel() {
     let limits = ConnectionLimits {
         connections_max: 1,
         idle_drain_time_max: NEVER,
@@ -310,7 +312,7 @@ async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
     let server = TestServer::start(limits).await;
     let mut busy = server.client("GET /held HTTP/1.1\r\nhost: h\r\n\r\n").await;
     in_time(server.held.notified()).await;
-    // In the kernel's queue: nobody accepts it while the other one is there.
+    // Waits in the kernel's queue: not accepted while the other connection exists.
     let mut queued = server.client("GET / HTTP/1.1\r\nhost: h\r\n\r\n").await;
     server.shutdown.cancel();
     assert!(rest(&mut queued).await.ends_with("\r\n\r\nok"));
@@ -320,7 +322,7 @@ async fn whoever_was_let_in_when_the_shutdown_came_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
+async fn slow_client_does_not_fail_shutdown() {
     let limits = ConnectionLimits {
         drain_time_max: SOON,
         ..UNLIMITED
@@ -336,7 +338,7 @@ async fn a_client_that_does_not_come_to_an_end_is_no_failure_of_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_head_over_the_limit_is_answered_by_the_library_and_closed() {
+async fn oversized_head_gets_431_and_close() {
     let server = TestServer::start(UNLIMITED).await;
     let head = format!(
         "GET / HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n",

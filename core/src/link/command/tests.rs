@@ -40,7 +40,7 @@ fn change(to: &str, expected_version: ExpectedVersion) -> ChangeDestination {
 }
 
 #[test]
-fn given_nothing_when_created_with_a_free_slug_then_the_link_is_active() {
+fn create_with_free_slug_makes_link() {
     let created = Link::Absent.decide_create(create(true)).unwrap();
     assert_eq!(created.slug, "Spring");
     assert_eq!(created.destination_url, "https://example.com/");
@@ -49,7 +49,7 @@ fn given_nothing_when_created_with_a_free_slug_then_the_link_is_active() {
 }
 
 #[test]
-fn given_nothing_when_created_with_a_taken_slug_then_it_is_rejected() {
+fn create_with_taken_slug_is_rejected() {
     assert_eq!(
         Link::Absent.decide_create(create(false)),
         Err(CreateLinkError::SlugTaken)
@@ -57,7 +57,7 @@ fn given_nothing_when_created_with_a_taken_slug_then_it_is_rejected() {
 }
 
 #[test]
-fn given_a_link_when_created_again_then_it_is_rejected() {
+fn create_of_existing_link_is_rejected() {
     assert_eq!(
         Link::Existing(active()).decide_create(create(true)),
         Err(CreateLinkError::AlreadyExists)
@@ -65,7 +65,7 @@ fn given_a_link_when_created_again_then_it_is_rejected() {
 }
 
 #[test]
-fn given_a_link_when_its_destination_is_changed_then_it_points_there() {
+fn change_of_destination_takes_effect() {
     for (link, is_disabled) in [(active(), false), (disabled(), true)] {
         let version = link.version;
         let command = change(
@@ -82,7 +82,7 @@ fn given_a_link_when_its_destination_is_changed_then_it_points_there() {
 }
 
 #[test]
-fn given_a_link_when_nothing_changes_then_nothing_happens() {
+fn unchanged_destination_creates_no_event() {
     let same = change("HTTPS://EXAMPLE.COM", ExpectedVersion::Any);
     assert_eq!(active().decide_change_destination(&same), Ok(None));
     let nothing = ChangeDestination {
@@ -93,13 +93,13 @@ fn given_a_link_when_nothing_changes_then_nothing_happens() {
 }
 
 #[test]
-fn given_another_version_than_expected_when_changed_or_deleted_then_it_is_rejected() {
+fn unexpected_version_rejects_change_and_delete() {
     for expected in [
         ExpectedVersion::OneOf(vec![2, 3]),
         ExpectedVersion::OneOf(vec![]),
     ] {
         let conflict = ChangeLinkError::VersionConflict { actual: 1 };
-        // Even if the change would change nothing.
+        // Even if the command would not change the destination.
         for to in ["https://example.com", "https://example.com/new"] {
             let command = change(to, expected.clone());
             assert_eq!(active().decide_change_destination(&command), Err(conflict));
@@ -109,7 +109,7 @@ fn given_another_version_than_expected_when_changed_or_deleted_then_it_is_reject
 }
 
 #[test]
-fn given_a_link_when_deleted_then_it_is_gone_and_stays_gone() {
+fn deleted_link_stays_deleted() {
     assert!(deleted().state.deleted);
     let stale = ExpectedVersion::OneOf(vec![1]);
     assert_eq!(deleted().decide_delete(&stale), Ok(None));
@@ -129,7 +129,7 @@ fn given_a_link_when_deleted_then_it_is_gone_and_stays_gone() {
 }
 
 #[test]
-fn given_a_disabled_link_when_enabled_then_it_is_in_service_again() {
+fn enable_reverts_disable() {
     assert_eq!(disabled().decide_disable("again"), Ok(None));
     let enabled = disabled().decide_enable("appeal").unwrap().unwrap();
     let link = disabled().apply(&LinkEvent::Enabled(enabled));

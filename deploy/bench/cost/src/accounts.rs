@@ -1,4 +1,5 @@
-//! Accounts that creates are charged to: one in each shard, so that each batch touches the same.
+//! Accounts that creates are charged to: one in each shard, so that each batch touches the same
+//! shards.
 
 use linkledger_core::{
     api_key::{ApiKey, Scope},
@@ -13,16 +14,16 @@ use linkledger_core::{
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Never used up.
+/// Credits of each account, more than all creates charge.
 const CREDITS: i64 = 1_000_000;
-/// The first id that is tried.
+/// First candidate for the id of an account.
 const FIRST_ID: u128 = 0x019a_a0b1_c2d3_7000_8000_0000_0000_0000;
 
 pub(crate) struct Account {
     pub(crate) keys: Vec<ApiKey>,
 }
 
-/// One account in each shard, with so many keys.
+/// Makes one account in each shard, each with `keys` API keys.
 pub(crate) async fn create(pool: &PgPool, keys: usize) -> anyhow::Result<Vec<Account>> {
     let mut created = Vec::new();
     for shard in Shard::all() {

@@ -1,4 +1,4 @@
-//! Creates, from the bytes of a request to those of its answer, in batches of a fixed size.
+//! Creates, from the bytes of a request to the bytes of the response, in batches of a fixed size.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -6,11 +6,11 @@ use linkledger_command_api::{
     command_handler::CommandHandler,
     command_queue::CommandQueue,
     log_end::LogEpoch,
-    routes::{self, AppState, Guards},
+    routes::{self, WriteGuards, WriteState},
 };
 use linkledger_core::{
     api_key::ApiKey,
-    batch::Terms,
+    batch::Pricing,
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::{self, SessionKind},
     http::authentication::Authenticator,
@@ -27,8 +27,8 @@ use crate::{
 
 const BASE_URL: &str = "https://api.sho.rt";
 const SHORT_BASE_URL: &str = "https://sho.rt";
-/// Each time with keys that nobody has seen yet, so that none is looked up again while its round is
-/// counted: it is trusted for seconds only, and callgrind is slow.
+/// Number of parts. Each part uses new API keys, so that no key is looked up again while its round
+/// is counted: a looked-up key is trusted for seconds only, and callgrind is slow.
 pub(crate) const PARTS: usize = 8;
 const ROUNDS: usize = 2;
 
@@ -42,7 +42,8 @@ pub(crate) fn count(
     let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
     let mut counted = Counted::default();
     for part in 0..PARTS {
-        // Each key once, one after the other: of unknown keys few are looked up at a time.
+        // Each API key is used once, one after the other: only few unknown keys are looked up at a
+        // time.
         for first in requests(accounts, part).chunks(1).take(accounts.len()) {
             serve_uncounted(runtime, &visitors, first)?;
         }
@@ -69,28 +70,28 @@ fn serve_uncounted(
     visitors.receive(requests.len(), "201")
 }
 
-/// The service without what works beside the requests.
+/// Starts the service without the tasks that run beside the requests.
 async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAddr> {
     let clock = Arc::new(SystemClock);
     let handler = CommandHandler {
         pool: server.counted_pool(SessionKind::Writer, 1)?,
-        terms: Terms {
+        pricing: Pricing {
             link_price: 1,
             short_base_url: SHORT_BASE_URL.to_owned(),
         },
         clock: clock.clone(),
         appended: Arc::new(Notify::new()),
     };
-    let state = AppState {
+    let state = WriteState {
         queue: CommandQueue::start(handler, 1, tasks),
         own_hosts: Arc::new(OwnHosts::default()),
         log_epoch: LogEpoch::new(1),
         short_base_url: SHORT_BASE_URL.into(),
     };
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
-    // Under callgrind a session takes longer to begin than a request would wait for one.
+    // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
-    let guards = Guards {
+    let guards = WriteGuards {
         authenticator: Arc::new(Authenticator::new(readers, clock)),
         rate_limit: RATE_LIMIT,
         base_url: BASE_URL.into(),

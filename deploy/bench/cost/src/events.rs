@@ -1,5 +1,4 @@
-//! Events, from the records that the topic delivers to rows of the read tables, in cycles of a
-//! fixed size.
+//! Events, from the records of the topic to rows of the read tables, in cycles of a fixed size.
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
@@ -9,17 +8,17 @@ use linkledger_core::{
     },
     shard::Shard,
 };
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 use sqlx::PgPool;
 use tokio::runtime::Runtime;
 
 use crate::{Counted, server::Counters};
 
-/// Of each shard in a cycle; a create makes two.
+/// Events of each shard in a cycle; a create makes two events.
 const EVENTS_PER_SHARD: usize = 4;
 const WARM_UP_ROUNDS: usize = 4;
 
-/// A record as the broker hands it over.
+/// A record as the broker delivers it.
 struct Record {
     shard: Shard,
     headers: Vec<(&'static str, String)>,
@@ -38,7 +37,8 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     let counting = runtime.block_on(server.begin())?;
     let (mut rounds_counted, mut events) = (0, 0);
     for round in rounds {
-        // What is due by the clock is done here, uncounted: the slower the machine, the more it is.
+        // Work that depends on the clock is done here, uncounted: a slower machine has more such
+        // work.
         runtime.block_on(engine.cycle(Vec::new()))?;
         apply(runtime, &mut engine, &round)?;
         rounds_counted += 1;
@@ -51,7 +51,7 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     })
 }
 
-/// What callgrind counts.
+/// Applies a round. callgrind counts this function.
 #[inline(never)]
 fn apply(runtime: &Runtime, engine: &mut Engine, round: &[Record]) -> anyhow::Result<()> {
     runtime.block_on(engine.cycle(delivered(round)?))
@@ -66,7 +66,7 @@ fn delivered(round: &[Record]) -> anyhow::Result<Vec<PublishedEvent>> {
     Ok(published.collect::<Result<_, _>>()?)
 }
 
-/// The whole log, in rounds to which each shard brings as many events.
+/// Returns the whole log, in rounds with the same number of events of each shard.
 async fn rounds(pool: &PgPool) -> anyhow::Result<Vec<Vec<Record>>> {
     let mut rounds: Vec<Vec<Record>> = Vec::new();
     let log_epoch = log::epoch(pool).await?;

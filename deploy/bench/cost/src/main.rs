@@ -1,9 +1,9 @@
-//! What a create, an event and a redirect cost, counted and not timed: the work for `.ci/performance`.
+//! The cost of a create, an event and a redirect, counted and not timed, for `.ci/performance`.
 //!
-//! All that is counted happens on the main thread, inside of functions that callgrind knows by
-//! name (`let_serve`, `apply`); it dumps its counters at each call of `end_of`. What works by the
-//! clock runs on other threads. The server is another process: with a command as its arguments, this
-//! program starts one and runs the command beside it.
+//! All counted work happens on the main thread, inside functions that callgrind knows by name
+//! (`let_serve`, `apply`). callgrind dumps its counters at each call of `end_of`. Work that depends
+//! on the clock runs on other threads. The Postgres server is another process: called with a
+//! command as its arguments, this program starts a server and runs the command beside the server.
 
 mod accounts;
 mod creates;
@@ -35,16 +35,16 @@ use crate::server::{Counters, CountingServer, Spent};
 
 /// Requests that arrive at the same moment: the size of a batch.
 const REQUESTS_PER_ROUND: usize = 32;
-/// Is looked after, and never reached.
+/// Rate limit that is checked and never reached.
 const RATE_LIMIT: u32 = 1_000_000;
 
-/// What was done, and what it has cost the database.
+/// Work that was done, and its cost for the database.
 #[derive(Debug, Default)]
 struct Counted {
-    /// Creates, events or redirects.
+    /// Number of creates, events or redirects.
     done: usize,
-    /// Of Postgres, where it takes part. Of all rounds, where they come in several parts; of a round,
-    /// that of the part with the fewest.
+    /// Cost for Postgres, if Postgres takes part. Bytes of the write-ahead log are of all rounds;
+    /// statements and round trips are of one round, of the part with the fewest.
     spent: Option<Spent>,
 }
 
@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     count(&runtime, &url)
 }
 
-/// Runs the command with the address of a fresh server in `DATABASE_URL`.
+/// Runs the command with the address of a new server in `DATABASE_URL`.
 async fn run_beside_a_server(program: &OsStr, arguments: &[OsString]) -> anyhow::Result<()> {
     let server = CountingServer::start().await?;
     let mut command = Command::new(program);
@@ -110,7 +110,7 @@ fn fewest(some: Vec<String>, others: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Where callgrind dumps what it has counted since the last time. Prints a line of JSON.
+/// Ends a part: callgrind dumps the counts since the last call, and a line of JSON is printed.
 #[inline(never)]
 fn end_of(part: &str, counted: &Counted) -> anyhow::Result<()> {
     let spent = counted.spent.as_ref();

@@ -1,4 +1,4 @@
-//! Redirects from the cache, from the bytes of a request to those of its answer.
+//! Redirects from the cache, from the bytes of a request to the bytes of the response.
 
 use std::{
     sync::{Arc, mpsc},
@@ -11,17 +11,17 @@ use linkledger_core::{
     clock::SystemClock,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::{Config, ShortHost};
+use linkledger_query_api::{QueryApiConfig, ShortHost};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Counted, RATE_LIMIT, REQUESTS_PER_ROUND, server::Counters, visitors::Visitors};
 
-/// Rounds in which each slug stands once.
+/// Number of rounds in which each slug occurs once.
 const DISTINCT_ROUNDS: usize = 1;
-/// How often these are repeated.
+/// Number of repetitions of these rounds.
 const REPETITIONS: usize = 8;
-/// Tries until a round is answered by the cache, 20 ms apart.
+/// Largest number of tries, 20 ms apart, until a round is answered by the cache.
 const TRIES_MAX: usize = 500;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -40,7 +40,7 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     });
     let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
     let rounds = runtime.block_on(rounds(server))?;
-    // One after the other: under callgrind sessions begin too slowly for many misses at once.
+    // One after the other: under callgrind sessions begin too slowly for many cache misses at once.
     let follow = |round: &[Vec<u8>]| {
         for request in round.chunks(1) {
             visitors.send(request)?;
@@ -51,7 +51,8 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     };
     let mut loads = 0;
     for round in rounds.iter().cycle().take(REPETITIONS * rounds.len()) {
-        // Loads what the cache lacks, and waits while it is bypassed, as at the beginning.
+        // Loads links that are not in the cache, and waits while the cache is bypassed, as at the
+        // beginning.
         until_nothing_is_loaded(runtime, server, || follow(round))?;
         let loads_begin = runtime.block_on(server.redirects_loaded())?;
         visitors.send(round)?;
@@ -108,8 +109,8 @@ fn request(slug: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The service, but for its listener, on a thread of its own: what it does by the clock is not
-/// counted.
+/// The service without its listener, on a thread of its own, so that its work that depends on the
+/// clock is not counted.
 struct Beside {
     short_host: ShortHost,
     shutdown: CancellationToken,
@@ -148,8 +149,8 @@ impl Beside {
     }
 }
 
-fn config(database_url: String) -> Config {
-    Config {
+fn config(database_url: String) -> QueryApiConfig {
+    QueryApiConfig {
         database_url: database_url.into(),
         allow_unsafe_postgres: true,
         base_url: "https://api.sho.rt".parse().expect("an address"),

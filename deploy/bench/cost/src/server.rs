@@ -1,4 +1,4 @@
-//! A Postgres that counts, and forgets everything when the program ends.
+//! A Postgres that counts its work; its data are lost when the program ends.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use crate::wire::Wire;
 
 const DATABASE: &str = "cost";
 const ANYBODY: &str = "host all all 127.0.0.1/32 trust\n";
-/// Nothing may write of its own accord, and no checkpoint may put whole pages into the
+/// Settings that prevent background writes, and checkpoints that would put whole pages into the
 /// write-ahead log.
 const SETTINGS: [(&str, &str); 5] = [
     ("shared_preload_libraries", "pg_stat_statements"),
@@ -46,7 +46,7 @@ impl CountingServer {
         server.create_database_if_missing(DATABASE).await?;
         let migrating = event_store::pool(&server.url(DATABASE), SessionKind::Migration, 1)?;
         migrations::run(&migrating).await?;
-        // Under callgrind a proof of the password takes longer than a session may take to begin.
+        // Under callgrind a password check takes longer than the timeout of a new session.
         fs::write(server.cluster_dir().join("pg_hba.conf"), ANYBODY)?;
         for statement in [
             "SELECT pg_reload_conf()",
@@ -71,24 +71,24 @@ impl CountingServer {
     }
 }
 
-/// The counters of the server, and two ways to it.
+/// The counters of the server, and two ways to connect.
 pub(crate) struct Counters {
-    /// Sessions whose work counts as anybody's: used between countings only.
+    /// Sessions whose work is counted too; used between countings only.
     pub(crate) pool: PgPool,
-    /// Counts the round trips of whoever uses its address.
+    /// Proxy that counts the round trips of its clients.
     pub(crate) wire: Wire,
-    /// The address at which nobody counts.
+    /// Address of the server without the proxy.
     pub(crate) url: String,
 }
 
-/// What some rounds of work have cost the database.
+/// Cost of some rounds for the database.
 #[derive(Debug, Clone)]
 pub(crate) struct Spent {
-    /// Statements that were executed in each round, as often as they were.
+    /// Statements that each round executed; a statement that was executed twice occurs twice.
     pub(crate) statements: Vec<String>,
-    /// Round trips through the wire in each round.
+    /// Round trips through the proxy in each round.
     pub(crate) round_trips: i64,
-    /// Of all rounds.
+    /// Bytes of the write-ahead log of all rounds.
     pub(crate) wal_bytes: i64,
 }
 
@@ -101,7 +101,7 @@ impl Counters {
         })
     }
 
-    /// Sessions whose round trips are counted, and which may be as slow as callgrind makes them.
+    /// Makes a pool whose round trips are counted, with timeouts long enough for callgrind.
     pub(crate) fn counted_pool(&self, kind: SessionKind, connections: u32) -> sqlx::Result<PgPool> {
         let pool = event_store::pool(self.wire.url(), kind, connections)?;
         let options = event_store::session_options(self.wire.url(), kind)?;
@@ -125,8 +125,8 @@ impl Counters {
         Ok(counting)
     }
 
-    /// What was spent in so many rounds. What happened less often than there were rounds, such as
-    /// what is due once a second, is no part of a round.
+    /// Returns the cost of `rounds` rounds. A statement that was executed less often than there
+    /// were rounds, such as a statement once a second, does not count.
     pub(crate) async fn end(&self, counting: Counting, rounds: usize) -> anyhow::Result<Spent> {
         let rounds = i64::try_from(rounds)?;
         let wal_bytes = self.wal_end().await? - counting.wal_begin;
@@ -141,13 +141,14 @@ impl Counters {
         .await?;
         Ok(Spent {
             statements,
-            // What follows an answer may fall into the next round.
+            // The server may finish work for a round after the response, in the next round.
             round_trips: (round_trips + rounds / 2) / rounds,
             wal_bytes,
         })
     }
 
-    /// How often a redirect was looked up in its read table, since the counters began anew.
+    /// Returns the number of redirects that were looked up in the read table since the counters
+    /// were reset.
     pub(crate) async fn redirects_loaded(&self) -> sqlx::Result<i64> {
         sqlx::query_scalar(
             "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
@@ -164,7 +165,7 @@ impl Counters {
     }
 }
 
-/// Where the counters stood at its begin.
+/// Values of the counters at the beginning.
 pub(crate) struct Counting {
     wal_begin: i64,
     round_trips_begin: i64,

@@ -1,15 +1,15 @@
-//! Connections that each send a request at the same moment, and read the answers later: what they
-//! do themselves is not counted.
+//! Connections that each send a request at the same moment, and read the responses later; the work
+//! of the connections is not counted.
 
 use std::{io::ErrorKind, net::SocketAddr};
 
 use anyhow::Context as _;
 use tokio::{net::TcpStream, runtime::Runtime};
 
-/// The largest answer.
+/// Size of the largest response.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// As many keep-alive connections as a round has requests.
+/// Keep-alive connections, as many as a round has requests.
 pub(crate) struct Visitors {
     connections: Vec<TcpStream>,
 }
@@ -23,7 +23,8 @@ impl Visitors {
         Ok(Self { connections })
     }
 
-    /// One request on each of the first connections. The server gets to see them when it runs next: all at once.
+    /// Sends one request on each of the first connections. The server sees all requests at once,
+    /// when the server runs next.
     pub(crate) fn send(&self, requests: &[Vec<u8>]) -> anyhow::Result<()> {
         for (connection, request) in self.connections.iter().zip(requests) {
             let length = connection.try_write(request)?;
@@ -32,7 +33,7 @@ impl Visitors {
         Ok(())
     }
 
-    /// Waits until the first `count` have been answered.
+    /// Waits until the first `count` requests have been answered.
     pub(crate) async fn answered(&self, count: usize) -> anyhow::Result<()> {
         for connection in &self.connections[..count] {
             connection.readable().await?;
@@ -40,13 +41,14 @@ impl Visitors {
         Ok(())
     }
 
-    /// The same for all, as callgrind counts it: all work of the main thread's runtime.
+    /// Waits until all requests have been answered. callgrind counts this function: all work of
+    /// the runtime on the main thread.
     #[inline(never)]
     pub(crate) fn let_serve(&self, runtime: &Runtime) -> anyhow::Result<()> {
         runtime.block_on(self.answered(self.connections.len()))
     }
 
-    /// Takes so many answers, which must be of this status.
+    /// Reads `count` responses, which must have this status.
     pub(crate) fn receive(&self, count: usize, status: &str) -> anyhow::Result<()> {
         let mut answer = [0; ANSWER_BYTES_MAX];
         for connection in &self.connections[..count] {
@@ -59,7 +61,7 @@ impl Visitors {
                 .context("an answer without an end of its head")?;
             let body_length = format!("content-length: {}", body.len());
             anyhow::ensure!(head.contains(&body_length), "half an answer: {head}");
-            // Nothing follows; the connection has to hear that before it can wait again.
+            // No further bytes follow; the connection must notice this before it can wait again.
             let rest = connection.try_read(&mut answer);
             let is_empty = rest.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
             anyhow::ensure!(is_empty, "more than an answer");

@@ -1,4 +1,4 @@
-//! The wire to Postgres: forwards bytes, and counts how often an answer is waited for.
+//! A proxy to Postgres that forwards bytes and counts round trips.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -12,17 +12,18 @@ use std::{
 
 use anyhow::Context as _;
 
-/// Most bytes that are forwarded at once.
+/// Largest number of bytes that are forwarded at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A listener in front of the server. Its threads end with the connections, and with the process.
+/// A listener in front of the server. The threads of the proxy end with the connections, and with
+/// the process.
 pub(crate) struct Wire {
     url: String,
     round_trips: Arc<AtomicI64>,
 }
 
 impl Wire {
-    /// In front of the server at that address.
+    /// Starts a proxy to the server at this address.
     pub(crate) fn to(url: &str) -> anyhow::Result<Self> {
         let (before, after) = url.rsplit_once(':').context("an address with a port")?;
         let (port, after) = after
@@ -35,7 +36,7 @@ impl Wire {
         let counter = Arc::clone(&round_trips);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A connection that can't be had is one that its client loses.
+                // The client notices a connection that could not be opened.
                 forward(client, server_port, &counter).ok();
             }
         });
@@ -45,12 +46,12 @@ impl Wire {
         })
     }
 
-    /// The address to use in place of the server's.
+    /// Returns the address of the proxy, for use in place of the server's address.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// How often the server has been waited for, on all connections.
+    /// Returns the number of round trips on all connections.
     pub(crate) fn round_trips(&self) -> i64 {
         self.round_trips.load(Ordering::SeqCst)
     }
@@ -65,7 +66,8 @@ fn forward(client: TcpStream, server_port: u16, round_trips: &Arc<AtomicI64>) ->
     let round_trips = Arc::clone(round_trips);
     let (client_reader, server_writer) = (client.try_clone()?, server.try_clone()?);
     thread::spawn(move || {
-        // What follows an answer is a new question, in however many pieces it comes.
+        // Bytes of a client after a response begin a new round trip, even if they come in several
+        // pieces.
         let note = || {
             if asked.swap(false, Ordering::SeqCst) {
                 round_trips.fetch_add(1, Ordering::SeqCst);
@@ -77,7 +79,7 @@ fn forward(client: TcpStream, server_port: u16, round_trips: &Arc<AtomicI64>) ->
     Ok(())
 }
 
-/// Forwards until one side ends, and says so before each piece.
+/// Forwards bytes until one side ends, and calls `note` before each piece.
 fn pump(mut from: TcpStream, mut to: TcpStream, note: impl Fn()) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {

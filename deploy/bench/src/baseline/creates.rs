@@ -1,9 +1,9 @@
-//! Creates without the service: pgbench writes the rows that creates write.
+//! The baseline of creates: pgbench writes the rows that creates write.
 //!
-//! Tables, indexes, constraints and the settings of the sessions are those of the service, and each
-//! create takes the same steps in the same order of locks. Nothing is parsed, decided or answered,
-//! nobody relays or projects, and what an application would make (ids, payloads) costs as little as
-//! it can: ids in payloads have the right width only, so `log verify` does not accept these rows.
+//! Tables, indexes, constraints and session settings are those of the service, and each create
+//! takes the same steps with the same order of locks. Nothing is parsed, decided, answered, relayed
+//! or projected. Ids and payloads cost as little as possible: an id in a payload only has the right
+//! width, so `log verify` does not accept these rows.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use uuid::Uuid;
 
 use crate::{
     accounts::LoadAccount,
-    pgbench::{self, Script},
+    pgbench::{self, PgbenchScript},
 };
 
-/// Creates of one statement of [`many_at_once_per_second`]; each is of another account.
+/// Number of creates in one statement of [`many_at_once_per_second`]; each create is of another
+/// account.
 pub const CREATES_AT_ONCE: u32 = 100;
 
 const SETUP: &str = include_str!("creates/setup.sql");
 const ONE: &str = include_str!("creates/one.sql");
 const MANY: &str = include_str!("creates/many.sql");
 
-/// Creates per second, each a transaction of its own.
+/// Measures creates per second, with one create in each transaction.
 ///
 /// # Errors
-/// When the database has been used so before, or pgbench fails.
+/// Returns an error if the database was used by this function before, or if pgbench fails.
 pub async fn one_by_one_per_second(
     url: &str,
     accounts: &[LoadAccount],
@@ -34,7 +35,7 @@ pub async fn one_by_one_per_second(
     duration: Duration,
 ) -> anyhow::Result<f64> {
     number(url, accounts).await?;
-    let script = Script {
+    let script = PgbenchScript {
         text: ONE,
         clients,
         variables: &[
@@ -46,10 +47,11 @@ pub async fn one_by_one_per_second(
     pgbench::transactions_per_second(url, script, duration).await
 }
 
-/// Creates per second of one client, [`CREATES_AT_ONCE`] in each statement.
+/// Measures creates per second of one client, with [`CREATES_AT_ONCE`] creates in each statement.
 ///
 /// # Errors
-/// When there are fewer accounts than that, the database has been used so before, or pgbench fails.
+/// Returns an error if there are fewer accounts than that, if the database was used before, or if
+/// pgbench fails.
 pub async fn many_at_once_per_second(
     url: &str,
     accounts: &[LoadAccount],
@@ -61,7 +63,7 @@ pub async fn many_at_once_per_second(
         accounts.len()
     );
     number(url, accounts).await?;
-    let script = Script {
+    let script = PgbenchScript {
         text: MANY,
         clients: 1,
         variables: &[
@@ -74,7 +76,8 @@ pub async fn many_at_once_per_second(
     Ok(statements * f64::from(CREATES_AT_ONCE))
 }
 
-/// Adds what the scripts need beside the tables of the service: above all, accounts by number.
+/// Adds the objects that the scripts need beside the tables of the service, above all accounts by
+/// number.
 async fn number(url: &str, accounts: &[LoadAccount]) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     sqlx::raw_sql(SETUP).execute(&mut connection).await?;

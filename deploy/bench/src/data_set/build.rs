@@ -1,4 +1,4 @@
-//! The making of a data set, in an empty database.
+//! Building a data set in an empty database.
 
 use anyhow::Context as _;
 use linkledger_command_api::sealing::EVENTS_PER_SEGMENT;
@@ -16,19 +16,19 @@ use uuid::Uuid;
 
 use super::DataSet;
 
-/// All that decides what a data set looks like.
+/// All SQL that determines the rows of a data set.
 pub(super) const STATEMENTS: [&str; 3] = [
     include_str!("accounts.sql"),
     include_str!("links.sql"),
     include_str!("ends.sql"),
 ];
 
-/// Of each account, before its links are charged. More than any load uses up.
+/// Credits of each account before its links are charged, more than any load charges.
 const CREDITS: i64 = 1_000_000_000;
-/// Links that one statement makes: what it sorts and keeps fits into memory.
+/// Number of links that one statement makes; the rows of the statement fit into memory.
 const LINKS_PER_STATEMENT: u32 = 100_000;
 
-/// Accounts as the statements take them.
+/// Columns of the accounts, in the form of the parameters of the statements.
 struct Accounts {
     ids: Vec<Uuid>,
     texts: Vec<String>,
@@ -41,13 +41,13 @@ pub(super) async fn build(url: &str, set: DataSet) -> anyhow::Result<()> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_lazy_with(options.options([
-            // The set is taken only when all of it is there.
+            // Unsafe commits are fine, since a data set is used only when it is complete.
             ("synchronous_commit", "off"),
             ("work_mem", "256MB"),
             ("maintenance_work_mem", "256MB"),
             ("jit", "off"),
         ]));
-    // The last round is over by now.
+    // The last round is before this instant.
     let age = Duration::milliseconds(i64::from(set.links_of_each) + 1);
     let created_at = to_millisecond(SystemClock.now() - age);
     let accounts = Accounts::create(set.accounts, created_at);
@@ -65,7 +65,7 @@ pub(super) async fn build(url: &str, set: DataSet) -> anyhow::Result<()> {
         .execute(&pool)
         .await
         .context("can't move heads and checkpoints")?;
-    // As autovacuum would sooner or later: not while something is measured.
+    // As autovacuum would do later, but not during a measurement.
     sqlx::query("VACUUM (FREEZE, ANALYZE)")
         .execute(&pool)
         .await?;
@@ -132,9 +132,10 @@ async fn insert_links(
     Ok(())
 }
 
-/// Seals what has enough events, as command-api does sooner or later.
+/// Seals the segments that have enough events, as command-api would do later.
 async fn seal(pool: &PgPool) -> anyhow::Result<()> {
     let shards = segments::sealed_shards(pool).await?;
+    let mut session = pool.acquire().await?;
     for (shard, state) in Shard::all().zip(&shards) {
         let mut last = state.last;
         loop {
@@ -142,7 +143,8 @@ async fn seal(pool: &PgPool) -> anyhow::Result<()> {
             if state.head < place.last_position {
                 break;
             }
-            last = Some(segments::seal(pool, place, last.as_ref(), SystemClock.now()).await?);
+            let now = SystemClock.now();
+            last = Some(segments::seal(&mut session, place, last.as_ref(), now).await?);
         }
     }
     Ok(())

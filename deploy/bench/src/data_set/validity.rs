@@ -1,30 +1,30 @@
-//! Whether a data set is what the services could have written, by what they verify themselves with.
+//! Validity of a data set, checked with the verification commands of the services.
 
 use clap::Parser;
 use linkledger_core::clock::SystemClock;
 
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct CommandApi {
+struct CommandApiCommand {
     #[command(subcommand)]
-    command: linkledger_command_api::admin::Command,
+    command: linkledger_command_api::admin::AdminCommand,
 }
 
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct Projector {
+struct ProjectorCommand {
     #[command(subcommand)]
-    command: linkledger_projector::admin::Command,
+    command: linkledger_projector::surfaces::cli::Command,
 }
 
-/// Verifies the log and the read tables; both print what they find.
+/// Verifies the log and the read tables; both commands print their findings.
 pub(super) async fn check(url: &str) -> anyhow::Result<()> {
-    let log = CommandApi::try_parse_from(["log", "verify", "--database-url", url])?;
+    let log = CommandApiCommand::try_parse_from(["log", "verify", "--database-url", url])?;
     Box::pin(linkledger_command_api::admin::run(
         log.command,
         &SystemClock,
     ))
     .await?;
-    let tables = Projector::try_parse_from(["verify", "--database-url", url])?;
-    Box::pin(linkledger_projector::admin::run(tables.command)).await
+    let tables = ProjectorCommand::try_parse_from(["verify", "--database-url", url])?;
+    Box::pin(linkledger_projector::surfaces::cli::run(tables.command)).await
 }

@@ -1,4 +1,4 @@
-//! As many answers as there can be.
+//! Load with as many requests as the server answers.
 
 use std::{
     sync::{
@@ -11,17 +11,17 @@ use std::{
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 
-use super::{Connection, Outcome, Target, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
-/// Asks on every connection without a pause, and counts what is answered after the warm-up.
+/// Sends requests on every connection without a pause, and counts the responses after the warm-up.
 ///
 /// # Errors
-/// When a connection breaks, or an answer does not come.
+/// Returns an error if a connection breaks, or if a response does not come.
 pub async fn closed_loop(
-    target: &Target,
+    target: &LoadTarget,
     warm_up: Duration,
     duration: Duration,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let opened = target.connect().await?;
     let numbers = Arc::new(AtomicU64::new(0));
     let begin = Instant::now() + warm_up;
@@ -37,13 +37,13 @@ pub async fn closed_loop(
 }
 
 async fn ask(
-    mut connection: Connection,
-    target: Target,
+    mut connection: HttpConnection,
+    target: LoadTarget,
     numbers: Arc<AtomicU64>,
     (begin, end): (Instant, Instant),
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let mut request = Vec::new();
-    let mut outcome = Outcome::default();
+    let mut outcome = LoadOutcome::default();
     loop {
         request.clear();
         (target.requests)(numbers.fetch_add(1, Ordering::Relaxed), &mut request);

@@ -1,5 +1,4 @@
-//! One connection of HTTP/1.1 that costs as little as it can: the load shares the cores with what
-//! it measures.
+//! A connection of HTTP/1.1 with little overhead, since load and server share the cores.
 
 use std::{io, net::SocketAddr};
 
@@ -8,42 +7,42 @@ use tokio::{
     net::TcpStream,
 };
 
-/// More than any answer of ours has.
+/// Largest number of headers, more than any response of linkledger has.
 const HEADERS_MAX: usize = 64;
-/// Read at once, in bytes.
+/// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A connection that is kept alive; an error ends it.
-pub struct Connection {
+/// A keep-alive connection; an error ends the connection.
+pub struct HttpConnection {
     stream: TcpStream,
     received: Vec<u8>,
-    /// How much of `received` is the answer of before.
+    /// Number of bytes of `received` that belong to the previous response.
     consumed: usize,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, Copy)]
-pub struct Response<'a> {
-    /// Its status.
+pub struct HttpResponse<'a> {
+    /// Status.
     pub status: u16,
-    /// Its first line and its headers.
+    /// Status line and headers.
     pub head: &'a [u8],
-    /// Its body.
+    /// Body.
     pub body: &'a [u8],
 }
 
-/// Where an answer ends that begins the buffer.
+/// Lengths of the response at the beginning of the buffer.
 struct Extent {
     status: u16,
     head_bytes: usize,
     body_bytes: usize,
 }
 
-impl Connection {
-    /// Connects.
+impl HttpConnection {
+    /// Opens a connection.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// Returns an error if no server listens at the address.
     pub async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -54,11 +53,12 @@ impl Connection {
         })
     }
 
-    /// Sends a request, head and body, and waits for its answer, which must tell its length.
+    /// Sends a request, head and body, and waits for the response, which must state its length.
     ///
     /// # Errors
-    /// When the connection ends before, or what is answered is no HTTP.
-    pub async fn exchange(&mut self, request: &[u8]) -> io::Result<Response<'_>> {
+    /// Returns an error if the connection ends before the response is complete, or if the response
+    /// is not HTTP.
+    pub async fn exchange(&mut self, request: &[u8]) -> io::Result<HttpResponse<'_>> {
         self.received.drain(..self.consumed);
         self.consumed = 0;
         self.stream.write_all(request).await?;
@@ -67,7 +67,7 @@ impl Connection {
                 let end = extent.head_bytes + extent.body_bytes;
                 if self.received.len() >= end {
                     self.consumed = end;
-                    return Ok(Response {
+                    return Ok(HttpResponse {
                         status: extent.status,
                         head: &self.received[..extent.head_bytes],
                         body: &self.received[extent.head_bytes..end],
@@ -82,7 +82,7 @@ impl Connection {
     }
 }
 
-/// `None`: the head is not complete yet.
+/// Parses the head of a response; `None` if the head is not complete.
 fn extent(received: &[u8]) -> io::Result<Option<Extent>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -102,9 +102,15 @@ fn extent(received: &[u8]) -> io::Result<Option<Extent>> {
         Some(header) => std::str::from_utf8(header.value)
             .ok()
             .and_then(|text| text.parse().ok())
-            .ok_or_else(|| invalid("the length of a body is no number".to_owned()))?,
+            .ok_or_else(|| {
+                invalid("the content-length of a response is not a number".to_owned())
+            })?,
         None if matches!(status, 204 | 304) => 0,
-        None => return Err(invalid(format!("an answer {status} without a length"))),
+        None => {
+            return Err(invalid(format!(
+                "a response {status} without content-length"
+            )));
+        }
     };
     Ok(Some(Extent {
         status,

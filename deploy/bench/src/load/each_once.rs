@@ -1,4 +1,4 @@
-//! So many requests, each once.
+//! Load with a fixed number of requests, each sent once.
 
 use std::{
     sync::{
@@ -11,16 +11,16 @@ use std::{
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 
-use super::{Connection, Outcome, Target, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
-/// A load that takes longer is broken off.
+/// Longest duration of the load.
 const DURATION_MAX: Duration = Duration::from_mins(10);
 
-/// Asks the first `count` requests, on every connection without a pause.
+/// Sends the first `count` requests, on every connection without a pause.
 ///
 /// # Errors
-/// When a connection breaks, or an answer does not come.
-pub async fn each_once(target: &Target, count: u64) -> anyhow::Result<Outcome> {
+/// Returns an error if a connection breaks, or if a response does not come.
+pub async fn each_once(target: &LoadTarget, count: u64) -> anyhow::Result<LoadOutcome> {
     let opened = target.connect().await?;
     let numbers = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();
@@ -35,13 +35,13 @@ pub async fn each_once(target: &Target, count: u64) -> anyhow::Result<Outcome> {
 }
 
 async fn ask(
-    mut connection: Connection,
-    target: Target,
+    mut connection: HttpConnection,
+    target: LoadTarget,
     numbers: Arc<AtomicU64>,
     count: u64,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let mut request = Vec::new();
-    let mut outcome = Outcome::default();
+    let mut outcome = LoadOutcome::default();
     loop {
         let number = numbers.fetch_add(1, Ordering::Relaxed);
         if number >= count {

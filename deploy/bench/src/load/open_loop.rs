@@ -1,4 +1,4 @@
-//! Requests that come when they come, whatever the server does.
+//! Load with a fixed arrival rate, whatever the server does.
 
 use std::{
     sync::{
@@ -15,24 +15,24 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Connection, Outcome, Target, all_seen};
+use super::{HttpConnection, LoadOutcome, LoadTarget, all_seen};
 
-/// The same arrivals in every run.
+/// Seed of the random numbers, so that every run has the same arrivals.
 const SEED: u64 = 1;
 
-/// Asks `per_second` times a second on average, at times that do not depend on answers (a Poisson
-/// process), and takes each latency from the time at which the request was due. What is due while
-/// every connection is busy waits, and its waiting counts.
+/// Sends `per_second` requests a second on average, at times that do not depend on responses (a
+/// Poisson process), and measures each latency from the time at which the request was due. A
+/// request that is due while every connection is busy waits, and the wait counts.
 ///
-/// The timer wakes up to a millisecond late, which counts as well.
+/// The timer wakes up to a millisecond late; this delay counts as well.
 ///
 /// # Errors
-/// When a connection breaks, or an answer does not come.
+/// Returns an error if a connection breaks, or if a response does not come.
 pub async fn open_loop(
-    target: &Target,
+    target: &LoadTarget,
     per_second: f64,
     duration: Duration,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let opened = target.connect().await?;
     let arrivals: Arc<[Duration]> = arrivals(per_second, duration).into();
     let next = Arc::new(AtomicUsize::new(0));
@@ -48,13 +48,13 @@ pub async fn open_loop(
 }
 
 async fn ask(
-    mut connection: Connection,
-    target: Target,
+    mut connection: HttpConnection,
+    target: LoadTarget,
     (arrivals, next): (Arc<[Duration]>, Arc<AtomicUsize>),
     begin: Instant,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let mut request = Vec::new();
-    let mut outcome = Outcome::default();
+    let mut outcome = LoadOutcome::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let Some(arrival) = arrivals.get(number) else {
@@ -70,13 +70,13 @@ async fn ask(
     }
 }
 
-/// When requests are due, from the beginning on.
+/// Draws the times at which requests are due, from the beginning of the load.
 pub(super) fn arrivals(per_second: f64, duration: Duration) -> Vec<Duration> {
     let mut random = SmallRng::seed_from_u64(SEED);
     let mut due = 0.0;
     let mut arrivals = Vec::new();
     loop {
-        // The time between two arrivals of a Poisson process is distributed exponentially.
+        // The time between two arrivals of a Poisson process has an exponential distribution.
         due -= (1.0 - random.random::<f64>()).ln() / per_second;
         if due >= duration.as_secs_f64() {
             return arrivals;
@@ -92,7 +92,7 @@ mod tests {
     use super::arrivals;
 
     #[test]
-    fn arrivals_are_as_many_as_asked_for_in_order_and_not_evenly_spread() {
+    fn arrivals_have_the_wanted_rate_and_jitter() {
         let arrivals = arrivals(1_000.0, Duration::from_secs(10));
         assert!(
             (9_500..10_500).contains(&arrivals.len()),

@@ -1,4 +1,4 @@
-//! What a load has seen.
+//! The outcome of a load.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,29 +7,29 @@ use hdrhistogram::Histogram;
 
 use crate::answer::LatencyCurve;
 
-/// Latencies of up to a minute are told apart, to three digits.
+/// Largest latency that the histogram distinguishes; it keeps three digits.
 const LATENCY_MAX_US: u64 = 60_000_000;
 const DIGITS: u8 = 3;
 
-/// Where a curve of latencies is drawn: shares of the requests.
+/// Shares of the requests at which a latency curve is drawn.
 const SHARES: [f64; 12] = [
     0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999,
 ];
 
-/// Answers and their latencies.
+/// Responses and latencies.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    /// Answers with the expected status.
+pub struct LoadOutcome {
+    /// Number of responses with the expected status.
     pub answers: u64,
-    /// How long it was asked, in seconds.
+    /// Duration of the load, in seconds.
     pub seconds: f64,
-    /// In microseconds.
+    /// Latencies in microseconds.
     latencies: Histogram<u64>,
-    /// Other answers, by their status.
+    /// Number of other responses, by status.
     pub unexpected: BTreeMap<u16, u64>,
 }
 
-impl Default for Outcome {
+impl Default for LoadOutcome {
     fn default() -> Self {
         Self {
             answers: 0,
@@ -40,8 +40,8 @@ impl Default for Outcome {
     }
 }
 
-impl Outcome {
-    /// Counts an answer.
+impl LoadOutcome {
+    /// Counts a response.
     pub(super) fn record(&mut self, status: u16, expected: u16, latency: Duration) {
         if status == expected {
             self.answers += 1;
@@ -52,7 +52,7 @@ impl Outcome {
         self.latencies.saturating_record(microseconds);
     }
 
-    /// Adds what another connection has seen.
+    /// Adds the outcome of another connection.
     pub fn add(&mut self, other: &Self) {
         self.answers += other.answers;
         self.latencies
@@ -63,24 +63,24 @@ impl Outcome {
         }
     }
 
-    /// Expected answers per second.
+    /// Returns the expected responses per second.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
     pub fn per_second(&self) -> f64 {
         self.answers as f64 / self.seconds
     }
 
-    /// Within how many milliseconds that share of the requests was answered.
+    /// Returns the latency, in milliseconds, within which this share of the requests was answered.
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
     pub fn latency_ms(&self, share: f64) -> f64 {
         self.latencies.value_at_quantile(share) as f64 / 1_000.0
     }
 
-    /// The longest latency, in milliseconds.
+    /// Returns the longest latency, in milliseconds.
     pub fn longest_ms(&self) -> f64 {
         self.latency_ms(1.0)
     }
 
-    /// For the plot.
+    /// Returns the latency curve for the plot.
     pub fn curve(&self, what: impl Into<String>) -> LatencyCurve {
         LatencyCurve {
             what: what.into(),
@@ -88,18 +88,19 @@ impl Outcome {
         }
     }
 
-    /// The same, or an error if an answer was not the expected one: what was refused costs less.
+    /// Returns the outcome unchanged if every response had the expected status, since a refused
+    /// request costs less.
     ///
     /// # Errors
-    /// Which statuses were answered how often.
+    /// Returns an error with the unexpected statuses and their counts.
     pub fn all_expected(self) -> anyhow::Result<Self> {
         ensure!(
             self.unexpected.is_empty(),
-            "{} answers as expected, others by status: {:?}",
+            "{} responses with the expected status; other statuses with their counts: {:?}",
             self.answers,
             self.unexpected
         );
-        ensure!(self.answers > 0, "no answer");
+        ensure!(self.answers > 0, "the load got no response");
         Ok(self)
     }
 }

@@ -1,32 +1,32 @@
-//! The proof that a load does not hide a stall.
+//! The proof that a load shows a stall of the server.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::Outcome;
+use super::LoadOutcome;
 
-/// Of the requests that must have waited, so many are enough: arrivals are random.
+/// Share of the expected slow requests that suffices, since arrivals are random.
 const ENOUGH: f64 = 0.9;
 
-/// The server has stood still once.
+/// A stall: the server stood still once.
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
-    /// For how long.
+    /// Duration of the stall.
     pub held: Duration,
-    /// Within a load of that duration.
+    /// Duration of the load around the stall.
     pub load: Duration,
 }
 
 impl Stall {
-    /// How the latencies of an open loop tell of it, in a sentence; `usual` are those of the same
+    /// Returns a sentence about the latencies of an open loop during the stall. `usual` is the same
     /// load without a stall.
     ///
-    /// What was due in the first half of the stall has waited for its second half at least.
+    /// A request that was due in the first half of the stall waited at least for the second half.
     ///
     /// # Errors
-    /// When they hide it.
-    pub fn shown_by(self, seen: &Outcome, usual: &Outcome) -> anyhow::Result<String> {
+    /// Returns an error if the latencies hide the stall.
+    pub fn shown_by(self, seen: &LoadOutcome, usual: &LoadOutcome) -> anyhow::Result<String> {
         let least_ms = self.held.as_secs_f64() * 1_000.0 / 2.0;
         let share = ENOUGH * self.held.as_secs_f64() / 2.0 / self.load.as_secs_f64();
         let [shown_ms, usual_ms] = [seen, usual].map(|outcome| outcome.latency_ms(1.0 - share));
@@ -39,12 +39,12 @@ impl Stall {
         let verdict = if usual_ms < least_ms {
             "the stall shows"
         } else {
-            "too slow without a stall for one to be told apart"
+            "the load is so slow that a stall cannot be recognised"
         };
         Ok(format!(
-            "Stopped once for {held:?} of {load:?}, on purpose: {percent:.1} % of the requests took \
-             {shown_ms:.0} ms or longer, otherwise {usual_ms:.0} ms; at least {least_ms:.0} ms \
-             must be seen: {verdict}."
+            "Stopped on purpose once, for {held:?} of {load:?}: the slowest {percent:.1} % of the \
+             requests took {shown_ms:.0} ms or longer ({usual_ms:.0} ms without the stall). A stall \
+             must show as {least_ms:.0} ms or more: {verdict}."
         ))
     }
 }

@@ -1,9 +1,10 @@
-//! When a link that was created is in the list of its account: what its owner sees over HTTP.
+//! Time from a create until the list of the account contains the link, as the owner sees it over
+//! HTTP.
 //!
-//! Some creates, due at times of their own, are followed: right after the answer, and again and
-//! again after that, the list is asked for without a consistency token, until the link is in it.
-//! The end of the answer that has it counts, so a figure is too high by the time of one list, and by
-//! up to [`POLL_INTERVAL`] or, of long waits, a tenth of itself.
+//! Some creates, which are due at times of their own, are followed: after the response to the
+//! create, the list is requested without a consistency token until the list contains the link. The
+//! end of the response with the link counts, so a figure is too high by the time of one list, and
+//! by up to [`POLL_INTERVAL`] or, for long waits, by a tenth of the figure.
 
 use std::{
     net::SocketAddr,
@@ -21,44 +22,45 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Connection, Outcome, Requests, open_loop::arrivals};
+use super::{HttpConnection, LoadOutcome, RequestWriter, open_loop::arrivals};
 
-/// Between two lists that are asked for: short beside what is measured, and long enough that lists
-/// are few beside the creates.
+/// Pause between two requests for a list: short beside the measured time, and long enough that
+/// there are few lists beside the creates.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// The longer it takes the less often it is looked, after this part of what was waited for: lists
-/// that came as often as ever would slow down what is slow already.
+/// Part of the elapsed wait that is added to the pause. Lists at a constant rate would slow down a
+/// server that is slow already.
 const PAUSE_PART: u32 = 10;
-/// A link that is not there by then is lost.
+/// Longest wait for a link; after this time the link counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How many creates may be followed at once; what is due above that waits, which shows.
+/// Number of creates that are followed at the same time; a create that is due above this number
+/// waits, and the wait shows.
 const FOLLOWERS: usize = 64;
 
-/// Creates to follow.
+/// Creates that are followed.
 #[derive(Clone)]
-pub struct Followed {
-    /// Of creates and lists.
+pub struct FollowedCreates {
+    /// Address for creates and lists.
     pub address: SocketAddr,
-    /// The create of that number.
-    pub creates: Requests,
-    /// The newest links of the account for which the create of that number is: more of them than
-    /// the account creates while one is waited for.
-    pub lists: Requests,
+    /// The create with this number.
+    pub creates: RequestWriter,
+    /// A list of the newest links of the account of the create with this number: more links than
+    /// the account creates during the wait.
+    pub lists: RequestWriter,
 }
 
-/// What was seen of creates that were followed.
+/// Outcome of the creates that were followed.
 #[derive(Debug, Clone, Default)]
 pub struct Visibility {
-    /// From the answer of the create to the link in the list.
-    pub from_answer: Outcome,
-    /// From the time at which the create was due.
-    pub from_due: Outcome,
-    /// Of each list that was asked for: what the look itself takes.
-    pub lists: Outcome,
+    /// Time from the response to the create until the link is in the list.
+    pub from_answer: LoadOutcome,
+    /// Time from the instant at which the create was due until the link is in the list.
+    pub from_due: LoadOutcome,
+    /// Latencies of the lists, which are part of the measured time.
+    pub lists: LoadOutcome,
 }
 
 impl Visibility {
-    /// Adds what others have seen.
+    /// Adds the outcome of other followers.
     pub fn add(&mut self, other: &Self) {
         self.from_answer.add(&other.from_answer);
         self.from_due.add(&other.from_due);
@@ -69,9 +71,10 @@ impl Visibility {
 /// Follows `per_second` creates a second on average, due as in an open loop.
 ///
 /// # Errors
-/// When a connection breaks, something is refused, or a link does not become visible.
+/// Returns an error if a connection breaks, if a request is refused, or if a link does not become
+/// visible.
 pub async fn follow(
-    followed: &Followed,
+    followed: &FollowedCreates,
     per_second: f64,
     duration: Duration,
 ) -> anyhow::Result<Visibility> {
@@ -85,17 +88,17 @@ pub async fn follow(
     }
     let mut visibility = Visibility::default();
     while let Some(seen) = followers.join_next().await {
-        visibility.add(&seen.context("the task of a follower has failed")??);
+        visibility.add(&seen.context("the task of a follower failed")??);
     }
     Ok(visibility)
 }
 
 async fn follow_next(
-    followed: Followed,
+    followed: FollowedCreates,
     (arrivals, next): (Arc<[Duration]>, Arc<AtomicUsize>),
     begin: Instant,
 ) -> anyhow::Result<Visibility> {
-    let mut connection = Connection::open(followed.address).await?;
+    let mut connection = HttpConnection::open(followed.address).await?;
     let mut visibility = Visibility::default();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -116,13 +119,13 @@ async fn follow_next(
     }
 }
 
-/// The members of a link that count here.
+/// Members of a link in the response.
 #[derive(Deserialize)]
 struct CreatedLink {
     id: String,
 }
 
-async fn created(connection: &mut Connection, request: &[u8]) -> anyhow::Result<String> {
+async fn created(connection: &mut HttpConnection, request: &[u8]) -> anyhow::Result<String> {
     let response = connection.exchange(request).await?;
     ensure!(
         response.status == 201,
@@ -136,10 +139,10 @@ async fn created(connection: &mut Connection, request: &[u8]) -> anyhow::Result<
 }
 
 async fn until_listed(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     request: &[u8],
     link_id: &str,
-    lists: &mut Outcome,
+    lists: &mut LoadOutcome,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {

@@ -6,24 +6,24 @@ use anyhow::ensure;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::DataSet,
-    projector::{self, Projector},
+    projector::{self, ProjectorProcess},
     read_tables::ReadTables,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
 };
 
 const DATABASE: &str = "bench_catch_up";
-/// How often the checkpoints are looked at.
+/// Interval at which the checkpoints are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// No projector takes that long.
+/// Longest duration of a catch-up.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 const LEAST_RATIO: f64 = 0.5;
 const LEAST_PER_SECOND: f64 = 50_000.0;
 
-/// Events per second.
+/// Events per second, of all rounds.
 #[derive(Default)]
 struct Rates {
     filled: Vec<f64>,
@@ -32,12 +32,12 @@ struct Rates {
     rebuilt: Vec<f64>,
 }
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut rates = Rates::default();
     let broker_url = bench.server.empty_database("bench_broker").await?;
-    // The projector that is measured only needs a group to join. The one record on this topic, of
-    // the stack's demo account, is not of its log, and left out.
-    let broker = Stack::start(bench, &broker_url, Broker::Embedded).await?;
+    // The measured projector only needs a consumer group to join. The topic has one record, of the
+    // demo account of the stack; the projector skips the record, since it belongs to another log.
+    let broker = StackProcess::start(bench, &broker_url, BrokerKind::Embedded).await?;
     for round in bench.rounds("catch-up") {
         let url = DataSet::MILLION_EVENTS
             .copy(&bench.server, DATABASE)
@@ -51,7 +51,8 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
         rates.filled.push(per_second(tables.fill().await?));
         tables.empty().await?;
         bench.server.checkpoint().await?;
-        let mut projector = Projector::start(bench, &broker, &url, &format!("bench-{round}"))?;
+        let mut projector =
+            ProjectorProcess::start(bench, &broker, &url, &format!("bench-{round}"))?;
         rates
             .caught_up
             .push(caught_up(&mut tables, &mut projector).await?);
@@ -69,26 +70,26 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     Ok(answer(&rates))
 }
 
-fn answer(rates: &Rates) -> Answer {
-    let reach = |least| Some(Reach::AtLeast(least));
-    Answer {
+fn answer(rates: &Rates) -> QuestionAnswer {
+    let reach = |least| Some(TargetValue::AtLeast(least));
+    QuestionAnswer {
         question: "catch-up",
         title: "Projector: catching up with the log, and rebuilding from it",
         rows: vec![
-            Row::ratio(
+            ReportRow::ratio(
                 "catching up",
                 "events/s",
                 &rates.caught_up,
                 ("INSERT … SELECT", &rates.filled),
                 reach(LEAST_RATIO),
             ),
-            Row::absolute(
+            ReportRow::absolute(
                 "catching up, by itself",
                 "events/s",
                 &rates.caught_up,
                 reach(LEAST_PER_SECOND),
             ),
-            Row::ratio(
+            ReportRow::ratio(
                 "rebuild --all, its loading",
                 "events/s",
                 &rates.rebuilt,
@@ -101,9 +102,12 @@ fn answer(rates: &Rates) -> Answer {
     }
 }
 
-/// Events per second from the first transaction that is seen to the last: joining the group, which
-/// is the same for one event and for a million, is left aside.
-async fn caught_up(tables: &mut ReadTables, projector: &mut Projector) -> anyhow::Result<f64> {
+/// Measures events per second from the first transaction that is seen to the last, without the time
+/// to join the consumer group, which is the same for one event and for a million.
+async fn caught_up(
+    tables: &mut ReadTables,
+    projector: &mut ProjectorProcess,
+) -> anyhow::Result<f64> {
     let events = tables.events().await?;
     let started = Instant::now();
     let mut first = None;

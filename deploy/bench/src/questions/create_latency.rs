@@ -1,38 +1,38 @@
-//! How long does a create take at half of the load that can be borne?
+//! How long does a create take at half of the maximum load?
 
 use std::time::Duration;
 
 use crate::{
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::{self, DataSet},
-    load::{self, Outcome, Stall, Target},
+    load::{self, LoadOutcome, LoadTarget, Stall},
     requests,
     rounds::Spread,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
 };
 
-/// So many that an answer which takes long keeps no other request waiting.
+/// Number of connections: enough that a slow response delays no other request.
 const CONNECTIONS: usize = 256;
 const WARM_UP: Duration = Duration::from_secs(1);
-/// The stack stands still once, in a load of its own.
+/// A stall of the stack, in a load of its own.
 const STALL: Stall = Stall {
     held: Duration::from_millis(300),
     load: Duration::from_secs(3),
 };
 const DATABASE: &str = "bench_create_latency";
 
-/// What the rounds have shown.
+/// Outcomes of all rounds.
 #[derive(Default)]
 struct Rounds {
     maximum: Vec<f64>,
     p50: Vec<f64>,
     p99: Vec<f64>,
     p999: Vec<f64>,
-    all: Outcome,
+    all: LoadOutcome,
 }
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut rounds = Rounds::default();
     for _ in bench.rounds("create-latency") {
         rounds.add_round(bench).await?;
@@ -40,16 +40,16 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     let per_second = Spread::of(&rounds.maximum).median / 2.0;
     let stalled = stalled(bench, per_second).await?;
     let of_half = |what, figures: &[f64], most: Option<f64>| {
-        Row::absolute(what, "ms", figures, most.map(Reach::AtMost))
+        ReportRow::absolute(what, "ms", figures, most.map(TargetValue::AtMost))
     };
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "create-latency",
         title: "Latency of a create at half load",
         rows: vec![
             of_half("p50", &rounds.p50, Some(5.0)),
             of_half("p99", &rounds.p99, Some(20.0)),
             of_half("p99.9", &rounds.p999, None),
-            Row::absolute(
+            ReportRow::absolute(
                 "maximum, of which the load is half",
                 "creates/s",
                 &rounds.maximum,
@@ -62,8 +62,8 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
 }
 
 impl Rounds {
-    /// The maximum, and half of it right after.
-    async fn add_round(&mut self, bench: &Bench) -> anyhow::Result<()> {
+    /// Measures the maximum rate, and right afterwards the latencies at half of that rate.
+    async fn add_round(&mut self, bench: &BenchContext) -> anyhow::Result<()> {
         let (stack, target) = start(bench).await?;
         let maximum = load::closed_loop(&target, WARM_UP, bench.duration()).await?;
         let maximum = maximum.all_expected()?.per_second();
@@ -80,8 +80,8 @@ impl Rounds {
     }
 }
 
-/// What the load sees when the stack stands still meanwhile.
-async fn stalled(bench: &Bench, per_second: f64) -> anyhow::Result<Outcome> {
+/// Measures the latencies while the stack stands still for a time.
+async fn stalled(bench: &BenchContext, per_second: f64) -> anyhow::Result<LoadOutcome> {
     let (stack, target) = start(bench).await?;
     let (seen, frozen) = tokio::join!(
         load::open_loop(&target, per_second, STALL.load),
@@ -92,12 +92,12 @@ async fn stalled(bench: &Bench, per_second: f64) -> anyhow::Result<Outcome> {
     seen?.all_expected()
 }
 
-/// A stack without links, and whom to ask.
-async fn start(bench: &Bench) -> anyhow::Result<(Stack, Target)> {
+/// Starts a stack without links, and returns the target of the load.
+async fn start(bench: &BenchContext) -> anyhow::Result<(StackProcess, LoadTarget)> {
     let url = DataSet::NO_LINKS.copy(&bench.server, DATABASE).await?;
     let accounts = data_set::accounts(&url).await?;
-    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
-    let target = Target {
+    let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
+    let target = LoadTarget {
         address: stack.api,
         connections: CONNECTIONS,
         requests: requests::creates(&accounts),

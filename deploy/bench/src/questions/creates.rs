@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use crate::{
     accounts::LoadAccount,
-    answer::{Answer, Reach, Row},
+    answer::{QuestionAnswer, ReportRow, TargetValue},
     baseline::creates as baseline,
-    bench::Bench,
+    bench::BenchContext,
     data_set::{self, DataSet},
-    load::{self, Target},
+    load::{self, LoadTarget},
     pgbench::CLIENTS,
     requests,
     rounds::Spread,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
 };
 
 const ACCOUNTS: usize = DataSet::NO_LINKS.accounts as usize;
 const WARM_UP: Duration = Duration::from_secs(1);
 const DATABASE: &str = "bench_creates";
 
-/// Creates per second, by what was measured, of each round.
+/// Creates per second by kind of measurement, of all rounds.
 #[derive(Default)]
 struct Figures {
     connections_64: Vec<f64>,
@@ -29,7 +29,7 @@ struct Figures {
     many_at_once: Vec<f64>,
 }
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut figures = Figures::default();
     for _ in bench.rounds("creates") {
         figures.add_round(bench).await?;
@@ -38,8 +38,9 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
 }
 
 impl Figures {
-    /// Baselines and service in turn, so that what disturbs a part of a round disturbs both.
-    async fn add_round(&mut self, bench: &Bench) -> anyhow::Result<()> {
+    /// Measures baselines and service in turn, so that a disturbance in a part of the round affects
+    /// both.
+    async fn add_round(&mut self, bench: &BenchContext) -> anyhow::Result<()> {
         let [clients_16, clients_32, clients_64] = &mut self.one_by_one;
         clients_16.push(one_by_one(bench, CLIENTS[0]).await?);
         self.connections_64
@@ -53,17 +54,17 @@ impl Figures {
         Ok(())
     }
 
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> QuestionAnswer {
         let best = self.best_one_by_one();
         let row = |what: &str, measured: &[f64], baseline: (&str, &[f64]), least: f64| {
-            let reach = Some(Reach::AtLeast(least));
-            Row::ratio(what, "creates/s", measured, baseline, reach)
+            let reach = Some(TargetValue::AtLeast(least));
+            ReportRow::ratio(what, "creates/s", measured, baseline, reach)
         };
         let one_by_one = ("pgbench, one each", best.as_slice());
         let many_at_once = ("pgbench, 100 each", self.many_at_once.as_slice());
         let (of_64, of_256) = (&self.connections_64, &self.connections_256);
         let many_accounts = ("1,000 accounts", of_64.as_slice());
-        Answer {
+        QuestionAnswer {
             question: "creates",
             title: "Creates per second",
             rows: vec![
@@ -83,7 +84,7 @@ impl Figures {
         }
     }
 
-    /// Of each round.
+    /// Returns the best rate of pgbench in each round.
     fn best_one_by_one(&self) -> Vec<f64> {
         let [clients_16, clients_32, clients_64] = &self.one_by_one;
         clients_16
@@ -106,20 +107,20 @@ impl Figures {
     }
 }
 
-async fn one_by_one(bench: &Bench, clients: u32) -> anyhow::Result<f64> {
+async fn one_by_one(bench: &BenchContext, clients: u32) -> anyhow::Result<f64> {
     let (url, accounts) = without_links(bench).await?;
     baseline::one_by_one_per_second(&url, &accounts, clients, bench.duration()).await
 }
 
-async fn many_at_once(bench: &Bench) -> anyhow::Result<f64> {
+async fn many_at_once(bench: &BenchContext) -> anyhow::Result<f64> {
     let (url, accounts) = without_links(bench).await?;
     baseline::many_at_once_per_second(&url, &accounts, bench.duration()).await
 }
 
-async fn service(bench: &Bench, connections: usize, accounts: usize) -> anyhow::Result<f64> {
+async fn service(bench: &BenchContext, connections: usize, accounts: usize) -> anyhow::Result<f64> {
     let (url, all) = without_links(bench).await?;
-    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
-    let target = Target {
+    let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
+    let target = LoadTarget {
         address: stack.api,
         connections,
         requests: requests::creates(&all[..accounts]),
@@ -130,8 +131,8 @@ async fn service(bench: &Bench, connections: usize, accounts: usize) -> anyhow::
     Ok(outcome.all_expected()?.per_second())
 }
 
-/// A fresh database.
-async fn without_links(bench: &Bench) -> anyhow::Result<(String, Vec<LoadAccount>)> {
+/// Makes a database without links.
+async fn without_links(bench: &BenchContext) -> anyhow::Result<(String, Vec<LoadAccount>)> {
     let url = DataSet::NO_LINKS.copy(&bench.server, DATABASE).await?;
     let accounts = data_set::accounts(&url).await?;
     Ok((url, accounts))

@@ -9,29 +9,30 @@ use tokio::time::sleep;
 
 use crate::{
     accounts::LoadAccount,
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::{self, DataSet},
-    load::{self, Target},
+    load::{self, LoadTarget},
     requests,
 };
 use memory::{most_while, resident_mib};
 use services::{NAMES, Services};
 
-const MEMORY: Reach = Reach::AtMost(64.0);
-const READY: Reach = Reach::AtMost(1_000.0);
+const MEMORY: TargetValue = TargetValue::AtMost(64.0);
+const READY: TargetValue = TargetValue::AtMost(1_000.0);
 const CONNECTIONS: usize = 64;
-/// What a service takes at rest is looked at so long after it is ready.
+/// Time from readiness until the memory at rest is measured.
 const REST: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Room for the links of `HOT`, and little more: what they take is the cache's bound.
+/// Size of the cache: room for the links of `HOT` and little more. The links take the whole size of
+/// the cache.
 const HOT_CACHE_MIB: u32 = 156;
-/// Followed once each, so that all of them are in the cache.
+/// Data set whose links are followed once each, so that all links are in the cache.
 const HOT: DataSet = DataSet::ONE_ACCOUNT;
-/// As a service has it that nobody has told otherwise.
+/// Default size of the redirect cache.
 const CACHE_MIB: u32 = 64;
 
-/// What a round has found: milliseconds until ready, MiB at rest and under load, by service.
+/// Figures of a round, by service: milliseconds until ready, MiB at rest, MiB under load.
 struct Round {
     ready_after_ms: [f64; 3],
     at_rest_mib: [f64; 3],
@@ -39,7 +40,7 @@ struct Round {
     creates_per_second: f64,
 }
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut rounds = Vec::new();
     for _ in bench.rounds("footprint") {
         rounds.push(round(bench).await?);
@@ -50,7 +51,7 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     for (nth, name) in NAMES.into_iter().enumerate() {
         let mut row = |what: &str, unit, figure: fn(&Round) -> [f64; 3], reach| {
             let figures: Vec<f64> = rounds.iter().map(|round| figure(round)[nth]).collect();
-            rows.push(Row::absolute(
+            rows.push(ReportRow::absolute(
                 format!("{name}, {what}"),
                 unit,
                 &figures,
@@ -65,14 +66,14 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
         "query-api, {} hot links, besides its cache's bound",
         HOT.links()
     );
-    rows.push(Row::absolute(what, "MiB", &[hot_mib], Some(MEMORY)));
-    rows.push(Row::absolute(
+    rows.push(ReportRow::absolute(what, "MiB", &[hot_mib], Some(MEMORY)));
+    rows.push(ReportRow::absolute(
         "the load meanwhile",
         "creates/s",
         &creates,
         None,
     ));
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "footprint",
         title: "Memory of each service, and its start",
         rows,
@@ -88,7 +89,7 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     })
 }
 
-async fn round(bench: &Bench) -> anyhow::Result<Round> {
+async fn round(bench: &BenchContext) -> anyhow::Result<Round> {
     let url = DataSet::NO_LINKS
         .copy(&bench.server, "bench_footprint")
         .await?;
@@ -113,8 +114,8 @@ async fn round(bench: &Bench) -> anyhow::Result<Round> {
     })
 }
 
-fn creates(services: &Services, accounts: &[LoadAccount]) -> Target {
-    Target {
+fn creates(services: &Services, accounts: &[LoadAccount]) -> LoadTarget {
+    LoadTarget {
         address: services.api,
         connections: CONNECTIONS,
         requests: requests::creates(accounts),
@@ -122,11 +123,11 @@ fn creates(services: &Services, accounts: &[LoadAccount]) -> Target {
     }
 }
 
-/// MiB of query-api besides the bound of its cache, when that is full.
-async fn hot_mib(bench: &Bench) -> anyhow::Result<f64> {
+/// Measures the memory of query-api beyond the size of its full cache, in MiB.
+async fn hot_mib(bench: &BenchContext) -> anyhow::Result<f64> {
     let url = HOT.copy(&bench.server, "bench_footprint").await?;
     let services = Services::start(bench, &url, HOT_CACHE_MIB).await?;
-    let redirects = Target {
+    let redirects = LoadTarget {
         address: services.short_host,
         connections: CONNECTIONS,
         requests: Arc::new(|number, buffer| {

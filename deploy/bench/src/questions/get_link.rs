@@ -7,36 +7,40 @@ use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 
 use crate::{
     accounts::LoadAccount,
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::{self, DataSet},
-    links::{ConsecutiveIds, Links},
-    load::{self, Requests, Target},
-    pgbench::{self, Script},
-    stack::{Broker, Stack},
+    links::{ConsecutiveIds, DataSetLinks},
+    load::{self, LoadTarget, RequestWriter},
+    pgbench::{self, PgbenchScript},
+    stack::{BrokerKind, StackProcess},
     statement,
 };
 
 const CONNECTIONS: usize = 64;
-/// Before each measurement.
+/// Warm-up before each measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Of each number of clients that pgbench is tried with.
+/// Duration of pgbench with each number of clients that is tried.
 const TRIAL: Duration = Duration::from_secs(2);
-/// The same links in every run.
+/// Seed of the random numbers, so that every run reads the same links.
 const SEED: u64 = 1;
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let url = DataSet::ONE_ACCOUNT
         .copy(&bench.server, "bench_get_link")
         .await?;
     let account = data_set::accounts(&url).await?.remove(0);
-    let ids = ConsecutiveIds::of(&Links::of_account(&url, account.account_id).await?.ids)?;
-    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    let ids = ConsecutiveIds::of(
+        &DataSetLinks::of_account(&url, account.account_id)
+            .await?
+            .ids,
+    )?;
+    let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
     bench.server.checkpoint().await?;
     let target = target(stack.api, &account, &ids);
     let select = select(&url, (&account, &ids)).await?;
     let script = format!("\\set ms random({}, {})\n{select}", ids.first, ids.last);
-    let script = Script {
+    let script = PgbenchScript {
         clients: pgbench::fastest_clients(&url, &script, TRIAL).await?,
         text: &script,
         variables: &[],
@@ -51,15 +55,15 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     stack.stop().await?;
 
     let baseline = format!("pgbench, SELECT of the row, {} clients", script.clients);
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "get-link",
         title: "Reads of a link by its id",
-        rows: vec![Row::ratio(
+        rows: vec![ReportRow::ratio(
             format!("GET /v1/links/{{id}}, {CONNECTIONS} connections"),
             "reads/s",
             &measured,
             (&baseline, &floor),
-            Some(Reach::AtLeast(0.7)),
+            Some(TargetValue::AtLeast(0.7)),
         )],
         latencies: Vec::new(),
         notes: vec![format!(
@@ -69,8 +73,12 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     })
 }
 
-pub(super) fn target(address: SocketAddr, account: &LoadAccount, ids: &ConsecutiveIds) -> Target {
-    Target {
+pub(super) fn target(
+    address: SocketAddr,
+    account: &LoadAccount,
+    ids: &ConsecutiveIds,
+) -> LoadTarget {
+    LoadTarget {
         address,
         connections: CONNECTIONS,
         requests: gets(account, ids),
@@ -78,8 +86,8 @@ pub(super) fn target(address: SocketAddr, account: &LoadAccount, ids: &Consecuti
     }
 }
 
-/// Each request asks for any of the links.
-fn gets(account: &LoadAccount, ids: &ConsecutiveIds) -> Requests {
+/// Makes requests that each read a random link.
+fn gets(account: &LoadAccount, ids: &ConsecutiveIds) -> RequestWriter {
     let (ids, key) = (ids.clone(), account.api_key.reveal().to_owned());
     Arc::new(move |number, buffer| {
         let id = ids.nth(SmallRng::seed_from_u64(SEED ^ number).random_range(0..ids.count()));
@@ -91,8 +99,9 @@ fn gets(account: &LoadAccount, ids: &ConsecutiveIds) -> Requests {
     })
 }
 
-/// Reads the link with the milliseconds `:ms` by its primary key, and nothing else: what the service
-/// asks beside it, how far the read table is and whether the account is parked, is its own affair.
+/// Returns the statement that reads the link with the milliseconds `:ms` by its primary key. The
+/// further statements of the service (position of the read table, parked account) are not part of
+/// the baseline.
 pub(super) async fn select(
     url: &str,
     (account, ids): (&LoadAccount, &ConsecutiveIds),

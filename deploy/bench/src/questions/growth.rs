@@ -3,15 +3,15 @@
 mod store;
 
 use crate::{
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::DataSet,
     load,
 };
 use store::{Figures, Store};
 
-/// What is measured on each store, and how far it may be from the empty one.
-const MEASURES: [(&str, &str, Reach); 6] = [
+/// Measures on each store, and the targets relative to the empty store.
+const MEASURES: [(&str, &str, TargetValue); 6] = [
     ("creates", "creates/s", FAST),
     ("create, p50", "ms", PROMPT),
     ("create, p99", "ms", PROMPT),
@@ -19,18 +19,18 @@ const MEASURES: [(&str, &str, Reach); 6] = [
     ("redirects, links not in memory", "redirects/s", FAST),
     ("redirects, links in memory", "redirects/s", FAST),
 ];
-const FAST: Reach = Reach::AtLeast(0.9);
-const PROMPT: Reach = Reach::AtMost(1.1);
+const FAST: TargetValue = TargetValue::AtLeast(0.9);
+const PROMPT: TargetValue = TargetValue::AtMost(1.1);
 
-/// The stores beside the empty one.
+/// The large stores.
 const LARGE: [(&str, DataSet); 2] = [
     ("1 million events", DataSet::MILLION_EVENTS),
     ("10 million events", DataSet::TEN_MILLION_EVENTS),
 ];
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
-    // All copies first: Postgres makes a checkpoint with each, after which it would log the pages
-    // of the large stores whole once more, in every round.
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
+    // All copies are made first: Postgres makes a checkpoint with each copy, and after a checkpoint
+    // would log whole pages of the large stores again, in every round.
     let mut empty = Vec::new();
     for round in 0..=bench.options.rounds {
         empty.push(Store::copy(bench, DataSet::NO_LINKS, round).await?);
@@ -49,7 +49,7 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
             rounds.push(store.measure(bench, arrivals).await?);
         }
     }
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "growth",
         title: "Growth: large stores beside an empty one",
         rows: rows(&measured),
@@ -67,8 +67,8 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     })
 }
 
-/// What the empty store takes, by which every store is asked the same.
-async fn half_of_the_maximum(bench: &Bench, empty: &Store) -> anyhow::Result<f64> {
+/// Measures the rate of the empty store; half of the rate is the load for every store.
+async fn half_of_the_maximum(bench: &BenchContext, empty: &Store) -> anyhow::Result<f64> {
     let stack = empty.start(bench).await?;
     let outcome =
         load::closed_loop(&empty.creates(&stack), store::WARM_UP, bench.duration()).await?;
@@ -76,14 +76,14 @@ async fn half_of_the_maximum(bench: &Bench, empty: &Store) -> anyhow::Result<f64
     Ok(outcome.all_expected()?.per_second() / 2.0)
 }
 
-fn rows(measured: &[Vec<Figures>; 3]) -> Vec<Row> {
+fn rows(measured: &[Vec<Figures>; 3]) -> Vec<ReportRow> {
     let figures = |store: usize, measure: usize| -> Vec<f64> {
         measured[store].iter().map(|it| it[measure]).collect()
     };
     let mut rows = Vec::new();
     for (measure, (what, unit, reach)) in MEASURES.into_iter().enumerate() {
         for (nth, (name, _)) in LARGE.iter().enumerate() {
-            rows.push(Row::ratio(
+            rows.push(ReportRow::ratio(
                 format!("{what}, {name}"),
                 unit,
                 &figures(nth + 1, measure),

@@ -1,4 +1,4 @@
-//! How often can a page of an account's links be read in a second, the first and one far behind?
+//! How often can a page of an account's links be read in a second, the first page and a late page?
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,35 +14,38 @@ use uuid::Uuid;
 
 use crate::{
     accounts::LoadAccount,
-    answer::{Answer, Reach, Row},
-    bench::Bench,
+    answer::{QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::{self, DataSet},
-    links::Links,
-    load::{self, Connection, Target},
-    pgbench::{self, Script},
+    links::DataSetLinks,
+    load::{self, HttpConnection, LoadTarget},
+    pgbench::{self, PgbenchScript},
     requests,
-    stack::{Broker, Stack},
-    statement::{self, Statement},
+    stack::{BrokerKind, StackProcess},
+    statement::{self, ServiceStatement},
 };
 
 const CONNECTIONS: usize = 64;
 const LIMIT: usize = 50;
-/// One more tells the service whether there is a next page.
+/// Number of rows that the service reads: one more than the page has tells whether there is a next
+/// page.
 const ROWS: usize = LIMIT + 1;
 const PAGES: [usize; 2] = [1, 10_000];
-/// Before each measurement.
+/// Warm-up before each measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Of each number of clients that pgbench is tried with.
+/// Duration of pgbench with each number of clients that is tried.
 const TRIAL: Duration = Duration::from_secs(2);
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let url = DataSet::ONE_ACCOUNT
         .copy(&bench.server, "bench_list_links")
         .await?;
     let account = data_set::accounts(&url).await?.remove(0);
-    let mut links = Links::of_account(&url, account.account_id).await?.ids;
+    let mut links = DataSetLinks::of_account(&url, account.account_id)
+        .await?
+        .ids;
     links.reverse();
-    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
     bench.server.checkpoint().await?;
     let list = List {
         keys: CursorKeys::parse(stack.variable("CURSOR_KEYS")?)?,
@@ -55,8 +58,8 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     for number in PAGES {
         let page = list.page(number).await?;
         pages.push(MeasuredPage {
-            statement: Baseline::of(&url, &page.statement).await?,
-            select: Baseline::of(&url, &page.select).await?,
+            statement: BaselineScript::of(&url, &page.statement).await?,
+            select: BaselineScript::of(&url, &page.select).await?,
             page,
             measured: Vec::new(),
         });
@@ -70,20 +73,20 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     Ok(answer(&pages, links.len()))
 }
 
-fn answer(pages: &[MeasuredPage], links: usize) -> Answer {
-    let mut rows: Vec<Row> = pages.iter().flat_map(MeasuredPage::rows).collect();
+fn answer(pages: &[MeasuredPage], links: usize) -> QuestionAnswer {
+    let mut rows: Vec<ReportRow> = pages.iter().flat_map(MeasuredPage::rows).collect();
     let rounds = pages[0].measured.iter().zip(&pages[1].measured);
     let apart: Vec<f64> = rounds.map(|(a, b)| a.max(*b) / a.min(*b)).collect();
-    rows.push(Row::absolute(
+    rows.push(ReportRow::absolute(
         format!(
             "the faster of pages {} and {} to the slower",
             PAGES[0], PAGES[1]
         ),
         "times",
         &apart,
-        Some(Reach::AtMost(1.2)),
+        Some(TargetValue::AtMost(1.2)),
     ));
-    Answer {
+    QuestionAnswer {
         question: "list-links",
         title: "Pages of a list of links",
         rows,
@@ -103,32 +106,32 @@ pub(super) struct List<'a> {
     pub(super) keys: CursorKeys,
 }
 
-/// One page of it.
+/// One page of the list.
 pub(super) struct Page {
     number: usize,
-    pub(super) target: Target,
-    /// The service's own statement.
+    pub(super) target: LoadTarget,
+    /// Statement of the service.
     pub(super) statement: String,
-    /// Its rows, by the least that finds them.
+    /// The simplest statement that finds the same rows.
     pub(super) select: String,
 }
 
-/// A page and its rounds.
+/// A page with the figures of its rounds.
 struct MeasuredPage {
     page: Page,
     measured: Vec<f64>,
-    statement: Baseline,
-    select: Baseline,
+    statement: BaselineScript,
+    select: BaselineScript,
 }
 
-/// What pgbench runs, and its rounds.
-struct Baseline {
+/// A script of pgbench with the figures of its rounds.
+struct BaselineScript {
     script: String,
     clients: u32,
     measured: Vec<f64>,
 }
 
-impl Baseline {
+impl BaselineScript {
     async fn of(url: &str, script: &str) -> anyhow::Result<Self> {
         Ok(Self {
             script: script.to_owned(),
@@ -137,8 +140,8 @@ impl Baseline {
         })
     }
 
-    async fn measure(&mut self, bench: &Bench, url: &str) -> anyhow::Result<()> {
-        let script = Script {
+    async fn measure(&mut self, bench: &BenchContext, url: &str) -> anyhow::Result<()> {
+        let script = PgbenchScript {
             text: &self.script,
             clients: self.clients,
             variables: &[],
@@ -149,7 +152,7 @@ impl Baseline {
     }
 }
 
-/// What of an answer is looked at.
+/// Members of a page in a response.
 #[derive(Deserialize)]
 struct Shown {
     items: Vec<ShownLink>,
@@ -162,8 +165,8 @@ struct ShownLink {
 }
 
 impl List<'_> {
-    /// The page of that number, from 1; what is asked for it, here and of Postgres alone, shows the
-    /// links that belong on it.
+    /// Returns the page with this number, from 1. Checks that the service and the statements of the
+    /// baselines return the links that belong on the page.
     pub(super) async fn page(&self, number: usize) -> anyhow::Result<Page> {
         let begin = (number - 1) * LIMIT;
         let expected = self.links.get(begin..begin + LIMIT);
@@ -184,7 +187,7 @@ impl List<'_> {
         let select = self.select(before, expected).await?;
         Ok(Page {
             number,
-            target: Target {
+            target: LoadTarget {
                 address: self.api,
                 connections: CONNECTIONS,
                 requests: Arc::new(move |_, buffer| buffer.extend_from_slice(&request)),
@@ -195,7 +198,7 @@ impl List<'_> {
         })
     }
 
-    /// As the service makes it.
+    /// Makes the cursor as the service does.
     fn cursor(&self, last: LinkId) -> String {
         let scope = CursorScope {
             list: route_table::LINKS.to_owned(),
@@ -205,7 +208,7 @@ impl List<'_> {
     }
 
     async fn ask(&self, request: &[u8]) -> anyhow::Result<Shown> {
-        let mut connection = Connection::open(self.api).await?;
+        let mut connection = HttpConnection::open(self.api).await?;
         let answer = connection.exchange(request).await?;
         ensure!(
             answer.status == 200,
@@ -215,9 +218,9 @@ impl List<'_> {
         Ok(serde_json::from_slice(answer.body)?)
     }
 
-    /// The statement with which the service has read that page, as for one request.
+    /// Returns the statement with which the service has read the page, for one request.
     async fn statement(&self, before: Uuid, expected: &[LinkId]) -> anyhow::Result<String> {
-        let statement = Statement::last_on("read_model.links", self.url).await?;
+        let statement = ServiceStatement::last_on("read_model.links", self.url).await?;
         let text = statement.with(&[
             &format!("'{{{}}}'", Shard::of(self.account.account_id)),
             &format!("'{{{}}}'", self.account.account_id.uuid()),
@@ -228,8 +231,8 @@ impl List<'_> {
         Ok(text)
     }
 
-    /// Reads the rows of that page by the primary key, and nothing else: neither how far the read
-    /// table is, nor whether the account is parked.
+    /// Returns the statement that reads the rows of the page by the primary key, without the
+    /// position of the read table and without parked accounts.
     async fn select(&self, before: Uuid, expected: &[LinkId]) -> anyhow::Result<String> {
         let select = format!(
             "SELECT link_id, slug, destination_url, version, created_at FROM read_model.links \
@@ -253,24 +256,24 @@ impl List<'_> {
 }
 
 impl MeasuredPage {
-    async fn measure(&mut self, bench: &Bench, url: &str) -> anyhow::Result<()> {
+    async fn measure(&mut self, bench: &BenchContext, url: &str) -> anyhow::Result<()> {
         let outcome = load::closed_loop(&self.page.target, WARM_UP, bench.duration()).await?;
         self.measured.push(outcome.all_expected()?.per_second());
         self.statement.measure(bench, url).await?;
         self.select.measure(bench, url).await
     }
 
-    fn rows(&self) -> [Row; 2] {
+    fn rows(&self) -> [ReportRow; 2] {
         let page = format!(
             "page {} of {LIMIT}, {CONNECTIONS} connections",
             self.page.number
         );
-        let row = |page: String, name: &str, baseline: &Baseline, reach| {
+        let row = |page: String, name: &str, baseline: &BaselineScript, reach| {
             let name = format!("pgbench, {name}, {} clients", baseline.clients);
             let baseline = (name.as_str(), baseline.measured.as_slice());
-            Row::ratio(page, "pages/s", &self.measured, baseline, reach)
+            ReportRow::ratio(page, "pages/s", &self.measured, baseline, reach)
         };
-        let reach = Some(Reach::AtLeast(0.6));
+        let reach = Some(TargetValue::AtLeast(0.6));
         [
             row(page.clone(), "the same SELECT", &self.statement, reach),
             row(

@@ -7,33 +7,35 @@ use linkledger_core::metrics::CACHE_REQUESTS_TOTAL;
 use nix::unistd::Pid;
 
 use crate::{
-    answer::{Answer, Reach, Row},
+    answer::{QuestionAnswer, ReportRow, TargetValue},
     bare_redirect::{BareRedirect, BareServer, are_alike},
-    bench::Bench,
+    bench::BenchContext,
     data_set::{self, DataSet},
-    links::Links,
-    load::{self, Connection, Outcome, Requests, Target},
+    links::DataSetLinks,
+    load::{self, HttpConnection, LoadOutcome, LoadTarget, RequestWriter},
     processor_time::processor_seconds,
     requests,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
     visits::{EXPONENT, SEED, Visits},
 };
 
 const CONNECTIONS: usize = 64;
-/// Threads of the runtime of the binary `linkledger`.
+/// Number of threads of the runtime of the binary `linkledger`.
 const STACK_THREADS: usize = 8;
-/// Before each measurement.
+/// Warm-up before each measurement.
 const SETTLE: Duration = Duration::from_secs(1);
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let url = DataSet::ONE_ACCOUNT
         .copy(&bench.server, "bench_redirects")
         .await?;
     let account = data_set::accounts(&url).await?.remove(0);
-    let links = Links::of_account(&url, account.account_id).await?.slugs;
+    let links = DataSetLinks::of_account(&url, account.account_id)
+        .await?
+        .slugs;
     let links: Arc<[String]> = links.into();
     let visits = visits(Arc::clone(&links))?;
-    let stack = Stack::start(bench, &url, Broker::Embedded).await?;
+    let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
     bench.server.checkpoint().await?;
     let ours = Server {
         process: stack.pid()?,
@@ -59,18 +61,18 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
         rounds.iter().map(figure).collect()
     };
     let what = format!("Zipf over {} links, {CONNECTIONS} connections", links.len());
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "redirects",
         title: "Redirects per second",
         rows: vec![
-            Row::ratio(
+            ReportRow::ratio(
                 what,
                 "redirects/s",
                 &each(&measured, |round| round.per_second),
                 ("bare axum handler", &each(&floor, |round| round.per_second)),
-                Some(Reach::AtLeast(0.8)),
+                Some(TargetValue::AtLeast(0.8)),
             ),
-            Row::ratio(
+            ReportRow::ratio(
                 "processor time of the server for each",
                 "µs",
                 &each(&measured, |round| round.server_us),
@@ -91,16 +93,16 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
     })
 }
 
-/// A server that is visited.
+/// A server that gets visits.
 struct Server {
     process: Pid,
-    target: Target,
+    target: LoadTarget,
 }
 
-/// What a round has shown of one of them.
+/// Figures of a server in a round.
 struct Round {
     per_second: f64,
-    /// Processor time of the server, for each redirect.
+    /// Processor time of the server for each redirect, in microseconds.
     server_us: f64,
     /// Processor time of the load, as a share of one core.
     load_share: f64,
@@ -127,14 +129,14 @@ impl Server {
     }
 }
 
-async fn visit(target: &Target, duration: Duration) -> anyhow::Result<Outcome> {
+async fn visit(target: &LoadTarget, duration: Duration) -> anyhow::Result<LoadOutcome> {
     load::closed_loop(target, Duration::ZERO, duration)
         .await?
         .all_expected()
 }
 
-fn target(address: SocketAddr, requests: &Requests) -> Target {
-    Target {
+fn target(address: SocketAddr, requests: &RequestWriter) -> LoadTarget {
+    LoadTarget {
         address,
         connections: CONNECTIONS,
         requests: Arc::clone(requests),
@@ -142,19 +144,19 @@ fn target(address: SocketAddr, requests: &Requests) -> Target {
     }
 }
 
-/// Each request is the next visit, whichever server it goes to.
-fn visits(slugs: Arc<[String]>) -> anyhow::Result<Requests> {
+/// Makes requests that are the next visit, to any server.
+fn visits(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
     let visits = Visits::draw(u32::try_from(slugs.len())?)?;
     Ok(Arc::new(move |_, buffer| {
         requests::visit(&slugs[visits.next() as usize - 1], buffer);
     }))
 }
 
-/// A server that answers every visit as the stack has answered one.
-async fn bare_server(stack: &Target, visits: &Requests) -> anyhow::Result<BareServer> {
+/// Starts a server that answers every visit with the response of the stack to one visit.
+async fn bare_server(stack: &LoadTarget, visits: &RequestWriter) -> anyhow::Result<BareServer> {
     let mut request = Vec::new();
     visits(0, &mut request);
-    let mut connection = Connection::open(stack.address).await?;
+    let mut connection = HttpConnection::open(stack.address).await?;
     let shown = connection.exchange(&request).await?;
     ensure!(
         shown.status == 302,
@@ -162,15 +164,15 @@ async fn bare_server(stack: &Target, visits: &Requests) -> anyhow::Result<BareSe
         shown.status
     );
     let server = BareServer::start(&BareRedirect::answering(shown, STACK_THREADS)?).await?;
-    let mut connection = Connection::open(server.address).await?;
+    let mut connection = HttpConnection::open(server.address).await?;
     let answer = connection.exchange(&request).await?;
     ensure!(are_alike(&answer, &shown), "the baseline answers otherwise");
     Ok(server)
 }
 
-/// Visits every link once, as visitors of a service that has run for long have done.
-async fn warm_up(stack: &Target, slugs: &Arc<[String]>) -> anyhow::Result<()> {
-    let target = Target {
+/// Visits every link once, as visitors of a long-running service have done.
+async fn warm_up(stack: &LoadTarget, slugs: &Arc<[String]>) -> anyhow::Result<()> {
+    let target = LoadTarget {
         requests: requests::visits(Arc::clone(slugs)),
         ..stack.clone()
     };
@@ -179,7 +181,7 @@ async fn warm_up(stack: &Target, slugs: &Arc<[String]>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often the cache was asked.
+/// Number of requests to the redirect cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct CacheUse {
     hits: f64,
@@ -187,7 +189,7 @@ struct CacheUse {
 }
 
 impl CacheUse {
-    async fn of(stack: &Stack) -> anyhow::Result<Self> {
+    async fn of(stack: &StackProcess) -> anyhow::Result<Self> {
         Ok(Self::parse(&stack.metrics("QUERY_METRICS_URL").await?))
     }
 
@@ -222,7 +224,8 @@ impl CacheUse {
     }
 }
 
-/// A load that has no core left would hide how fast the servers are.
+/// Formats a note on the processor time of the load: a load without a free core would hide the
+/// speed of the servers.
 fn load_note(measured: &[Round], floor: &[Round]) -> String {
     let busiest =
         |rounds: &[Round]| 100.0 * rounds.iter().map(|it| it.load_share).fold(0.0, f64::max);
@@ -239,7 +242,7 @@ mod tests {
     use super::{CacheUse, STACK_THREADS};
 
     #[test]
-    fn the_baseline_has_the_threads_of_the_stack() {
+    fn baseline_has_as_many_threads_as_the_stack() {
         let stack = include_str!("../../../local/src/main.rs");
         let threads = format!("#[tokio::main(worker_threads = {STACK_THREADS})]");
         assert!(
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_told_from_misses_and_from_other_caches() {
+    fn redirect_cache_hits_are_counted_alone() {
         let usage = CacheUse::parse(
             "# TYPE linkledger_cache_requests_total counter\n\
              linkledger_cache_requests_total{cache=\"redirects\",result=\"hit\"} 6\n\

@@ -1,5 +1,5 @@
-//! The reads that are measured, asked of a query-api over a small data set: what is asked is what
-//! is meant, and a baseline does the same work. None takes times.
+//! The measured reads, sent to a query-api with a small data set: requests and baselines do the
+//! intended work. No test measures time.
 
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
@@ -8,7 +8,7 @@ use linkledger_core::{
     cursor::CursorKeys,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::Config;
+use linkledger_query_api::QueryApiConfig;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -19,44 +19,46 @@ use crate::{
     accounts::LoadAccount,
     bare_redirect::{self, BareRedirect, are_alike},
     data_set::{self, DataSet},
-    links::{ConsecutiveIds, Links},
-    load::Connection,
+    links::{ConsecutiveIds, DataSetLinks},
+    load::HttpConnection,
     server::BenchServer,
     statement,
 };
 
 const CURSOR_KEYS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// Two full pages and a bit.
+/// Two full pages and a part of a third page.
 const SMALL: DataSet = DataSet::new(1, 120);
 
 #[tokio::test]
-async fn what_is_asked_is_what_is_meant_and_a_baseline_does_the_same_work() {
+async fn questions_and_baselines_do_the_intended_work() {
     let folder = TempDir::new().unwrap();
     let server = BenchServer::start(folder.path()).await.unwrap();
     let url = SMALL.copy(&server, "reads").await.unwrap();
     let account = data_set::accounts(&url).await.unwrap().remove(0);
-    let links = Links::of_account(&url, account.account_id).await.unwrap();
+    let links = DataSetLinks::of_account(&url, account.account_id)
+        .await
+        .unwrap();
     let mut tasks = Tasks::new(CancellationToken::new());
     let [api, short_host] = serve(&url, &mut tasks).await;
 
-    a_link_is_read_by_its_id_here_and_there(&url, api, (&account, &links)).await;
-    pages_show_the_links_that_belong_there(&url, api, (&account, &links)).await;
-    the_bare_server_answers_as_the_short_host(short_host, &links.slugs[7]).await;
+    assert_reads_by_id(&url, api, (&account, &links)).await;
+    assert_pages(&url, api, (&account, &links)).await;
+    assert_bare_server_equals_short_host(short_host, &links.slugs[7]).await;
 
     tasks.shutdown().cancel();
     tasks.join().await.unwrap();
     server.stop().await.unwrap();
 }
 
-async fn a_link_is_read_by_its_id_here_and_there(
+async fn assert_reads_by_id(
     url: &str,
     api: SocketAddr,
-    (account, links): (&LoadAccount, &Links),
+    (account, links): (&LoadAccount, &DataSetLinks),
 ) {
     let ids = ConsecutiveIds::of(&links.ids).unwrap();
     let target = get_link::target(api, account, &ids);
     let mut request = Vec::new();
-    let mut connection = Connection::open(api).await.unwrap();
+    let mut connection = HttpConnection::open(api).await.unwrap();
     let mut asked = HashSet::new();
     for number in 0..10 {
         request.clear();
@@ -75,11 +77,7 @@ async fn a_link_is_read_by_its_id_here_and_there(
     assert_eq!(found, [links.ids[7].uuid()]);
 }
 
-async fn pages_show_the_links_that_belong_there(
-    url: &str,
-    api: SocketAddr,
-    (account, links): (&LoadAccount, &Links),
-) {
+async fn assert_pages(url: &str, api: SocketAddr, (account, links): (&LoadAccount, &DataSetLinks)) {
     let newest_first: Vec<_> = links.ids.iter().rev().copied().collect();
     let keys = || CursorKeys::parse(CURSOR_KEYS).unwrap();
     let list = |links| List {
@@ -91,7 +89,7 @@ async fn pages_show_the_links_that_belong_there(
     };
     for (number, first) in [(1, 0), (2, 50)] {
         let page = list(&newest_first).page(number).await.unwrap();
-        // As many as the service reads to know whether there are more.
+        // The number of rows that the service reads, one more than the page has.
         let expected = newest_first[first..=first + 50].iter().map(|id| id.uuid());
         let expected: Vec<Uuid> = expected.collect();
         for script in [&page.statement, &page.select] {
@@ -99,22 +97,22 @@ async fn pages_show_the_links_that_belong_there(
             assert_eq!(found, expected, "page {number}");
         }
     }
-    // The last page is not full: there is none to measure.
+    // The last page is not full, so it can't be measured.
     assert!(list(&newest_first).page(3).await.is_err());
-    // Were the list in another order, it would be noticed.
+    // A list in another order must be an error.
     assert!(list(&links.ids).page(2).await.is_err());
 }
 
-async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug: &str) {
+async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str) {
     let request = format!("GET /{slug} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes();
-    let mut connection = Connection::open(short_host).await.unwrap();
+    let mut connection = HttpConnection::open(short_host).await.unwrap();
     let shown = connection.exchange(&request).await.unwrap();
     assert_eq!(shown.status, 302);
     let bare = BareRedirect::answering(shown, 1).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let asked = async {
-        let mut connection = Connection::open(address).await.unwrap();
+        let mut connection = HttpConnection::open(address).await.unwrap();
         let answer = connection.exchange(&request).await.unwrap();
         let text = String::from_utf8_lossy(answer.head);
         assert!(are_alike(&answer, &shown), "{text}");
@@ -125,9 +123,9 @@ async fn the_bare_server_answers_as_the_short_host(short_host: SocketAddr, slug:
     }
 }
 
-/// A query-api on that database; the addresses of its API and of its short host.
+/// Starts a query-api on the database; returns the addresses of its API and its short host.
 async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
-    let config = Config {
+    let config = QueryApiConfig {
         database_url: url.to_owned().into(),
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),

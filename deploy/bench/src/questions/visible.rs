@@ -5,49 +5,49 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::{
-    answer::{Answer, LatencyCurve, Reach, Row},
-    bench::Bench,
+    answer::{LatencyCurve, QuestionAnswer, ReportRow, TargetValue},
+    bench::BenchContext,
     data_set::{self, DataSet},
-    load::{self, Followed, Outcome, POLL_INTERVAL, Target, Visibility},
+    load::{self, FollowedCreates, LoadOutcome, LoadTarget, POLL_INTERVAL, Visibility},
     requests,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
 };
 
 const DATABASE: &str = "bench_visible";
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How many creates are followed in a second.
+/// Number of creates that are followed per second.
 const FOLLOWED_PER_SECOND: f64 = 50.0;
-/// More than an account creates while one of its links is waited for.
+/// Size of a list: more links than an account creates during the wait for one of its links.
 const LIST_LIMIT: usize = 20;
 
 const P50_MS: f64 = 15.0;
 const P99_MS: f64 = 50.0;
 
-/// What the rounds with one broker have come to.
+/// Figures of all rounds with one broker.
 struct Series {
-    broker: Broker,
+    broker: BrokerKind,
     name: &'static str,
     rates: Vec<f64>,
     rounds: Vec<Visibility>,
 }
 
-pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut series = [
-        Series::new(Broker::Embedded, "embedded broker"),
-        Series::new(Broker::Apache, "Apache Kafka"),
+        Series::new(BrokerKind::Embedded, "embedded broker"),
+        Series::new(BrokerKind::Apache, "Apache Kafka"),
     ];
     for _ in bench.rounds("visible") {
         for of_broker in &mut series {
             of_broker.add_round(bench).await?;
         }
     }
-    let mut lists = Outcome::default();
+    let mut lists = LoadOutcome::default();
     for round in series.iter().flat_map(|it| &it.rounds) {
         lists.add(&round.lists);
         lists.seconds += bench.duration().as_secs_f64();
     }
-    Ok(Answer {
+    Ok(QuestionAnswer {
         question: "visible",
         title: "Create to visible in the list, at half of the maximum load",
         rows: series.iter().flat_map(Series::rows).collect(),
@@ -63,7 +63,7 @@ pub(super) async fn ask(bench: &Bench) -> anyhow::Result<Answer> {
 }
 
 impl Series {
-    fn new(broker: Broker, name: &'static str) -> Self {
+    fn new(broker: BrokerKind, name: &'static str) -> Self {
         Self {
             broker,
             name,
@@ -72,11 +72,11 @@ impl Series {
         }
     }
 
-    async fn add_round(&mut self, bench: &Bench) -> anyhow::Result<()> {
+    async fn add_round(&mut self, bench: &BenchContext) -> anyhow::Result<()> {
         let url = DataSet::NO_LINKS.copy(&bench.server, DATABASE).await?;
         let accounts = data_set::accounts(&url).await?;
-        let stack = Stack::start(bench, &url, self.broker).await?;
-        let target = Target {
+        let stack = StackProcess::start(bench, &url, self.broker).await?;
+        let target = LoadTarget {
             address: stack.api,
             connections: CONNECTIONS,
             requests: requests::creates(&accounts),
@@ -90,7 +90,7 @@ impl Series {
             (half - FOLLOWED_PER_SECOND).max(1.0),
             WARM_UP + bench.duration(),
         );
-        let followed = Followed {
+        let followed = FollowedCreates {
             address: stack.api,
             creates: requests::creates(&accounts),
             lists: requests::lists(&accounts, LIST_LIMIT),
@@ -107,19 +107,19 @@ impl Series {
         Ok(())
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<ReportRow> {
         let name = self.name;
-        let milliseconds = |what: &str, of: fn(&Visibility) -> &Outcome, share, reach| {
+        let milliseconds = |what: &str, of: fn(&Visibility) -> &LoadOutcome, share, reach| {
             let figures: Vec<f64> = self
                 .rounds
                 .iter()
                 .map(|round| of(round).latency_ms(share))
                 .collect();
-            Row::absolute(format!("{name}: {what}"), "ms", &figures, reach)
+            ReportRow::absolute(format!("{name}: {what}"), "ms", &figures, reach)
         };
-        let at_most = |most| Some(Reach::AtMost(most));
+        let at_most = |most| Some(TargetValue::AtMost(most));
         vec![
-            Row::absolute(format!("{name}: load"), "creates/s", &self.rates, None),
+            ReportRow::absolute(format!("{name}: load"), "creates/s", &self.rates, None),
             milliseconds(
                 "p50 from the answer",
                 |it| &it.from_answer,
@@ -137,7 +137,7 @@ impl Series {
         ]
     }
 
-    /// Of all rounds together.
+    /// Returns the latency curves of all rounds together.
     fn curves(&self) -> [LatencyCurve; 2] {
         let mut all = Visibility::default();
         for round in &self.rounds {

@@ -1,5 +1,5 @@
 -- The rows of all read models of a log of grants and creates: one INSERT … SELECT for each table.
--- Which tables they are is decided by the search path.
+-- The search path decides the schema of the tables.
 INSERT INTO links (generation, account_id, link_id, slug, destination_url, version, created_at)
 SELECT 1, account_id, stream_id, payload->>'slug', payload->>'destination_url', version, recorded_at
 FROM event_store.events
@@ -10,7 +10,7 @@ SELECT 1, lower(payload->>'slug'), stream_id, account_id, payload->>'destination
 FROM event_store.events
 WHERE type = 'LinkCreated';
 
--- A link and its charge stand side by side in the log: that is cheaper than to read the id in text.
+-- A link and its charge are neighbours in the log; joining them is cheaper than parsing the id in the payload.
 INSERT INTO credit_entries (generation, account_id, version, entry_id, type, amount, balance_after,
                             link_id, created_at)
 SELECT 1, account_id, version, event_id,

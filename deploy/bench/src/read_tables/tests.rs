@@ -1,4 +1,4 @@
-//! What Postgres makes of a log is what the projector makes of it.
+//! The rows that Postgres makes of a log equal the rows of the projector.
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
@@ -8,14 +8,14 @@ use linkledger_core::{
     shard::Shard,
     testing::{TestDatabase, account, append_events, append_links},
 };
-use linkledger_projector::engine::Engine;
+use linkledger_projector::pipeline::engine::Engine;
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::ReadTables;
 
 const TABLES: [&str; 4] = ["links", "redirects", "credit_entries", "credit_balances"];
 
-/// A log of grants and creates, applied by the projector.
+/// Makes a log of grants and creates, applied by the projector.
 async fn projected() -> TestDatabase {
     let database = TestDatabase::create().await;
     let pool = database.pool();
@@ -54,7 +54,7 @@ async fn projected() -> TestDatabase {
     database
 }
 
-/// All rows of the read models in that schema, as text.
+/// Returns all rows of the read models in a schema, as text.
 async fn rows(pool: &PgPool, schema: &str) -> Vec<String> {
     let mut rows = Vec::new();
     for table in TABLES {
@@ -70,7 +70,7 @@ async fn rows(pool: &PgPool, schema: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn postgres_makes_the_very_rows_of_the_projector() {
+async fn read_tables_equal_rows_of_the_projector() {
     let database = projected().await;
     let of_projector = rows(database.pool(), "read_model").await;
     let mut tables = ReadTables::connect(database.url()).await.unwrap();
@@ -82,7 +82,7 @@ async fn postgres_makes_the_very_rows_of_the_projector() {
 }
 
 #[tokio::test]
-async fn a_projector_that_is_set_back_has_applied_nothing_of_the_log() {
+async fn reset_projector_has_applied_no_event() {
     let database = projected().await;
     let mut tables = ReadTables::connect(database.url()).await.unwrap();
     let events = tables.events().await.unwrap();

@@ -1,4 +1,4 @@
-//! On what it was measured.
+//! The machine on which the figures were measured.
 
 use std::{fs, thread};
 
@@ -8,14 +8,14 @@ use linkledger_core::{
 };
 use serde::Serialize;
 
-/// The machine and the time.
+/// Description of the machine, and the time of the measurement.
 #[derive(Debug, Serialize)]
 pub(super) struct Machine {
     cores: usize,
     processor: String,
     memory_gib: u64,
     measured_at: String,
-    /// Of the last minute before the figures were written; the load itself is in it.
+    /// Load average of the last minute before the figures were written; includes the load itself.
     load_average: String,
 }
 

@@ -1,14 +1,14 @@
-//! Answers as pictures (SVG).
+//! Plots of an answer (SVG).
 
 use anyhow::anyhow;
 use plotters::prelude::*;
 
-use crate::answer::Answer;
+use crate::answer::QuestionAnswer;
 
 const WIDTH: u32 = 960;
 const ROW_HEIGHT: u32 = 44;
 const MARGIN: u32 = 110;
-/// Wide enough for what a row is called.
+/// Width of the names of the rows.
 const LABELS_WIDTH: u32 = 330;
 const CURVES_HEIGHT: u32 = 480;
 const FONT: (&str, u32) = ("sans-serif", 15);
@@ -23,7 +23,7 @@ const PALETTE: [RGBColor; 6] = [
     RGBColor(90, 90, 90),
 ];
 
-/// A row as it is drawn: times what it should reach.
+/// A row of the plot: figures as multiples of the target.
 struct DrawnRow {
     what: String,
     rounds: Vec<f64>,
@@ -31,9 +31,9 @@ struct DrawnRow {
     colour: RGBColor,
 }
 
-/// How many times each row reaches what it should, a dot for each round; right of the line at 1 it
-/// does. Rows without an aim are drawn in grey, in relation to their own median.
-pub(super) fn rows(answer: &Answer) -> anyhow::Result<String> {
+/// Draws each row as multiples of its target, with a dot for each round; right of the line at 1 the
+/// target is reached. Rows without a target are grey, and drawn as multiples of their median.
+pub(super) fn rows(answer: &QuestionAnswer) -> anyhow::Result<String> {
     let rows: Vec<DrawnRow> = answer
         .rows
         .iter()
@@ -89,7 +89,7 @@ fn draw_rows<'a>(
         .disable_y_mesh()
         .disable_y_axis()
         .y_labels(0)
-        .x_desc("times what it should reach")
+        .x_desc("multiples of the target")
         .label_style(FONT)
         .light_line_style(TRANSPARENT)
         .draw()?;
@@ -114,8 +114,8 @@ fn draw_rows<'a>(
     Ok(())
 }
 
-/// Latencies by the share of requests, the slowest of them drawn out.
-pub(super) fn latencies(answer: &Answer) -> anyhow::Result<String> {
+/// Draws latencies by share of the requests, with the slowest requests magnified.
+pub(super) fn latencies(answer: &QuestionAnswer) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, CURVES_HEIGHT)).into_drawing_area();
@@ -124,12 +124,12 @@ pub(super) fn latencies(answer: &Answer) -> anyhow::Result<String> {
     Ok(svg)
 }
 
-/// One in how many requests took longer; to the right they get rarer.
+/// Converts a share of the requests to N, if one in N requests took longer.
 fn rarity(share: f64) -> f64 {
     1.0 / (1.0 - share)
 }
 
-fn draw_latencies<'a>(area: &Area<'a>, answer: &Answer) -> Result<(), DrawError<'a>> {
+fn draw_latencies<'a>(area: &Area<'a>, answer: &QuestionAnswer) -> Result<(), DrawError<'a>> {
     area.fill(&WHITE)?;
     let points = || {
         answer
@@ -144,7 +144,7 @@ fn draw_latencies<'a>(area: &Area<'a>, answer: &Answer) -> Result<(), DrawError<
     let mut chart = ChartBuilder::on(area)
         .caption(answer.title, ("sans-serif", 20))
         .margin(14)
-        // Half of the last label reaches beyond the axis.
+        // Half of the last label is beyond the axis.
         .margin_right(36)
         .x_label_area_size(44)
         .y_label_area_size(60)

@@ -1,16 +1,16 @@
-//! Answers as a table for people.
+//! Table of answers for people.
 
 use std::fmt::Write as _;
 
 use crate::{
-    answer::{Answer, Reach, Row},
+    answer::{QuestionAnswer, ReportRow, TargetValue},
     rounds::Spread,
 };
 
-const HEADINGS: [&str; 6] = ["", "measured", "baseline", "ratio", "reach", ""];
+const HEADINGS: [&str; 6] = ["", "measured", "baseline", "ratio", "target", ""];
 
-/// One line for each row: medians, in brackets the smallest and the largest of the rounds.
-pub fn table(answers: &[Answer]) -> String {
+/// Formats one line for each row: the median, with minimum and maximum in brackets.
+pub fn table(answers: &[QuestionAnswer]) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     for answer in answers {
         lines.push([
@@ -25,7 +25,7 @@ pub fn table(answers: &[Answer]) -> String {
     }
     let widths: Vec<usize> = (0..HEADINGS.len())
         .map(|column| {
-            // A title may reach into the empty cells beside it.
+            // A title may extend into the empty cells beside it.
             let cells = lines
                 .iter()
                 .filter(|line| !line[1].is_empty() || column > 0);
@@ -50,7 +50,7 @@ pub fn table(answers: &[Answer]) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &ReportRow) -> [String; 6] {
     let with_unit = |spread: &Spread| format!("{} {}", numbers(spread), row.unit);
     [
         format!("  {}", row.what),
@@ -60,8 +60,8 @@ fn cells(row: &Row) -> [String; 6] {
         }),
         row.ratio.as_ref().map_or_else(String::new, numbers),
         row.reach.map_or_else(String::new, |reach| match reach {
-            Reach::AtLeast(least) => format!("≥ {}", number(least)),
-            Reach::AtMost(most) => format!("≤ {}", number(most)),
+            TargetValue::AtLeast(least) => format!("≥ {}", number(least)),
+            TargetValue::AtMost(most) => format!("≤ {}", number(most)),
         }),
         row.is_reached().map_or_else(String::new, |is_reached| {
             if is_reached { "reached" } else { "missed" }.to_owned()
@@ -76,7 +76,7 @@ fn numbers(spread: &Spread) -> String {
     format!("{} ({}–{})", number(*median), number(*min), number(*max))
 }
 
-/// As many digits as say something.
+/// Formats a number with its significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -86,7 +86,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// `12345` as `12,345`.
+/// Formats `12345` as `12,345`.
 fn thousands(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -101,22 +101,22 @@ fn thousands(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::table;
-    use crate::answer::{Answer, Reach, Row};
+    use crate::answer::{QuestionAnswer, ReportRow, TargetValue};
 
     #[test]
-    fn a_row_tells_figures_ratio_and_whether_it_is_enough() {
-        let answer = Answer {
+    fn report_row_has_figures_ratio_and_verdict() {
+        let answer = QuestionAnswer {
             question: "creates",
             title: "Creates",
             rows: vec![
-                Row::ratio(
+                ReportRow::ratio(
                     "64 connections",
                     "creates/s",
                     &[12_345.0, 10_000.0, 15_000.0],
                     ("pgbench", &[5_000.0; 3]),
-                    Some(Reach::AtLeast(2.5)),
+                    Some(TargetValue::AtLeast(2.5)),
                 ),
-                Row::absolute("p50", "ms", &[4.5], Some(Reach::AtMost(5.0))),
+                ReportRow::absolute("p50", "ms", &[4.5], Some(TargetValue::AtMost(5.0))),
             ],
             latencies: Vec::new(),
             notes: vec!["Beside each other.".to_owned()],

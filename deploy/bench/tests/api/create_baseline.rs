@@ -1,4 +1,4 @@
-//! What the baselines of creates write, beside what the service writes for the same creates.
+//! The baselines of creates write the same rows as the service for the same creates.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,11 +6,11 @@ use linkledger_bench::{
     accounts::LoadAccount,
     baseline::creates as baseline,
     data_set::{self, DataSet},
-    load::{self, Target},
+    load::{self, LoadTarget},
     requests,
     server::BenchServer,
 };
-use linkledger_command_api::config::{Config, DatabaseConfig};
+use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     clock::SystemClock,
     lifecycle::{self, Tasks},
@@ -21,14 +21,14 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// As many as one statement of the baseline needs.
+/// Number of accounts that one statement of the baseline needs.
 const ACCOUNTS: DataSet = DataSet::new(baseline::CREATES_AT_ONCE, 0);
 const SECOND: Duration = Duration::from_secs(1);
-/// How far apart the mean widths of a column may be: numbers in texts have more digits or fewer.
+/// Largest difference between the mean widths of a column; numbers in texts differ in their digits.
 const WIDTH_TOLERANCE: f64 = 0.04;
 
 #[tokio::test]
-async fn the_baselines_write_what_the_service_writes() {
+async fn baselines_write_the_rows_of_the_service() {
     let folder = TempDir::new().unwrap();
     let server = BenchServer::start(folder.path()).await.unwrap();
 
@@ -64,7 +64,7 @@ async fn fresh(server: &BenchServer, database: &str) -> (String, Vec<LoadAccount
 
 async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
     let broker = TestBroker::embedded();
-    let config = Config {
+    let config = CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
         },
@@ -85,7 +85,7 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
     let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
     let router = service.await.expect("the service starts").router;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let target = Target {
+    let target = LoadTarget {
         address: listener.local_addr().expect("an address"),
         connections: 4,
         requests: requests::creates(accounts),
@@ -99,15 +99,15 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
     tasks.join().await.expect("a clean end");
 }
 
-/// What is in a database after creates.
+/// Description of the rows in a database after creates.
 struct Written {
-    /// Rows, by kind: a type of events, or slugs.
+    /// Number of rows by kind: a type of event, or slugs.
     rows: BTreeMap<String, i64>,
-    /// Mean widths in bytes, by kind and column; none where the column is empty.
+    /// Mean widths in bytes, by kind and column; `None` if the column is empty.
     widths: BTreeMap<(String, String), Option<f64>>,
     /// Members of payloads and metadata, by kind.
     members: Vec<(String, String)>,
-    /// What contradicts itself.
+    /// Contradictions between rows.
     contradictions: Vec<String>,
 }
 
@@ -189,7 +189,7 @@ impl Written {
     }
 }
 
-/// Every column of a table, whatever it has.
+/// Describes every column of a table.
 async fn add_widths(
     widths: &mut BTreeMap<(String, String), Option<f64>>,
     connection: &mut PgConnection,

@@ -10,17 +10,17 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-/// More accounts than shards, so that some share one.
+/// More accounts than shards, so that some accounts share a shard.
 const SMALL: DataSet = DataSet::new(40, 30);
-/// Between two looks at a set in the making.
+/// Interval at which a data set that is being made is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[tokio::test]
-async fn a_data_set_is_valid_and_taken_when_it_is_whole() {
+async fn complete_data_set_is_valid_and_reused() {
     let folder = TempDir::new().unwrap();
     let server = BenchServer::start(folder.path()).await.unwrap();
 
-    // Broken off while it is made, it is not there.
+    // A data set that was interrupted does not exist.
     {
         let mut prepare = pin!(SMALL.prepare(&server));
         while !server.has_database("bench_half_built").await.unwrap() {
@@ -32,14 +32,14 @@ async fn a_data_set_is_valid_and_taken_when_it_is_whole() {
     }
     assert!(server.databases("data_set_").await.unwrap().is_empty());
 
-    // Made again, it is verified.
+    // A data set that is made again is verified.
     let name = SMALL.prepare(&server).await.unwrap();
     assert_eq!(
         server.databases("data_set_").await.unwrap(),
         std::slice::from_ref(&name)
     );
 
-    // Whole, it is taken as it is.
+    // A complete data set is used without making it again.
     let mut connection = PgConnection::connect(&server.url(&name)).await.unwrap();
     let mark = sqlx::query("CREATE TABLE mark ()");
     mark.execute(&mut connection).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_data_set_is_valid_and_taken_when_it_is_whole() {
     assert_eq!(data_set::accounts(&url).await.unwrap().len(), 40);
     connection.close().await.unwrap();
 
-    // A copy that a question has left behind goes, the set does not.
+    // The copy of a question is dropped, the data set is not.
     SMALL.copy(&server, "bench_left_behind").await.unwrap();
     server.drop_copies().await.unwrap();
     assert_eq!(server.databases("bench_").await.unwrap(), ["bench_empty"]);

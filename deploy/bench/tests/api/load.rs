@@ -1,4 +1,4 @@
-//! Loads on a small server of the test's own.
+//! Loads on a small server that the test starts.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
-use linkledger_bench::load::{self, Outcome, Stall, Target};
+use linkledger_bench::load::{self, LoadOutcome, LoadTarget, Stall};
 use linkledger_core::lifecycle::{self, Tasks};
 use tokio::{
     net::TcpListener,
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS: usize = 4;
 const DURATION: Duration = Duration::from_millis(500);
 const NO_WARM_UP: Duration = Duration::ZERO;
-/// Half of the load: no machine is so slow that it could be taken for anything else.
+/// Duration of a stall: half of the load, far more than any delay of a slow machine.
 const STALL: Stall = Stall {
     held: Duration::from_secs(1),
     load: Duration::from_secs(2),
 };
 
-/// Answers 200, but what it is told to refuse, and stands still at one request.
+/// A server that answers 200, refuses some requests, and stands still at one request.
 struct Server {
-    /// Each request of a multiple of it is refused.
+    /// Every request whose number is a multiple of this value is refused.
     refused: u64,
-    /// The request at which it stands still.
+    /// Number of the request at which the server stands still.
     stalled: u64,
     asked: AtomicU64,
     still_until: Mutex<Option<Instant>>,
@@ -50,7 +50,7 @@ impl Server {
     async fn answer(State(server): State<Arc<Self>>) -> StatusCode {
         let number = server.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let still_until = {
-            let mut still_until = server.still_until.lock().expect("nobody has panicked");
+            let mut still_until = server.still_until.lock().expect("no task has panicked");
             if number == server.stalled {
                 *still_until = Some(Instant::now() + STALL.held);
             }
@@ -66,7 +66,7 @@ impl Server {
         }
     }
 
-    async fn start(self) -> (Arc<Self>, Target, Tasks) {
+    async fn start(self) -> (Arc<Self>, LoadTarget, Tasks) {
         let server = Arc::new(self);
         let router = Router::new()
             .route("/", get(Self::answer))
@@ -83,8 +83,8 @@ impl Server {
     }
 }
 
-fn target(address: SocketAddr) -> Target {
-    Target {
+fn target(address: SocketAddr) -> LoadTarget {
+    LoadTarget {
         address,
         connections: CONNECTIONS,
         requests: Arc::new(|_, buffer| {
@@ -95,18 +95,18 @@ fn target(address: SocketAddr) -> Target {
 }
 
 #[tokio::test]
-async fn a_closed_loop_counts_what_is_answered_before_its_end() {
+async fn closed_loop_counts_responses_before_its_end() {
     let (server, target, _tasks) = Server::always_right().start().await;
     let seen = load::closed_loop(&target, NO_WARM_UP, DURATION).await;
     let seen = seen.unwrap().all_expected().unwrap();
-    // The last answer of each connection came after the end.
+    // The last response of each connection came after the end of the load.
     assert_eq!(seen.answers + CONNECTIONS as u64, server.asked());
     let per_second = seen.per_second() * DURATION.as_secs_f64();
     assert!((per_second - f64::from(u32::try_from(seen.answers).unwrap())).abs() < 0.001);
 }
 
 #[tokio::test]
-async fn a_closed_loop_leaves_its_warm_up_out() {
+async fn closed_loop_excludes_its_warm_up() {
     let (server, target, _tasks) = Server::always_right().start().await;
     let seen = load::closed_loop(&target, DURATION, DURATION)
         .await
@@ -118,7 +118,7 @@ async fn a_closed_loop_leaves_its_warm_up_out() {
 }
 
 #[tokio::test]
-async fn an_open_loop_asks_as_often_as_it_was_told() {
+async fn open_loop_sends_at_the_given_rate() {
     let (server, target, _tasks) = Server::always_right().start().await;
     let seen = load::open_loop(&target, 1_000.0, DURATION).await.unwrap();
     assert_eq!(seen.answers, server.asked());
@@ -126,7 +126,7 @@ async fn an_open_loop_asks_as_often_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn answers_of_another_status_are_told_apart() {
+async fn unexpected_status_is_counted_separately() {
     let server = Server {
         refused: 10,
         ..Server::always_right()
@@ -140,7 +140,7 @@ async fn answers_of_another_status_are_told_apart() {
 }
 
 #[tokio::test]
-async fn an_open_loop_shows_a_stall_that_a_closed_one_hides() {
+async fn open_loop_shows_stalls_hidden_by_closed_loop() {
     let stalls_early = || Server {
         stalled: 10,
         ..Server::always_right()
@@ -151,7 +151,7 @@ async fn an_open_loop_shows_a_stall_that_a_closed_one_hides() {
         load::open_loop(&asked_openly, 200.0, STALL.load),
         load::closed_loop(&asked_in_turn, NO_WARM_UP, STALL.load),
     );
-    let usual = Outcome::default();
+    let usual = LoadOutcome::default();
     let shown = STALL.shown_by(&open.unwrap(), &usual).unwrap();
     assert!(shown.ends_with("the stall shows."), "{shown}");
     let hidden = STALL.shown_by(&closed.unwrap(), &usual);
@@ -160,7 +160,7 @@ async fn an_open_loop_shows_a_stall_that_a_closed_one_hides() {
 }
 
 #[tokio::test]
-async fn a_load_says_that_nobody_listens() {
+async fn load_without_a_server_names_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = target(listener.local_addr().unwrap());
     drop(listener);

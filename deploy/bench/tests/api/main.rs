@@ -1,4 +1,5 @@
-//! Tests of the benchmarks' own parts: whether they measure what they say. None takes times.
+//! Tests of the parts of the benchmarks: the benchmarks measure the intended work. No test measures
+//! time.
 
 mod create_baseline;
 mod data_set;

@@ -1,4 +1,4 @@
-//! The requests of the client. Pure.
+//! The requests of the client, without any I/O.
 
 use linkledger_core::config::BaseUrl;
 use reqwest::{Method, StatusCode};
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
-/// A request that can be sent more than once.
+/// A request to the API that can be sent more than once.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct ApiCall {
     pub(super) method: Method,
-    /// Below the address of the API.
+    /// Segments of the path, below the address of the API.
     pub(super) path: Vec<String>,
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Option<Value>,
-    /// The one status that means success.
+    /// The only status that means success.
     pub(super) expected: StatusCode,
 }
 
-impl Call {
+impl ApiCall {
     pub(crate) fn new(method: Method, path: &[&str], expected: StatusCode) -> Self {
         Self {
             method,
@@ -35,7 +35,8 @@ impl Call {
         Self::new(Method::GET, path, StatusCode::OK)
     }
 
-    /// The create of a link; under one key it is done once, however often it is sent.
+    /// Makes the call that creates a link. However often the call is sent, the service creates one
+    /// link for one idempotency key.
     pub(crate) fn create_link(key: Uuid, destination_url: &str, slug: Option<&str>) -> Self {
         let mut body = json!({ "destination_url": destination_url });
         if let Some(slug) = slug {
@@ -46,13 +47,13 @@ impl Call {
             .body(body)
     }
 
-    /// The same with a query parameter, if there is one.
+    /// Adds a query parameter, if `value` is present.
     pub(crate) fn query(mut self, name: &'static str, value: Option<String>) -> Self {
         self.query.extend(value.map(|value| (name, value)));
         self
     }
 
-    /// The same with a header, if there is one.
+    /// Adds a header, if `value` is present.
     pub(crate) fn header(mut self, name: &'static str, value: Option<String>) -> Self {
         self.headers.extend(value.map(|value| (name, value)));
         self
@@ -80,18 +81,18 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn url(base: &str, call: &Call) -> String {
+    fn url(base: &str, call: &ApiCall) -> String {
         call.url(&base.parse().unwrap()).into()
     }
 
     #[test]
-    fn a_path_is_put_behind_the_address_and_its_segments_stay_whole() {
-        let call = Call::get(&["v1", "links", "a/b?c"]).query("cursor", Some("=&".to_owned()));
+    fn path_segments_are_escaped_behind_the_address() {
+        let call = ApiCall::get(&["v1", "links", "a/b?c"]).query("cursor", Some("=&".to_owned()));
         assert_eq!(
             url("http://127.0.0.1:8080", &call),
             "http://127.0.0.1:8080/v1/links/a%2Fb%3Fc?cursor=%3D%26"
         );
-        let call = Call::get(&["v1", "credits"]).query("limit", None);
+        let call = ApiCall::get(&["v1", "credits"]).query("limit", None);
         for base in ["https://example.com/api", "https://example.com/api/"] {
             assert_eq!(url(base, &call), "https://example.com/api/v1/credits");
         }

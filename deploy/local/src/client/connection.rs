@@ -1,4 +1,5 @@
-//! Which API is called, and with which key: the option, the environment, the stack's file.
+//! Address and API key of the API that is called: from the options, the environment, or the file
+//! `env` of the stack.
 
 use std::path::PathBuf;
 
@@ -9,64 +10,68 @@ use linkledger_core::{
     settings,
 };
 
-use super::{Client, Patience};
-use crate::{data_folder::DataFolder, environment::Environment, options::DATA_DIR, output::note};
+use super::{ApiClient, RetryPolicy};
+use crate::{
+    data_folder::DataFolder, environment::EnvironmentFile, options::DATA_DIR, output::note,
+};
 
-/// Variable of the API key. There is no option for it: every user of a machine can read the
-/// arguments of its processes.
+/// Environment variable of the API key. There is no option for the API key: every user of a machine
+/// can read the arguments of all processes.
 const KEY_VARIABLE: &str = "LINKLEDGER_API_KEY";
 
-/// In words that a doc comment would have to mark up.
-const API_URL_HELP: &str = "Address of the API; its key is read from LINKLEDGER_API_KEY, or from the file \
-                            that LINKLEDGER_API_KEY_FILE names. \
-                            Default: address and key of the stack in the data folder";
+/// Help text of `--api-url`. As a doc comment the text would need backticks around the variables,
+/// and the help would show the backticks.
+const API_URL_HELP: &str = "Address of the API, http or https. The API key is read from the variable \
+                            LINKLEDGER_API_KEY, or from the file that LINKLEDGER_API_KEY_FILE names. \
+                            Default: address and API key of the stack in the data folder";
 
-/// Where the API is.
+/// Options that select the API.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionOptions {
     #[arg(long, global = true, env = "LINKLEDGER_API_URL", value_name = "URL",
           value_parser = parse_api_url, help = API_URL_HELP)]
     api_url: Option<BaseUrl>,
-    /// Data folder of a stack on this machine.
+    /// Data folder of the stack on this machine whose API is called.
     #[arg(long, global = true, env = "LINKLEDGER_DATA_DIR", value_name = "FOLDER",
           default_value = DATA_DIR)]
     data_dir: PathBuf,
 }
 
-/// What every command against the API takes, before or after the last word of the command.
+/// Options of every command that calls the API, allowed before and after a subcommand.
 #[derive(Debug, Args)]
 pub(crate) struct ApiOptions {
     #[command(flatten)]
-    connection: Connection,
-    /// Print the API's own JSON; a refusal is printed as its problem document.
+    connection: ConnectionOptions,
+    /// Print the JSON of the API; print an error of the API as its problem document.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 impl ApiOptions {
-    /// A client for a person who waits.
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        Client::new(self.connection.target()?, Patience::PERSON, note)
+    /// Makes a client with the retry policy of an interactive command.
+    pub(crate) fn client(&self) -> anyhow::Result<ApiClient> {
+        ApiClient::new(self.connection.target()?, RetryPolicy::INTERACTIVE, note)
     }
 }
 
-/// An API and a key for it.
+/// Address of an API, and an API key for the API.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct ApiTarget {
     pub(crate) api_url: BaseUrl,
     pub(crate) api_key: Secret,
 }
 
-impl Connection {
-    /// The API to call. Option and environment come before the file.
-    pub(crate) fn target(&self) -> anyhow::Result<Target> {
+impl ConnectionOptions {
+    /// Returns the API to call. The option and the environment take precedence over the file of the
+    /// stack.
+    pub(crate) fn target(&self) -> anyhow::Result<ApiTarget> {
         match (self.api_url.clone(), key_of_environment()?) {
-            (Some(api_url), Some(api_key)) => Ok(Target { api_url, api_key }),
+            (Some(api_url), Some(api_key)) => Ok(ApiTarget { api_url, api_key }),
             (api_url, api_key) => {
                 let folder = DataFolder::locate(&self.data_dir);
-                let file = Environment::path(&folder).display().to_string();
-                let stack = match Environment::read(&folder)? {
+                let file = EnvironmentFile::path(&folder).display().to_string();
+                let stack = match EnvironmentFile::read(&folder)? {
                     Some(environment) => Some(of_stack(&environment, &file)?),
                     None => None,
                 };
@@ -76,7 +81,8 @@ impl Connection {
     }
 }
 
-/// A name and password would be sent in place of the key.
+/// Parses the address of an API. User name and password are refused: they would be sent in place of
+/// the API key.
 fn parse_api_url(text: &str) -> Result<BaseUrl, String> {
     let api_url: BaseUrl = text
         .parse()
@@ -89,7 +95,7 @@ fn parse_api_url(text: &str) -> Result<BaseUrl, String> {
         Ok(api_url)
     } else {
         Err(format!(
-            "leave the user name and password out; the key is read from {KEY_VARIABLE}"
+            "remove the user name and password; the API key is read from {KEY_VARIABLE}"
         ))
     }
 }
@@ -101,44 +107,50 @@ fn key_of_environment() -> anyhow::Result<Option<Secret>> {
     match key.into_string() {
         Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key))),
         Ok(_) => Ok(None),
-        Err(_) => bail!("{KEY_VARIABLE} holds no API key"),
+        Err(_) => bail!("{KEY_VARIABLE} does not hold an API key: its value is not valid UTF-8"),
     }
 }
 
-/// The stack that the file describes.
-fn of_stack(environment: &Environment, file: &str) -> anyhow::Result<Target> {
+/// Reads address and API key of the stack from its file `env`.
+fn of_stack(environment: &EnvironmentFile, file: &str) -> anyhow::Result<ApiTarget> {
     let get = |name| {
         let value = environment.get(name);
-        value.with_context(|| format!("{file} has no {name}; start the stack to write it again"))
+        value.with_context(|| {
+            format!(
+                "{file} has no {name}; start the stack with `linkledger`, which writes the file"
+            )
+        })
     };
     let api_url = get("API_URL")?.parse();
-    Ok(Target {
-        api_url: api_url.with_context(|| format!("API_URL in {file}"))?,
+    Ok(ApiTarget {
+        api_url: api_url.with_context(|| {
+            format!("API_URL in {file} is not valid; start the stack to write the file again")
+        })?,
         api_key: Secret::from(get("API_KEY")?.to_owned()),
     })
 }
 
-/// What option and environment lack comes from the stack, if there is one.
+/// Completes the address and the API key from the stack, if there is a stack.
 fn complete(
     api_url: Option<BaseUrl>,
     api_key: Option<Secret>,
-    stack: Option<Target>,
+    stack: Option<ApiTarget>,
     file: &str,
-) -> anyhow::Result<Target> {
+) -> anyhow::Result<ApiTarget> {
     match (api_url, api_key, stack) {
-        (Some(api_url), Some(api_key), _) => Ok(Target { api_url, api_key }),
-        // A key is sent to the API that it is for and to no other.
+        (Some(api_url), Some(api_key), _) => Ok(ApiTarget { api_url, api_key }),
+        // The API key of the stack is sent to the stack only.
         (Some(api_url), None, Some(stack)) if stack.api_url == api_url => Ok(stack),
         (Some(api_url), None, _) => {
             bail!("no API key for {}: set {KEY_VARIABLE}", api_url.as_str())
         }
-        (None, api_key, Some(stack)) => Ok(Target {
+        (None, api_key, Some(stack)) => Ok(ApiTarget {
             api_key: api_key.unwrap_or(stack.api_key),
             ..stack
         }),
         (None, _, None) => bail!(
-            "there is no {file}; start the stack with `linkledger`, or set LINKLEDGER_API_URL and \
-             {KEY_VARIABLE}"
+            "there is no file {file}; start the stack with `linkledger`, or set LINKLEDGER_API_URL \
+             and {KEY_VARIABLE}"
         ),
     }
 }
@@ -150,7 +162,7 @@ mod tests {
     const STACK: &str = "http://127.0.0.1:8080";
 
     fn target(api_url: Option<&str>, api_key: Option<&str>, stack: bool) -> Result<String, String> {
-        let stack = stack.then(|| Target {
+        let stack = stack.then(|| ApiTarget {
             api_url: STACK.parse().unwrap(),
             api_key: Secret::from("stack".to_owned()),
         });
@@ -162,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_user_name_and_no_password() {
+    fn api_url_with_user_name_or_password_is_refused() {
         assert!(parse_api_url("http://127.0.0.1:8080/").is_ok());
         for refused in [
             "http://u:p@host/",
@@ -175,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn option_and_environment_come_before_the_file() {
+    fn option_and_environment_precede_the_file() {
         let other = "https://api.example.com";
         let chosen = target(Some(other), Some("own"), true);
         assert_eq!(chosen.unwrap(), "https://api.example.com own");
@@ -188,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_stack_is_sent_to_the_stack_only() {
+    fn api_key_of_the_stack_is_sent_only_there() {
         let chosen = target(Some("http://127.0.0.1:8080/"), None, true);
         assert_eq!(chosen.unwrap(), "http://127.0.0.1:8080 stack");
         for (url, stack) in [
@@ -205,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn without_an_api_it_is_said_what_to_do() {
+    fn missing_address_error_says_what_to_do() {
         for key in [None, Some("own")] {
             let refused = target(None, key, false).unwrap_err();
             assert!(
-                refused.starts_with("there is no data/env; start the stack"),
+                refused.starts_with("there is no file data/env; start the stack"),
                 "{refused}"
             );
         }

@@ -1,4 +1,4 @@
-//! Why a call did not succeed, as people read it.
+//! The errors of a call, as people read them.
 
 use std::fmt;
 
@@ -7,27 +7,30 @@ use serde::Deserialize;
 
 use crate::output::printable;
 
-/// A call that came to no success.
+/// The error of a call.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// The service said no, and will say so again.
+pub(crate) enum CallFailure {
+    /// The service refuses the request, and would refuse a retry as well.
     #[error("{0}")]
-    Refused(Box<Refusal>),
-    /// Nothing that this client could understand.
-    #[error("{url} answers {status}, but not as the API of linkledger does")]
+    Refused(Box<ApiRefusal>),
+    /// The response is not a response of the API of linkledger.
+    #[error(
+        "{url} answers {status}, but not as the API of linkledger does; check the address \
+         (--api-url)"
+    )]
     NotTheApi { url: String, status: StatusCode },
-    /// No answer, or none that lasts, as often as it was tried.
+    /// No attempt got a final answer before the retry policy ended.
     #[error("gave up on {url}: {reason}{}", advice.as_deref().unwrap_or_default())]
     NoAnswer {
         url: String,
         reason: String,
-        /// What to do, where there is more to say than to try it again.
+        /// Advice beyond "repeat the command".
         advice: Option<String>,
     },
 }
 
-impl Failure {
-    /// The same with what to do about an outcome that is not known.
+impl CallFailure {
+    /// Adds advice for a call with an unknown outcome.
     pub(crate) fn advise(mut self, text: &str) -> Self {
         match &mut self {
             Self::NoAnswer { advice, .. } => *advice = Some(format!("\n  {text}")),
@@ -37,17 +40,17 @@ impl Failure {
     }
 }
 
-/// A problem (contract §9), and the document as it was sent.
+/// An error of the API: the parsed problem document, and its text as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiRefusal {
     pub(crate) status: u16,
-    pub(crate) problem: Problem,
+    pub(crate) problem: ProblemDocument,
     pub(crate) document: String,
 }
 
-/// The members of a problem that we speak of.
+/// The members of a problem document that the client shows.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Problem {
+pub(crate) struct ProblemDocument {
     pub(crate) code: String,
     pub(crate) detail: String,
     #[serde(default)]
@@ -55,7 +58,7 @@ pub(crate) struct Problem {
     request_id: Option<String>,
 }
 
-/// What is wrong in one place of the request.
+/// The error of one member, parameter or header of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct FieldProblem {
     pub(crate) code: String,
@@ -67,7 +70,7 @@ pub(crate) struct FieldProblem {
 }
 
 impl FieldProblem {
-    /// The name of the place, as the caller knows it.
+    /// Returns the name of the member, parameter or header.
     fn place(&self) -> &str {
         let pointer = self.pointer.as_deref();
         pointer
@@ -78,8 +81,8 @@ impl FieldProblem {
     }
 }
 
-impl Refusal {
-    /// `None` when the body is no problem document.
+impl ApiRefusal {
+    /// Parses a problem document; `None` if the body is not a problem document.
     pub(crate) fn parse(status: StatusCode, body: &[u8]) -> Option<Self> {
         Some(Self {
             status: status.as_u16(),
@@ -88,8 +91,9 @@ impl Refusal {
         })
     }
 
-    /// Code and detail: those of the field, where one is named, rather than `validation_failed`.
-    pub(crate) fn most_telling(&self) -> (&str, &str) {
+    /// Returns the most specific code and detail: of the first field that is not valid, or else of
+    /// the whole request.
+    pub(crate) fn code_and_detail(&self) -> (&str, &str) {
         match self.problem.errors.first() {
             Some(error) => (&error.code, &error.detail),
             None => (&self.problem.code, &self.problem.detail),
@@ -97,10 +101,10 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    /// Code and detail, a line for each field, the request's id.
+impl fmt::Display for ApiRefusal {
+    /// Writes code and detail, a line for each field, and the id of the request.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem {
+        let ProblemDocument {
             code,
             detail,
             errors,
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_each_field_and_the_request() {
+    fn refusal_names_each_field_and_the_request() {
         let body = json!({
             "code": "validation_failed",
             "detail": "2 fields are not valid.",
@@ -137,7 +141,7 @@ mod tests {
             "request_id": "req_1",
             "status": 422,
         });
-        let refusal = Refusal::parse(
+        let refusal = ApiRefusal::parse(
             StatusCode::UNPROCESSABLE_ENTITY,
             body.to_string().as_bytes(),
         );
@@ -147,13 +151,13 @@ mod tests {
             "validation_failed: 2 fields are not valid.\n  slug: Too short. (slug_too_short)\n  \
              limit: 1 to 100. (out_of_range)\n  request id: req_1"
         );
-        assert_eq!(refusal.most_telling(), ("slug_too_short", "Too short."));
+        assert_eq!(refusal.code_and_detail(), ("slug_too_short", "Too short."));
     }
 
     #[test]
-    fn what_is_printed_has_no_control_characters() {
+    fn refusal_is_printed_without_control_characters() {
         let body = json!({ "code": "a\u{1b}[2J", "detail": "b\nc" }).to_string();
-        let refusal = Refusal::parse(StatusCode::CONFLICT, body.as_bytes()).unwrap();
+        let refusal = ApiRefusal::parse(StatusCode::CONFLICT, body.as_bytes()).unwrap();
         assert_eq!(refusal.to_string(), "a\u{fffd}[2J: b\u{fffd}c");
     }
 }

@@ -1,4 +1,4 @@
-//! When a call is tried again, and how long to wait before. Pure.
+//! The decision to retry a call, and the backoff between attempts, without any I/O.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use reqwest::{
     header::{HeaderMap, RETRY_AFTER},
 };
 
-use super::{Answer, Refusal};
+use super::{ApiRefusal, ApiResponse};
 
-/// First delay between two attempts, before chance is taken into account.
+/// First delay between two attempts, before jitter.
 const DELAY_MIN: Duration = Duration::from_millis(200);
-/// Longest delay between two attempts, unless the service asks for a longer one.
+/// Longest delay between two attempts, unless the service asks for a longer delay.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// How long one call may go on, attempts and waits together.
+/// Retry policy: limits of one call, attempts and waits together.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     pub(crate) attempts_max: u32,
     pub(crate) time_max: Duration,
 }
 
-impl Patience {
-    /// For a person who waits.
-    pub(crate) const PERSON: Self = Self {
+impl RetryPolicy {
+    /// For a command whose user waits for the result.
+    pub(crate) const INTERACTIVE: Self = Self {
         attempts_max: 5,
         time_max: Duration::from_mins(1),
     };
 
-    /// For work in bulk: a service that asks to slow down, or is restarted, must not use it up.
+    /// For work in bulk: long enough for a rate limit and for a restart of the service.
     pub(crate) const BULK: Self = Self {
         attempts_max: 200,
         time_max: Duration::from_mins(5),
     };
 
-    /// How long to wait after that many attempts; `None` when it is enough.
+    /// Returns the wait before the next attempt, or `None` if there is to be no further attempt.
     ///
-    /// Half of the delay is left to `chance`, so that callers who failed together don't come back
-    /// together. What the service asks for is never cut short.
+    /// Half of the delay is random jitter, so that callers that failed together do not retry
+    /// together. The wait is never shorter than the service asks for.
     pub(crate) fn wait(
         self,
         attempts: u32,
@@ -52,46 +52,47 @@ impl Patience {
         let wait = after
             .max(half)
             .saturating_add(half * u32::from(chance) / 255);
-        let is_in_time = took.saturating_add(wait) < self.time_max;
-        (attempts < self.attempts_max && is_in_time).then_some(wait)
+        let is_before_deadline = took.saturating_add(wait) < self.time_max;
+        (attempts < self.attempts_max && is_before_deadline).then_some(wait)
     }
 }
 
-/// What an attempt comes to.
+/// Outcome of one attempt.
 #[derive(Debug)]
-pub(super) enum Verdict {
-    Done(Answer),
-    Refused(Refusal),
+pub(super) enum AttemptOutcome {
+    Done(ApiResponse),
+    Refused(ApiRefusal),
     NotTheApi(StatusCode),
-    TryAgain(Trouble),
+    Retry(RetryCause),
 }
 
-/// Why the attempt is made again.
+/// The cause of a retry.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct RetryCause {
     pub(super) reason: String,
-    /// The shortest wait that the service asks for.
+    /// Shortest wait before the retry, as the service asks for.
     pub(super) after: Duration,
-    /// Whether the service may have done what was asked all the same.
+    /// True if the request may have taken effect although the attempt failed.
     pub(super) may_be_done: bool,
-    /// The answer, where there was one that says no.
-    pub(super) refusal: Option<Refusal>,
+    /// The error of the API, if the service surely did not perform the request.
+    pub(super) refusal: Option<ApiRefusal>,
 }
 
-/// Judged by the status, since proxies on the way answer with bodies of their own.
-pub(super) fn judge(expected: StatusCode, answer: Answer) -> Verdict {
+/// Decides by the status whether the call succeeded, is retried or failed. The body does not matter,
+/// since a proxy between client and service answers with a body of its own.
+pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome {
     let status = answer.status;
     if status == expected {
-        return Verdict::Done(answer);
+        return AttemptOutcome::Done(answer);
     }
-    let refusal = Refusal::parse(status, &answer.body);
+    let refusal = ApiRefusal::parse(status, &answer.body);
     let code = refusal
         .as_ref()
         .map(|refusal| refusal.problem.code.as_str());
     let is_in_use = status == StatusCode::CONFLICT && code == Some("idempotency_key_in_use");
     let is_too_many = status == StatusCode::TOO_MANY_REQUESTS;
     if is_in_use || is_too_many || status.is_server_error() {
-        return Verdict::TryAgain(Trouble {
+        return AttemptOutcome::Retry(RetryCause {
             reason: reason(status, refusal.as_ref()),
             after: retry_after(&answer.headers),
             may_be_done: !is_too_many,
@@ -99,19 +100,19 @@ pub(super) fn judge(expected: StatusCode, answer: Answer) -> Verdict {
         });
     }
     match refusal {
-        Some(refusal) if status.is_client_error() => Verdict::Refused(refusal),
-        _ => Verdict::NotTheApi(status),
+        Some(refusal) if status.is_client_error() => AttemptOutcome::Refused(refusal),
+        _ => AttemptOutcome::NotTheApi(status),
     }
 }
 
-fn reason(status: StatusCode, refusal: Option<&Refusal>) -> String {
+fn reason(status: StatusCode, refusal: Option<&ApiRefusal>) -> String {
     match refusal {
         Some(refusal) => refusal.to_string(),
         None => status.to_string(),
     }
 }
 
-/// Zero when there is none, or one that gives a date.
+/// Reads the header `Retry-After`; zero if the header is missing or gives a date.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = headers
         .get(RETRY_AFTER)
@@ -137,21 +138,23 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
             .collect();
-        let answer = Answer {
+        let answer = ApiResponse {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: body.to_owned().into(),
         };
         match judge(StatusCode::CREATED, answer) {
-            Verdict::Done(_) => "done".to_owned(),
-            Verdict::Refused(refusal) => format!("refused: {}", refusal.problem.code),
-            Verdict::NotTheApi(_) => "not the api".to_owned(),
-            Verdict::TryAgain(Trouble { reason, after, .. }) => format!("in {after:?}: {reason}"),
+            AttemptOutcome::Done(_) => "done".to_owned(),
+            AttemptOutcome::Refused(refusal) => format!("refused: {}", refusal.problem.code),
+            AttemptOutcome::NotTheApi(_) => "not the api".to_owned(),
+            AttemptOutcome::Retry(RetryCause { reason, after, .. }) => {
+                format!("in {after:?}: {reason}")
+            }
         }
     }
 
     #[test]
-    fn only_the_expected_status_is_success() {
+    fn only_the_expected_status_is_a_success() {
         assert_eq!(judged(201, &[], "{}"), "done");
         for status in [200, 202, 204, 301, 308, 400, 404, 409, 422] {
             assert_eq!(judged(status, &[], "<html>"), "not the api", "{status}");
@@ -161,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_says_no_to_is_not_tried_again() {
+    fn refusal_of_the_service_is_not_retried() {
         for status in [400, 401, 402, 403, 404, 405, 409, 412, 413, 422] {
             assert_eq!(judged(status, &[], &problem("x")), "refused: x", "{status}");
         }
     }
 
     #[test]
-    fn what_passes_is_tried_again_whoever_answered() {
+    fn transient_error_is_retried_with_any_body() {
         for (status, code) in [
             (409, "idempotency_key_in_use"),
             (429, "rate_limited"),
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_the_service_asks_for_is_read() {
+    fn retry_after_in_seconds_delays_the_retry() {
         let wait = [("retry-after", "7")];
         assert_eq!(judged(429, &wait, &problem("x")), "in 7s: x: Do this.");
         assert_eq!(judged(503, &wait, ""), "in 7s: 503 Service Unavailable");
@@ -198,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_to_their_ceiling() {
+    fn retry_delays_grow_to_their_maximum() {
         let wait = |attempts, chance| {
-            Patience::BULK.wait(attempts, Duration::ZERO, Duration::ZERO, chance)
+            RetryPolicy::BULK.wait(attempts, Duration::ZERO, Duration::ZERO, chance)
         };
         let milliseconds = |attempts| wait(attempts, u8::MAX).unwrap().as_millis();
         assert_eq!(
@@ -214,11 +217,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_call_ends_in_time_and_never_comes_back_before_it_is_asked_to(
+        fn retry_waits_respect_deadline_and_retry_after(
             took in 0..120_u64, after in any::<u64>(), attempts in 1..100_u32, chance in any::<u8>(),
         ) {
             let (took, after) = (Duration::from_secs(took), Duration::from_secs(after));
-            let patience = Patience::PERSON;
+            let patience = RetryPolicy::INTERACTIVE;
             if let Some(wait) = patience.wait(attempts, took, after, chance) {
                 prop_assert!(attempts < patience.attempts_max);
                 prop_assert!(took + wait < patience.time_max);

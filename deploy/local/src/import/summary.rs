@@ -1,28 +1,28 @@
-//! What became of the lines of an import.
+//! The outcome of an import: counts, and the refused lines.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, time::Duration};
 
 use anyhow::Context as _;
 
-use super::lines::Line;
+use super::lines::ImportLine;
 use crate::{
-    client::Refusal,
+    client::ApiRefusal,
     output::{note, printable},
 };
 
-/// How many refused lines are shown; the file of `--refused` has them all.
+/// Number of refused lines that are shown; `--refused FILE` writes all refused lines.
 const SHOWN_MAX: usize = 20;
 
-/// What became of one line.
+/// The outcome of one line.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum LineOutcome {
     Created,
-    /// An earlier run had created it.
+    /// An earlier run created the link.
     Existing,
-    Refused(Line, Refusal),
+    Refused(ImportLine, ApiRefusal),
 }
 
-/// A line that the service refuses.
+/// A line that the service refused.
 #[derive(Debug)]
 pub(super) struct RefusedLine {
     pub(super) number: usize,
@@ -31,21 +31,21 @@ pub(super) struct RefusedLine {
     destination: String,
 }
 
-/// What became of the lines.
+/// The outcome of all lines.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
+pub(super) struct ImportSummary {
     created: u64,
     existing: u64,
     pub(super) refused: Vec<RefusedLine>,
 }
 
-impl Summary {
-    pub(super) fn count(&mut self, outcome: Outcome) {
+impl ImportSummary {
+    pub(super) fn count(&mut self, outcome: LineOutcome) {
         match outcome {
-            Outcome::Created => self.created += 1,
-            Outcome::Existing => self.existing += 1,
-            Outcome::Refused(line, refusal) => {
-                let (code, detail) = refusal.most_telling();
+            LineOutcome::Created => self.created += 1,
+            LineOutcome::Existing => self.existing += 1,
+            LineOutcome::Refused(line, refusal) => {
+                let (code, detail) = refusal.code_and_detail();
                 self.refused.push(RefusedLine {
                     number: line.number,
                     code: printable(code),
@@ -56,7 +56,7 @@ impl Summary {
         }
     }
 
-    /// Shows the first refused lines to a person.
+    /// Prints the first refused lines to standard error.
     pub(super) fn note_refused(&self, has_file: bool) {
         for line in self.refused.iter().take(SHOWN_MAX) {
             note(&format!(
@@ -68,12 +68,12 @@ impl Summary {
             0 => {}
             more if has_file => note(&format!("… and {more} more")),
             more => note(&format!(
-                "… and {more} more; --refused FILE writes them all"
+                "… and {more} more; --refused FILE writes all of the refused lines to a file"
             )),
         }
     }
 
-    /// The closing lines: how many of each kind.
+    /// Returns the last lines of the output: the number of lines of each outcome and error code.
     pub(super) fn text(&self, took: Duration) -> String {
         let mut codes = BTreeMap::<&str, usize>::new();
         for line in &self.refused {
@@ -94,7 +94,7 @@ impl Summary {
     }
 }
 
-/// Writes each refused line, with tabs between number, code, reason and the line itself.
+/// Writes number, error code, reason and text of each refused line, separated by tabs.
 pub(super) fn write_refused(path: &Path, lines: &[RefusedLine]) -> anyhow::Result<()> {
     let row = |line: &RefusedLine| {
         let RefusedLine {

@@ -1,4 +1,4 @@
-//! `linkledger links delete`: for ever, and the same again when repeated.
+//! `linkledger links delete`: deletes a link for ever; a repeated delete succeeds as well.
 
 use clap::Args;
 use linkledger_core::id::LinkId;
@@ -6,24 +6,24 @@ use reqwest::{Method, StatusCode};
 
 use super::{etag, link_id};
 use crate::{
-    client::{Call, Client},
+    client::{ApiCall, ApiClient},
     output::note,
 };
 
-/// Which link.
+/// Options of `linkledger links delete`.
 #[derive(Debug, Args)]
-pub(crate) struct DeleteLink {
-    /// The link's id, lnk_…
+pub(crate) struct DeleteLinkOptions {
+    /// Id of the link, lnk_…
     #[arg(value_parser = link_id)]
     id: LinkId,
-    /// Only if the link is still in this version, which `links get` shows.
+    /// Delete only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
 }
 
-pub(super) async fn run(client: &Client, delete: &DeleteLink) -> anyhow::Result<()> {
+pub(super) async fn run(client: &ApiClient, delete: &DeleteLinkOptions) -> anyhow::Result<()> {
     let id = delete.id.to_string();
-    let call = Call::new(
+    let call = ApiCall::new(
         Method::DELETE,
         &["v1", "links", &id],
         StatusCode::NO_CONTENT,

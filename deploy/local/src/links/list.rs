@@ -1,33 +1,33 @@
-//! `linkledger links list`: a page, or all of them.
+//! `linkledger links list`: lists one page of links, or all pages.
 
 use clap::Args;
 
-use super::Link;
+use super::LinkDocument;
 use crate::{
-    client::{Call, Client},
-    paging::{Paging, Row},
-    table::{Column, Layout, short_time},
+    client::{ApiCall, ApiClient},
+    paging::{PagingOptions, TableRow},
+    table::{ColumnLayout, TableColumn, short_time},
 };
 
-/// Which links.
+/// Options of `linkledger links list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListLinks {
+pub(crate) struct ListLinksOptions {
     #[command(flatten)]
-    paging: Paging,
-    /// Only the link with this slug.
+    paging: PagingOptions,
+    /// List only the link with this slug.
     #[arg(long)]
     slug: Option<String>,
-    /// Only links that lead to exactly this address.
+    /// List only links with exactly this destination.
     #[arg(long, value_name = "URL")]
     destination_url: Option<String>,
 }
 
-impl Row for Link {
-    const COLUMNS: &[Column] = &[
-        Column("ID", Layout::Text),
-        Column("SHORT URL", Layout::Text),
-        Column("CREATED", Layout::Optional),
-        Column("DESTINATION", Layout::Text),
+impl TableRow for LinkDocument {
+    const COLUMNS: &[TableColumn] = &[
+        TableColumn("ID", ColumnLayout::Text),
+        TableColumn("SHORT URL", ColumnLayout::Text),
+        TableColumn("CREATED", ColumnLayout::Optional),
+        TableColumn("DESTINATION", ColumnLayout::Text),
     ];
 
     fn cells(self) -> Vec<String> {
@@ -36,9 +36,15 @@ impl Row for Link {
     }
 }
 
-pub(super) async fn run(client: &Client, list: &ListLinks, is_json: bool) -> anyhow::Result<()> {
-    let call = Call::get(&["v1", "links"])
+pub(super) async fn run(
+    client: &ApiClient,
+    list: &ListLinksOptions,
+    is_json: bool,
+) -> anyhow::Result<()> {
+    let call = ApiCall::get(&["v1", "links"])
         .query("slug", list.slug.clone())
         .query("destination_url", list.destination_url.clone());
-    list.paging.print::<Link>(client, call, is_json).await
+    list.paging
+        .print::<LinkDocument>(client, call, is_json)
+        .await
 }

@@ -1,4 +1,4 @@
-//! `linkledger links update`: another destination for a link.
+//! `linkledger links update`: changes the destination of a link.
 
 use clap::Args;
 use linkledger_core::id::LinkId;
@@ -6,25 +6,29 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::{etag, link_id, print_link};
-use crate::client::{Call, Client};
+use crate::client::{ApiCall, ApiClient};
 
-/// Which link, and where it shall lead.
+/// Options of `linkledger links update`.
 #[derive(Debug, Args)]
-pub(crate) struct UpdateLink {
-    /// The link's id, lnk_…
+pub(crate) struct UpdateLinkOptions {
+    /// Id of the link, lnk_…
     #[arg(value_parser = link_id)]
     id: LinkId,
-    /// Where the link shall lead.
+    /// New destination: an http or https address.
     #[arg(long, value_name = "URL")]
     destination_url: String,
-    /// Only if the link is still in this version, which `links get` shows.
+    /// Change only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
 }
 
-pub(super) async fn run(client: &Client, update: &UpdateLink, is_json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(
+    client: &ApiClient,
+    update: &UpdateLinkOptions,
+    is_json: bool,
+) -> anyhow::Result<()> {
     let id = update.id.to_string();
-    let call = Call::new(Method::PATCH, &["v1", "links", &id], StatusCode::OK)
+    let call = ApiCall::new(Method::PATCH, &["v1", "links", &id], StatusCode::OK)
         .header("if-match", update.if_match.clone())
         .body(json!({ "destination_url": update.destination_url }));
     let answer = client.send(&call).await?;

@@ -1,8 +1,8 @@
-//! The broker of the stack: one inside the process, an Apache Kafka of the stack's own, or what the
-//! user names.
+//! The Kafka broker of the stack: an embedded broker inside the process, an Apache Kafka that the
+//! stack starts, or brokers that the user names.
 //!
-//! The embedded one keeps a few MiB per partition in memory, drops the oldest, and forgets
-//! everything at the end of the process. Apache Kafka keeps the whole history in the data folder.
+//! The embedded broker keeps a few MiB per partition in memory, drops the oldest events, and loses
+//! all events at the end of the process. Apache Kafka keeps all events in the data folder.
 
 mod contents;
 
@@ -15,12 +15,12 @@ use linkledger_core::{
     kafka_config::{KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
-use linkledger_projector::consumer::GroupProtocol;
+use linkledger_projector::config::GroupProtocol;
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{sync::Mutex, time::Instant};
 
 use self::contents::LastEvent;
-use super::{database::Database, services::RelaySettings};
+use super::{database::StackDatabase, services::RelaySettings};
 use crate::{
     data_folder::DataFolder,
     options::{BrokerKind, StackOptions},
@@ -29,30 +29,30 @@ use crate::{
 /// Folder of Apache Kafka in the data folder.
 const APACHE_DIR: &str = "kafka";
 
-/// How long the partitions may take to get their leaders, which they do after the broker answers.
+/// Longest wait for the leaders of the partitions, which are elected after the broker answers.
 const LEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 const LEADERS_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A broker that runs.
-pub(super) struct Broker {
-    kind: Kind,
+/// A running broker, or the address of brokers that the user runs.
+pub(super) struct StackBroker {
+    kind: BrokerHandle,
     addresses: String,
 }
 
-enum Kind {
+enum BrokerHandle {
     Embedded(#[expect(dead_code, reason = "lives as long as this value")] EmbeddedCluster),
     Apache(Box<Mutex<ApacheKafka>>),
-    Own,
+    External,
 }
 
 type EmbeddedCluster = MockCluster<'static, DefaultProducerContext>;
 
-impl Broker {
-    /// Starts the broker that the options ask for, unless the user has one.
+impl StackBroker {
+    /// Starts the broker that the options name, unless the user has brokers.
     pub(super) async fn start(options: &StackOptions, folder: &DataFolder) -> anyhow::Result<Self> {
         if let Some(addresses) = &options.kafka_brokers {
             return Ok(Self {
-                kind: Kind::Own,
+                kind: BrokerHandle::External,
                 addresses: addresses.clone(),
             });
         }
@@ -69,7 +69,7 @@ impl Broker {
             .context("can't create the topic")?;
         Ok(Self {
             addresses: cluster.bootstrap_servers(),
-            kind: Kind::Embedded(cluster),
+            kind: BrokerHandle::Embedded(cluster),
         })
     }
 
@@ -81,54 +81,54 @@ impl Broker {
         let kafka = ApacheKafka::start(options).await?;
         Ok(Self {
             addresses: kafka.bootstrap_servers(),
-            kind: Kind::Apache(Box::new(Mutex::new(kafka))),
+            kind: BrokerHandle::Apache(Box::new(Mutex::new(kafka))),
         })
     }
 
-    /// Where clients reach it.
+    /// Returns the addresses for clients: host:port, separated by commas.
     pub(super) fn addresses(&self) -> &str {
         &self.addresses
     }
 
-    /// How the relay suits it.
+    /// Returns the settings of the relay for this broker.
     pub(super) fn relay(&self) -> RelaySettings {
         match self.kind {
-            Kind::Embedded(_) => RelaySettings::EMBEDDED,
-            Kind::Apache(_) | Kind::Own => RelaySettings::KAFKA,
+            BrokerHandle::Embedded(_) => RelaySettings::EMBEDDED,
+            BrokerHandle::Apache(_) | BrokerHandle::External => RelaySettings::KAFKA,
         }
     }
 
-    /// How the projector joins its group.
+    /// Returns the protocol by which the projector joins its consumer group.
     pub(super) fn group_protocol(&self) -> GroupProtocol {
         match self.kind {
-            // The embedded broker makes a classic group wait for 3 s at each start.
-            Kind::Embedded(_) | Kind::Apache(_) => GroupProtocol::Consumer,
-            Kind::Own => GroupProtocol::Classic,
+            // The embedded broker delays each start of a classic group by 3 s.
+            BrokerHandle::Embedded(_) | BrokerHandle::Apache(_) => GroupProtocol::Consumer,
+            BrokerHandle::External => GroupProtocol::Classic,
         }
     }
 
-    /// How long a fetch of the projector may wait there, in milliseconds.
+    /// Returns the longest wait of the projector's fetch requests, in milliseconds.
     pub(super) fn fetch_wait_max_ms(&self) -> u16 {
         match self.kind {
-            // The embedded broker does not wake a fetch that waits.
-            Kind::Embedded(_) => 2,
-            Kind::Apache(_) | Kind::Own => 10,
+            // The embedded broker does not end a waiting fetch when an event arrives.
+            BrokerHandle::Embedded(_) => 2,
+            BrokerHandle::Apache(_) | BrokerHandle::External => 10,
         }
     }
 
-    /// Sees to it that nothing is left out of the topic, whatever broker was used before. Must run
-    /// while no relay does.
+    /// Ensures that no event is missing in the topic, whichever broker was used before. Must run
+    /// before the relay starts.
     pub(super) async fn prepare(
         &self,
         kafka: &KafkaConfig,
-        database: &Database,
+        database: &StackDatabase,
     ) -> anyhow::Result<()> {
         match self.kind {
-            Kind::Embedded(_) => database.refill_what_is_lacking().await,
-            Kind::Apache(_) => {
+            BrokerHandle::Embedded(_) => database.refill_empty_broker().await,
+            BrokerHandle::Apache(_) => {
                 let wanted = WantedTopic {
                     kafka: kafka.clone(),
-                    // For ever.
+                    // 0 means: never delete events.
                     retention_days: 0,
                     replication_factor: None,
                     min_insync_replicas: None,
@@ -138,29 +138,30 @@ impl Broker {
                 let published = contents::published(last_events, kafka, &database.pool).await?;
                 database.rewind_relay(&published).await
             }
-            // Its relay may have company: `command-api relay` is for that.
-            Kind::Own => Ok(()),
+            // Other processes may run a relay to these brokers: an operator decides, with
+            // `command-api relay refill`.
+            BrokerHandle::External => Ok(()),
         }
     }
 
-    /// Resolves when the stack's own broker ends without having been asked to.
+    /// Resolves if the stack's own broker ends without a request to stop.
     pub(super) async fn died(&self) -> anyhow::Error {
         match &self.kind {
-            Kind::Apache(kafka) => kafka.lock().await.died().await,
-            Kind::Embedded(_) | Kind::Own => std::future::pending().await,
+            BrokerHandle::Apache(kafka) => kafka.lock().await.died().await,
+            BrokerHandle::Embedded(_) | BrokerHandle::External => std::future::pending().await,
         }
     }
 
-    /// Ends the stack's own broker.
+    /// Stops the stack's own broker.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         match self.kind {
-            Kind::Apache(kafka) => kafka.into_inner().stop().await,
-            Kind::Embedded(_) | Kind::Own => Ok(()),
+            BrokerHandle::Apache(kafka) => kafka.into_inner().stop().await,
+            BrokerHandle::Embedded(_) | BrokerHandle::External => Ok(()),
         }
     }
 }
 
-/// Makes the topic where it is missing, and reads the last event of each partition.
+/// Creates the topic if it is missing, and reads the last event of each partition.
 async fn last_events(wanted: &WantedTopic) -> anyhow::Result<Vec<LastEvent>> {
     let deadline = Instant::now() + LEADERS_TIMEOUT;
     loop {

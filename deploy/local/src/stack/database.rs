@@ -1,4 +1,4 @@
-//! The database of the stack: a server of its own, or one that the user names.
+//! The database of the stack: on a Postgres server that the stack starts, or named by the user.
 
 use std::path::PathBuf;
 
@@ -16,9 +16,10 @@ use tokio::sync::Mutex;
 use crate::data_folder::DataFolder;
 
 const DATABASE: &str = "linkledger";
-/// Sessions of the stack itself.
+/// Largest number of sessions of the stack itself; the services have their own sessions.
 const CONNECTIONS_MAX: u32 = 2;
-/// For a machine that does other things too. What keeps data safe stays as Postgres has it.
+/// Settings of Postgres for a machine that has other work too. All settings that keep data safe
+/// have the defaults of Postgres.
 const SETTINGS: [(&str, &str); 3] = [
     ("shared_buffers", "512MB"),
     ("max_wal_size", "8GB"),
@@ -26,25 +27,24 @@ const SETTINGS: [(&str, &str); 3] = [
 ];
 
 /// A migrated database.
-pub(super) struct Database {
-    /// Its address, with the rights of its owner.
+pub(super) struct StackDatabase {
+    /// Address of the database, for the role that owns the database.
     pub(super) url: String,
-    /// Sessions on it.
     pub(super) pool: PgPool,
-    /// Where the cluster lies, if not in the data folder.
+    /// Folder of the database cluster, if the cluster is outside the data folder.
     pub(super) relocated_to: Option<PathBuf>,
     server: Option<Mutex<PostgresServer>>,
 }
 
-impl Database {
-    /// Starts the server, unless the user names one, and migrates the database.
+impl StackDatabase {
+    /// Starts the Postgres server, unless the user names a database, and migrates the database.
     pub(super) async fn start(folder: &DataFolder, url: Option<&str>) -> anyhow::Result<Self> {
         let Some(url) = url else {
             return Self::start_server(folder).await;
         };
         let pool = connect(url)
             .await
-            .context("can't use --database-url (postgres://user:password@host:port/name)")?;
+            .context("can't connect to --database-url (postgres://user:password@host:port/name)")?;
         migrate(url).await?;
         Ok(Self {
             url: url.to_owned(),
@@ -86,9 +86,9 @@ impl Database {
         }
     }
 
-    /// A broker that has just been started is empty: the relay begins again where the slowest
-    /// projection stands.
-    pub(super) async fn refill_what_is_lacking(&self) -> anyhow::Result<()> {
+    /// Rewinds the relay to the checkpoint of the slowest projection. A broker that has just been
+    /// started is empty, so the relay must publish all events that a projection still needs.
+    pub(super) async fn refill_empty_broker(&self) -> anyhow::Result<()> {
         let rows: Vec<(i16, i64)> = sqlx::query_as(
             "SELECT shard, min(position) FROM read_model.checkpoints
              WHERE role = 'live' GROUP BY shard",
@@ -103,14 +103,15 @@ impl Database {
         self.rewind_relay(&positions).await
     }
 
-    /// The relay begins again at these positions where it stands beyond them.
+    /// Rewinds the relay to these positions, in each shard in which the relay is beyond the
+    /// position.
     pub(super) async fn rewind_relay(&self, positions: &[(Shard, Position)]) -> anyhow::Result<()> {
         cursor::rewind_to_new_broker(&self.pool, positions)
             .await
             .context("can't rewind the relay")
     }
 
-    /// Resolves when the stack's own server ends without having been asked to.
+    /// Resolves if the stack's own server ends without a request to stop.
     pub(super) async fn died(&self) -> anyhow::Error {
         match &self.server {
             Some(server) => server.lock().await.died().await,
@@ -118,7 +119,7 @@ impl Database {
         }
     }
 
-    /// Ends the stack's own server.
+    /// Stops the stack's own server.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.pool.close().await;
         match self.server {
@@ -129,7 +130,7 @@ impl Database {
 }
 
 async fn connect(url: &str) -> anyhow::Result<PgPool> {
-    // The error's own text has all that its sources would repeat.
+    // The text of this error contains the texts of its sources already.
     let checked = event_store::check_connection(url).await;
     checked.map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(event_store::pool(
@@ -143,5 +144,5 @@ async fn migrate(url: &str) -> anyhow::Result<()> {
     let pool = event_store::pool(url, SessionKind::Migration, 1)?;
     let migrated = migrations::run(&pool).await;
     pool.close().await;
-    migrated.context("can't migrate the database")
+    migrated.context("can't run the migrations of the database")
 }

@@ -1,4 +1,5 @@
-//! The three services inside this process, each with an internal listener on a free port.
+//! The three services inside the process of the stack, each with an internal listener on a free
+//! port.
 
 use std::{
     net::SocketAddr,
@@ -10,27 +11,28 @@ use axum::Router;
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
+    internal_listener::{self, Readiness},
     kafka_config::KafkaConfig,
-    lifecycle::{self, Readiness, Tasks, listen},
+    lifecycle::{self, Tasks, listen},
     metrics::recorder::Recorder,
 };
-use linkledger_projector::{self as projector, consumer::GroupProtocol};
+use linkledger_projector::{self as projector, config::GroupProtocol};
 use linkledger_query_api as query_api;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sockets, loopback};
+use super::{PublicSockets, loopback};
 use crate::ingress;
 
 /// Price of a link on the local stack, in credits.
 const LINK_PRICE: i64 = 1;
-/// Enough for a million links.
+/// Memory of the redirect cache, enough for a million links.
 const REDIRECT_CACHE_MIB: u32 = 256;
-/// A start that takes longer is told of, each time.
+/// Interval of the warning that the services are not ready yet.
 const SLOW_START: Duration = Duration::from_secs(15);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the services are told.
-pub(super) struct Settings {
+/// Settings of the services.
+pub(super) struct ServiceSettings {
     pub(super) database_url: String,
     pub(super) allow_unsafe_postgres: bool,
     pub(super) kafka: KafkaConfig,
@@ -43,20 +45,21 @@ pub(super) struct Settings {
     pub(super) rate_limit: u32,
 }
 
-/// How the relay suits the broker.
+/// Settings of the relay that depend on the broker.
 pub(super) struct RelaySettings {
     pub(super) compression: &'static str,
     pub(super) batch_interval_ms: u16,
 }
 
 impl RelaySettings {
-    /// For brokers of the user's own.
+    /// Settings for Apache Kafka, and for brokers that the user names.
     pub(super) const KAFKA: Self = Self {
         compression: "lz4",
         batch_interval_ms: 5,
     };
-    /// For the embedded broker. It keeps a number of bytes as a list of batches, and walks that
-    /// list for each batch that a consumer fetches: fewer and larger ones cost it far less.
+    /// Settings for the embedded broker. The embedded broker keeps the batches of a partition in a
+    /// list, and walks the list for each batch that a consumer fetches: few large batches cost far
+    /// less than many small batches.
     pub(super) const EMBEDDED: Self = Self {
         compression: "none",
         batch_interval_ms: 20,
@@ -64,20 +67,20 @@ impl RelaySettings {
 }
 
 /// The running services.
-pub(super) struct Services {
+pub(super) struct RunningServices {
     pub(super) command_internal: SocketAddr,
     pub(super) projector_internal: SocketAddr,
     pub(super) query_internal: SocketAddr,
     readiness: [Readiness; 3],
 }
 
-/// Starts the services and their listeners among `tasks`.
+/// Starts the services and their listeners as members of `tasks`.
 pub(super) async fn start(
-    settings: &Settings,
+    settings: &ServiceSettings,
     clock: Arc<dyn Clock>,
-    sockets: Sockets,
+    sockets: PublicSockets,
     tasks: &mut Tasks,
-) -> anyhow::Result<Services> {
+) -> anyhow::Result<RunningServices> {
     lifecycle::raise_open_files_limit();
     let recorder = Recorder::install(tasks)?;
     let projector = projector::start(settings.projector(), tasks).await?;
@@ -90,7 +93,7 @@ pub(super) async fn start(
         query_api.readiness,
     ];
     let [projector_ready, command_ready, query_ready] = readiness.clone();
-    let services = Services {
+    let services = RunningServices {
         command_internal: internal(tasks, command_ready, &recorder, Router::new()).await?,
         projector_internal: internal(tasks, projector_ready, &recorder, projector.console).await?,
         query_internal: internal(tasks, query_ready, &recorder, Router::new()).await?,
@@ -115,15 +118,15 @@ async fn internal(
 ) -> anyhow::Result<SocketAddr> {
     let listener = listen(loopback(0)).await?;
     let address = listener.local_addr()?;
-    let router = lifecycle::internal_router(readiness, tasks.shutdown(), recorder.clone());
+    let router = internal_listener::router(readiness, tasks.shutdown(), recorder.clone());
     let router = router.merge(pages);
     lifecycle::serve(tasks, "internal listener", listener, router);
     Ok(address)
 }
 
-impl Settings {
-    fn command_api(&self) -> anyhow::Result<command_api::config::Config> {
-        Ok(command_api::config::Config {
+impl ServiceSettings {
+    fn command_api(&self) -> anyhow::Result<command_api::config::CommandApiConfig> {
+        Ok(command_api::config::CommandApiConfig {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
             },
@@ -138,7 +141,8 @@ impl Settings {
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),
             writers: 1,
-            // There is one stack per database: it takes its own leases back at once.
+            // A fixed name, since one stack uses a database: after a restart the stack renews its
+            // own leases at once, and need not wait until they expire.
             instance_id: Some("local stack".to_owned()),
         })
     }
@@ -156,8 +160,8 @@ impl Settings {
         }
     }
 
-    fn query_api(&self) -> anyhow::Result<query_api::Config> {
-        Ok(query_api::Config {
+    fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {
+        Ok(query_api::QueryApiConfig {
             database_url: self.database_url.clone().into(),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
@@ -172,19 +176,22 @@ impl Settings {
     }
 }
 
-impl Services {
-    /// Where one of the internal listeners shows its metrics.
+impl RunningServices {
+    /// Returns the address of the metrics of an internal listener.
     pub(super) fn metrics_url(internal: SocketAddr) -> String {
         format!("http://{internal}/metrics")
     }
 
-    /// Waits until all three may be sent requests, or the shutdown.
+    /// Waits until all three services are ready for requests, or until the shutdown.
     pub(super) async fn are_ready(&self, shutdown: &CancellationToken) {
-        let mut is_slow = Instant::now() + SLOW_START;
+        let mut next_warning = Instant::now() + SLOW_START;
         while !shutdown.is_cancelled() && !self.readiness.iter().all(Readiness::is_ready) {
-            if Instant::now() >= is_slow {
-                tracing::warn!("not ready yet: are the Kafka brokers and their topic there?");
-                is_slow += SLOW_START;
+            if Instant::now() >= next_warning {
+                tracing::warn!(
+                    "the services are not ready yet; check that the Kafka brokers run and have \
+                     the topic"
+                );
+                next_warning += SLOW_START;
             }
             tokio::time::sleep(READY_POLL_INTERVAL).await;
         }

@@ -1,5 +1,5 @@
-//! The stack with an Apache Kafka of its own. What starts one does nothing unless the tests are told
-//! to use it: all others ask for no Java.
+//! The stack with an Apache Kafka of its own. Tests that start Apache Kafka need Java, and do
+//! nothing unless `LINKLEDGER_TEST_KAFKA` asks for Apache Kafka.
 
 use std::{path::Path, process::Output};
 
@@ -23,7 +23,7 @@ async fn create_links(stack: &Stack, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// Waits until the relay is done; then the topic, read from its beginning, must be the log.
+/// Waits until the relay has published all events, and asserts that the topic equals the log.
 async fn assert_topic_is_the_log(stack: &Stack, links: u32) {
     let environment = stack.environment();
     let pool = PgPool::connect(&environment["DATABASE_URL"]).await.unwrap();
@@ -40,12 +40,12 @@ async fn assert_topic_is_the_log(stack: &Stack, links: u32) {
         .fetch_one(&pool)
         .await
         .unwrap();
-    // The credits of the demo account, and two events for each link.
+    // One event for the credits of the demo account, and two events for each link.
     assert_eq!(events, 1 + 2 * i64::from(links));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_whole_history_is_in_apache_kafka_whatever_ran_before() {
+async fn apache_kafka_has_all_events_after_another_broker() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -84,7 +84,7 @@ fn started(folder: &Path, arguments: &[&str]) -> std::process::Command {
 }
 
 #[test]
-fn a_machine_without_java_is_told_what_to_install() {
+fn missing_java_error_says_what_to_install() {
     let folder = data_folder();
     let mut command = started(folder.path(), &APACHE);
     let output = command.env("PATH", "/nowhere").output().unwrap();
@@ -97,7 +97,7 @@ fn a_machine_without_java_is_told_what_to_install() {
 }
 
 #[test]
-fn a_broker_of_the_stack_and_brokers_of_ones_own_contradict_each_other() {
+fn own_brokers_conflict_with_the_stack_broker() {
     let folder = data_folder();
     let own = ["--kafka-brokers", "127.0.0.1:1"];
     let output = started(folder.path(), &[&APACHE[..], &own].concat()).output();

@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[test]
-fn a_list_passes_filters_on_and_says_how_to_go_on() {
+fn list_sends_filters_and_names_the_next_cursor() {
     let page = json!({ "items": [link()], "next_cursor": "c1", "has_more": true });
     let arguments = [
         "links",
@@ -31,7 +31,7 @@ fn a_list_passes_filters_on_and_says_how_to_go_on() {
     );
     assert_eq!(
         text(&output.stderr),
-        "There are more: --cursor c1 with the same filters, or --all\n"
+        "There are more items: add --cursor c1 for the next page, or --all for all pages\n"
     );
     assert_eq!(
         server.request().line(),
@@ -43,7 +43,7 @@ fn a_list_passes_filters_on_and_says_how_to_go_on() {
 }
 
 #[test]
-fn all_pages_are_one_table_or_one_item_on_each_line() {
+fn all_pages_are_one_table_or_json_lines() {
     let script = || {
         let page = |next: Value| json!({ "items": [link()], "next_cursor": next });
         vec![
@@ -64,7 +64,7 @@ fn all_pages_are_one_table_or_one_item_on_each_line() {
 }
 
 #[test]
-fn a_list_that_breaks_off_says_where_to_go_on() {
+fn interrupted_list_names_the_cursor_to_resume() {
     let page = json!({ "items": [link()], "next_cursor": "c1" });
     let (output, _server) = run(vec![Reply::json(200, &page)], &["links", "list", "--all"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -76,7 +76,7 @@ fn a_list_that_breaks_off_says_where_to_go_on() {
 }
 
 #[test]
-fn a_cursor_that_leads_back_to_itself_ends_the_list() {
+fn cursor_that_repeats_ends_the_list() {
     let page = json!({ "items": [], "next_cursor": "c1" });
     let script = vec![Reply::json(200, &page), Reply::json(200, &page)];
     let (output, _server) = run(script, &["links", "list", "--all"]);
@@ -88,7 +88,7 @@ fn a_cursor_that_leads_back_to_itself_ends_the_list() {
 }
 
 #[test]
-fn credits_and_their_entries_are_shown() {
+fn credits_shows_balance_and_entries() {
     let (output, server) = run(
         vec![Reply::json(200, &json!({ "balance": 41 }))],
         &["credits"],

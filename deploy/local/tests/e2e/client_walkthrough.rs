@@ -15,7 +15,7 @@ fn json(output: &Output) -> Value {
 }
 
 #[tokio::test]
-async fn the_commands_find_the_stack_by_its_data_folder() {
+async fn commands_find_the_stack_by_data_folder() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "7"]);
     let linkledger = |arguments: &[&str]| run(folder.path(), arguments);
@@ -31,7 +31,7 @@ async fn the_commands_find_the_stack_by_its_data_folder() {
     assert_eq!(created["credits_balance"], 6);
     let id = created["id"].as_str().unwrap();
 
-    // The create has waited for the lists.
+    // The create returned after the lists contained the link.
     let list = linkledger(&["links", "list", "--json"]);
     let page = stack.http().get("/v1/links").await;
     assert_eq!(text(&list.stdout), format!("{}\n", text(&page.body)));
@@ -66,9 +66,9 @@ async fn the_commands_find_the_stack_by_its_data_folder() {
 
     let taken = linkledger(&create);
     assert_eq!(taken.status.code(), Some(1), "{taken:?}");
-    let told = text(&taken.stderr);
-    assert!(told.starts_with("error: slug_taken: "), "{told}");
-    assert!(told.contains("request id: req_"), "{told}");
+    let message = text(&taken.stderr);
+    assert!(message.starts_with("error: slug_taken: "), "{message}");
+    assert!(message.contains("request id: req_"), "{message}");
     let unknown = linkledger(&["links", "get", "lnk_01jd3k5x7zexrbfmv2pcg9h4ta"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
     assert!(
@@ -79,7 +79,7 @@ async fn the_commands_find_the_stack_by_its_data_folder() {
 }
 
 #[tokio::test]
-async fn a_link_is_found_by_its_slug_changed_and_deleted() {
+async fn commands_find_change_and_delete_a_link() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let linkledger = |arguments: &[&str]| run(folder.path(), arguments);
@@ -140,7 +140,7 @@ async fn a_link_is_found_by_its_slug_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_create_whose_answer_is_lost_makes_one_link_and_one_charge() {
+async fn lost_create_response_leads_to_one_charge() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "7"]);
     let environment = stack.environment();
@@ -148,7 +148,7 @@ async fn a_create_whose_answer_is_lost_makes_one_link_and_one_charge() {
     let script = vec![
         Reply::Lose(address.to_owned()),
         Reply::Forward(address.to_owned()),
-        // The wait for the lists.
+        // The read that waits until the lists contain the link.
         Reply::Forward(address.to_owned()),
     ];
     let server = ScriptedServer::start(script);

@@ -23,7 +23,7 @@ fn created(headers: &'static str) -> Reply {
 }
 
 #[test]
-fn a_create_sends_key_and_body_and_prints_the_link() {
+fn create_sends_key_and_body_and_prints_link() {
     let arguments = [
         "links",
         "create",
@@ -54,7 +54,7 @@ fn a_create_sends_key_and_body_and_prints_the_link() {
 }
 
 #[test]
-fn whatever_passes_is_tried_again_under_the_same_key() {
+fn transient_errors_are_retried_with_the_same_key() {
     let script = vec![
         Reply::problem(429, "retry-after: 0\r\n", "rate_limited"),
         Reply::problem(409, "", "idempotency_key_in_use"),
@@ -64,12 +64,15 @@ fn whatever_passes_is_tried_again_under_the_same_key() {
     ];
     let (output, server) = run(script, &["links", "create", "https://example.com/"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("/v1/links again: idempotency_key_in_use"),
-        "{told}"
+        message.contains("retrying http") && message.contains("/v1/links: idempotency_key_in_use"),
+        "{message}"
     );
-    assert!(told.contains("created before under the same key"), "{told}");
+    assert!(
+        message.contains("created before under the same idempotency key"),
+        "{message}"
+    );
     let requests = server.requests();
     let keys: Vec<_> = requests
         .iter()
@@ -83,7 +86,7 @@ fn whatever_passes_is_tried_again_under_the_same_key() {
 }
 
 #[test]
-fn a_create_that_gives_up_tells_the_key_that_makes_a_repetition_safe() {
+fn failed_create_prints_the_idempotency_key() {
     let key = "00000000-0000-4000-8000-000000000001";
     let arguments = [
         "links",
@@ -95,18 +98,24 @@ fn a_create_that_gives_up_tells_the_key_that_makes_a_repetition_safe() {
     let (output, server) = run(vec![Reply::Nothing], &arguments);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(text(&output.stdout), "");
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("error: gave up on http://127.0.0.1:"),
-        "{told}"
+        message.contains("error: gave up on http://127.0.0.1:"),
+        "{message}"
     );
-    assert!(told.contains("nothing listens there"), "{told}");
-    assert!(told.contains(&format!("--idempotency-key {key}")), "{told}");
+    assert!(
+        message.contains("no server listens at this address"),
+        "{message}"
+    );
+    assert!(
+        message.contains(&format!("--idempotency-key {key}")),
+        "{message}"
+    );
     assert_eq!(server.request().header("idempotency-key"), Some(key));
 }
 
 #[test]
-fn an_interrupted_create_tells_its_key() {
+fn interrupted_create_prints_the_idempotency_key() {
     let server = ScriptedServer::start(vec![Reply::Hold]);
     let mut command = command(&server.url, &["links", "create", "https://example.com/"]);
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -115,12 +124,15 @@ fn an_interrupted_create_tells_its_key() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let key = request.header("idempotency-key").unwrap();
-    let told = text(&output.stderr);
-    assert!(told.contains("interrupted") && told.contains(key), "{told}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("interrupted") && message.contains(key),
+        "{message}"
+    );
 }
 
 #[test]
-fn a_wait_that_is_too_long_is_not_begun() {
+fn retry_after_beyond_the_deadline_ends_the_call() {
     let script = vec![Reply::problem(429, "retry-after: 3600\r\n", "rate_limited")];
     let (output, _server) = run(script, &["credits"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -128,7 +140,7 @@ fn a_wait_that_is_too_long_is_not_begun() {
 }
 
 #[test]
-fn a_refusal_is_a_code_a_detail_and_each_field_or_the_document_itself() {
+fn refusal_is_printed_as_text_or_json() {
     let body = json!({
         "code": "validation_failed",
         "detail": "1 field is not valid.",
@@ -151,7 +163,7 @@ fn a_refusal_is_a_code_a_detail_and_each_field_or_the_document_itself() {
 }
 
 #[test]
-fn an_update_is_a_merge_patch_under_the_etag() {
+fn update_sends_a_merge_patch_with_if_match() {
     let arguments = [
         "links",
         "update",
@@ -187,7 +199,7 @@ fn an_update_is_a_merge_patch_under_the_etag() {
 }
 
 #[test]
-fn an_update_whose_first_answer_was_lost_is_not_called_refused() {
+fn update_with_lost_response_is_not_reported_refused() {
     let script = || vec![Reply::Nothing, Reply::problem(412, "", "etag_mismatch")];
     let update = [
         "links",
@@ -199,7 +211,7 @@ fn an_update_whose_first_answer_was_lost_is_not_called_refused() {
     let (output, _server) = run(script(), &[&update[..], &["--if-match", "3"]].concat());
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(
-        text(&output.stderr).contains("may be changed already"),
+        text(&output.stderr).contains("may have taken effect already"),
         "{output:?}"
     );
     let (output, _server) = run(
@@ -210,7 +222,7 @@ fn an_update_whose_first_answer_was_lost_is_not_called_refused() {
 }
 
 #[test]
-fn a_write_waits_until_the_lists_contain_it() {
+fn write_waits_until_lists_contain_the_link() {
     let script = vec![
         Reply::Answer {
             status: 204,

@@ -9,8 +9,8 @@ use crate::{
 };
 
 #[test]
-fn wrong_use_is_found_before_anything_is_sent() {
-    for (arguments, told) in [
+fn invalid_arguments_end_before_any_request() {
+    for (arguments, message) in [
         (&["links", "get", "spring"][..], "links list --slug"),
         (
             &[
@@ -31,13 +31,13 @@ fn wrong_use_is_found_before_anything_is_sent() {
     ] {
         let (output, server) = run(Vec::new(), arguments);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(text(&output.stderr).contains(told), "{output:?}");
+        assert!(text(&output.stderr).contains(message), "{output:?}");
         assert!(server.requests().is_empty());
     }
 }
 
 #[test]
-fn each_shell_has_its_completions() {
+fn completions_exist_for_every_shell() {
     let folder = data_folder();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
@@ -62,7 +62,7 @@ fn each_shell_has_its_completions() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_a_list_in_silence() {
+fn closed_pipe_ends_a_list_without_an_error() {
     let page = json!({ "items": [link()], "next_cursor": "c1" });
     let server = ScriptedServer::start(vec![Reply::json(200, &page)]);
     let mut command = command(&server.url, &["links", "list", "--all"]);
@@ -73,7 +73,7 @@ fn a_reader_that_has_seen_enough_ends_a_list_in_silence() {
 }
 
 #[test]
-fn a_link_that_can_not_be_printed_is_created_all_the_same_and_its_key_is_told() {
+fn create_with_full_output_prints_the_key() {
     let server = ScriptedServer::start(vec![Reply::json(201, &link())]);
     let mut command = command(&server.url, &["links", "create", "https://example.com/"]);
     let full = File::options().write(true).open("/dev/full").unwrap();
@@ -85,7 +85,9 @@ fn a_link_that_can_not_be_printed_is_created_all_the_same_and_its_key_is_told() 
         .unwrap()
         .to_owned();
     assert!(
-        text(&output.stderr).contains(&format!("created, under the key {key}: can't print")),
+        text(&output.stderr).contains(&format!(
+            "created, under the idempotency key {key}: can't write"
+        )),
         "{output:?}"
     );
 }

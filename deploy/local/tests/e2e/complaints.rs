@@ -1,4 +1,4 @@
-//! What can't work is one clear line and exit code 1.
+//! Wrong settings end the start with one line and exit code 1.
 
 use std::{fs, net::TcpListener};
 
@@ -14,7 +14,7 @@ fn complaint(folder: &std::path::Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_port_in_use_is_named_with_the_option_that_helps() {
+fn port_in_use_error_names_the_option() {
     let folder = data_folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -31,7 +31,7 @@ fn a_port_in_use_is_named_with_the_option_that_helps() {
 }
 
 #[test]
-fn a_wrong_database_address_is_named() {
+fn wrong_database_error_names_the_option() {
     let folder = data_folder();
     for url in ["postgres://nobody@127.0.0.1:1/none", "not an address"] {
         let arguments = [
@@ -48,7 +48,7 @@ fn a_wrong_database_address_is_named() {
 }
 
 #[test]
-fn a_data_folder_that_can_not_be_made_is_named() {
+fn data_folder_creation_error_names_the_folder() {
     let folder = data_folder();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -60,7 +60,7 @@ fn a_data_folder_that_can_not_be_made_is_named() {
 }
 
 #[test]
-fn a_data_folder_in_use_is_named() {
+fn data_folder_in_use_is_refused() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let text = complaint(folder.path(), &["--api-port", "0", "--short-port", "0"]);

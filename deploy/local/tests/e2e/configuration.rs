@@ -1,19 +1,18 @@
-//! `docs/configuration.md` has every setting of every program, as clap knows them; and what
-//! processes make of variables and files.
+//! `docs/configuration.md` lists every setting of every program, and the programs read settings from
+//! flags, environment variables and files.
 
-use std::{collections::BTreeSet, env, fs, process::Command as Process};
+use std::{collections::BTreeSet, fs, process::Command as Process};
 
 use clap::{Arg, Args, Command, CommandFactory as _};
 use linkledger::command_line::CommandLine;
 use linkledger_core::settings::unknown;
 
-use crate::{process::data_folder, separate_processes::program};
+use crate::{committed::assert_current, process::data_folder, separate_processes::program};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-const REWRITE: &str = "REWRITE_CONFIGURATION";
-/// Variables that no flag stands for: a key in an argument is seen by every user of the machine.
+/// Variables without a flag: every user of the machine could read an API key in an argument.
 const WITHOUT_FLAG: [&str; 1] = ["LINKLEDGER_API_KEY"];
-/// Of operators' commands, and of those of the client.
+/// Variables of the operators' commands and of the client.
 const OF_OTHER_COMMANDS: [&str; 2] = ["LINKLEDGER_API_URL", "LINKLEDGER_OPERATOR"];
 
 fn service<Config: Args, Listen: Args>(name: &'static str) -> Command {
@@ -24,9 +23,11 @@ fn programs() -> [Command; 4] {
     use linkledger_query_api as query_api;
     use {linkledger_command_api as command_api, linkledger_projector as projector};
     [
-        service::<command_api::config::Config, command_api::config::ListenConfig>("command-api"),
+        service::<command_api::config::CommandApiConfig, command_api::config::CommandApiListenConfig>(
+            "command-api",
+        ),
         service::<projector::Config, projector::config::ListenConfig>("projector"),
-        service::<query_api::Config, query_api::ListenConfig>("query-api"),
+        service::<query_api::QueryApiConfig, query_api::QueryApiListenConfig>("query-api"),
         CommandLine::command(),
     ]
 }
@@ -63,7 +64,7 @@ fn row(arg: &Arg, variable: &str) -> String {
     format!("| `--{flag}` | `{variable}` | {default} | {help}.{values} |\n")
 }
 
-/// The document with the tables that the programs have.
+/// Returns the document with the tables of settings that the programs define.
 fn with_tables(document: &str) -> String {
     let mut document = document.to_owned();
     for program in programs() {
@@ -85,22 +86,15 @@ fn with_tables(document: &str) -> String {
 }
 
 #[test]
-fn the_committed_reference_is_what_the_programs_take() {
+fn configuration_reference_matches_the_programs() {
     let committed = fs::read_to_string(FILE).unwrap();
-    let said = with_tables(&committed);
-    if env::var_os(REWRITE).is_some() {
-        fs::write(FILE, &said).unwrap();
-    } else {
-        assert!(
-            committed == said,
-            "docs/configuration.md is out of date; rewrite it and read the difference:\n\
-             {REWRITE}=1 cargo test -p linkledger --test e2e configuration && git diff docs/configuration.md"
-        );
-    }
+    let generated = with_tables(&committed);
+    let file = "docs/configuration.md";
+    assert_current(file, &generated, "REWRITE_CONFIGURATION", "configuration");
 }
 
 #[test]
-fn no_program_takes_the_variable_of_another_for_a_slip() {
+fn variables_of_other_programs_are_no_typos() {
     let programs = programs();
     let mut variables: BTreeSet<&str> = programs
         .iter()
@@ -113,7 +107,7 @@ fn no_program_takes_the_variable_of_another_for_a_slip() {
 }
 
 #[test]
-fn a_setting_is_a_flag_or_a_variable_or_a_file_and_the_process_says_which() {
+fn print_config_names_the_source_of_each_setting() {
     let folder = data_folder();
     let file = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -157,7 +151,7 @@ fn a_setting_is_a_flag_or_a_variable_or_a_file_and_the_process_says_which() {
 }
 
 #[test]
-fn a_variable_that_is_nearly_a_setting_ends_the_start_in_one_line() {
+fn misspelt_variable_ends_the_start() {
     let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--database-url", "postgres://127.0.0.1:1/x"])
@@ -165,7 +159,7 @@ fn a_variable_that_is_nearly_a_setting_ends_the_start_in_one_line() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     let expected = "error: no setting has the variable CURSOR_KEY: did you mean CURSOR_KEYS?";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
 }

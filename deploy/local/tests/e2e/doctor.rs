@@ -1,4 +1,4 @@
-//! `doctor` and `check-config` of the three services, and what a service does not start on.
+//! `doctor` and `check-config` of the three services, and servers on which no service starts.
 
 use std::process::{Command, Output};
 
@@ -14,7 +14,7 @@ struct Stage {
     broker: TestBroker,
 }
 
-/// A service, its subcommand to run, and its role.
+/// Name of each service, the subcommand that runs the service, and the role of the service.
 const SERVICES: [(&str, &str, &str); 3] = [
     ("command-api", "serve", "linkledger_command_api"),
     ("projector", "run", "linkledger_projector"),
@@ -55,13 +55,13 @@ impl Stage {
     }
 }
 
-/// What was found at one check: verdict and how it is.
+/// Returns the findings of one check: verdict and state.
 fn found(report: &Value, check: &str) -> Vec<(String, String)> {
-    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let findings = report["findings"].as_array().unwrap().iter();
     findings
-        .filter(|it| it["check"] == check)
-        .map(|it| (text(&it["verdict"]), text(&it["is"])))
+        .filter(|finding| finding["check"] == check)
+        .map(|finding| (text(&finding["verdict"]), text(&finding["is"])))
         .collect()
 }
 
@@ -71,12 +71,15 @@ fn last_line(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_service_is_well_with_its_own_role_and_lacks_rights_with_anothers() {
+async fn doctor_checks_the_rights_of_each_role() {
     let stage = Stage::set().await;
     for (service, _, role) in SERVICES {
         let (is_well, report) = stage.examine(service, role);
         assert!(is_well, "{service}: {report}");
-        let suffice = ("ok".to_owned(), format!("those of {role} suffice"));
+        let suffice = (
+            "ok".to_owned(),
+            format!("{role} has all privileges that are needed"),
+        );
         assert_eq!(found(&report, "rights")[0], suffice);
     }
     let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
@@ -90,7 +93,7 @@ async fn each_service_is_well_with_its_own_role_and_lacks_rights_with_anothers()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_a_server_slow_or_full_is_found_with_what_to_do() {
+async fn doctor_finds_autovacuum_and_replication_slots() {
     let stage = Stage::set().await;
     stage
         .execute(
@@ -111,14 +114,14 @@ async fn what_makes_a_server_slow_or_full_is_found_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_relay_is_refused_a_database_of_its_own() {
+async fn relay_with_another_database_is_refused() {
     let stage = Stage::set().await;
     let another = TestDatabase::create().await;
     let mut command = stage.command("command-api", "linkledger_command_api");
     command.env("RELAY_DATABASE_URL", another.url());
     let output = command.args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let is = "another one than that of the service".to_owned();
+    let is = "another database than the service's".to_owned();
     let refused = ("error".to_owned(), is);
     assert_eq!(found(&report, "relay's database"), [refused]);
 
@@ -128,15 +131,15 @@ async fn the_relay_is_refused_a_database_of_its_own() {
     let output = command.arg("serve").args(listeners.as_flattened());
     let output = output.output().unwrap();
     assert!(!output.status.success());
-    let told = last_line(&output);
+    let message = last_line(&output);
     assert!(
-        told.contains("relay's database: another one than that of the service"),
-        "{told}"
+        message.contains("relay's database: another database than the service's"),
+        "{message}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_service_starts_on_a_server_that_forgets_unless_it_is_told_to() {
+async fn services_refuse_postgres_without_fsync() {
     // The servers of tests have fsync off.
     let stage = Stage::set().await;
     for (service, run, role) in SERVICES {
@@ -162,7 +165,7 @@ async fn no_service_starts_on_a_server_that_forgets_unless_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_are_checked_without_connecting_to_anything() {
+async fn check_config_needs_no_connection() {
     let query_api = program("query-api");
     let check = |cursor_keys: &str| {
         let mut command = Command::new(&query_api);
@@ -181,7 +184,10 @@ async fn settings_are_checked_without_connecting_to_anything() {
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("error    cursor keys"), "{printed}");
-    assert_eq!(last_line(&output), "error: 1 of these must be mended");
+    assert_eq!(
+        last_line(&output),
+        "error: 1 of the findings above must be fixed"
+    );
 
     let command_api = program("command-api");
     let output = Command::new(command_api)

@@ -1,4 +1,4 @@
-//! A client that shows all that was answered.
+//! An HTTP client for tests: returns status, headers and body of every response.
 
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -10,7 +10,7 @@ use hyper_util::{
 use linkledger_core::testing::{eventually, record};
 use serde_json::Value;
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -77,7 +77,7 @@ impl Http {
         self.request("DELETE", &path, &[], None).await
     }
 
-    /// Any request of the API, with the key.
+    /// Sends a request to the API, with the API key of the client.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -97,7 +97,7 @@ impl Http {
         self.ask_while_behind(&request).await
     }
 
-    /// Without a body, under another key than its own.
+    /// Sends a request without a body, with another API key.
     pub(crate) async fn call(&self, method: &str, path: &str, api_key: &str) -> Answer {
         let request = Request::builder()
             .method(method)
@@ -111,7 +111,7 @@ impl Http {
         self.ask_while_behind(&request).await
     }
 
-    /// Every link of the account, page by page.
+    /// Lists every link of the account, page by page.
     pub(crate) async fn list_all(&self) -> Vec<Value> {
         let mut links = Vec::new();
         let mut path = "/v1/links?limit=100".to_owned();
@@ -131,8 +131,8 @@ impl Http {
         format!("Bearer {}", self.api_key)
     }
 
-    /// Asks again, as a client does, while the read tables lag on a busy machine: after a second the
-    /// service says so instead of letting it wait.
+    /// Sends a request, and retries a read while the service answers 503: on a busy machine the read
+    /// tables can lag for longer than the second that the service waits.
     async fn ask_while_behind(&self, request: &Request<Full<Bytes>>) -> Answer {
         eventually("the read tables follow", async || {
             let answer = self.send(request.clone()).await;

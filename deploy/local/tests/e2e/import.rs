@@ -16,7 +16,7 @@ use crate::{
 const LINKS: usize = 3_000;
 const CREDITS: i64 = 10_000;
 
-/// Addresses, some of them twice, and two that are refused.
+/// Addresses; some occur twice, and two are refused.
 fn file(folder: &Path) -> PathBuf {
     let path = folder.join("addresses.txt");
     let address = |n: usize| format!("https://example.com/{}\n", n % (LINKS - 10));
@@ -58,7 +58,7 @@ async fn assert_each_exactly_once(http: &Http) {
 }
 
 #[tokio::test]
-async fn an_import_that_is_run_again_creates_nothing() {
+async fn repeated_import_creates_no_link() {
     let folder = data_folder();
     let file = file(folder.path());
     let file = file.to_str().unwrap();
@@ -95,7 +95,7 @@ async fn an_import_that_is_run_again_creates_nothing() {
 }
 
 #[tokio::test]
-async fn an_import_survives_the_death_of_the_stack() {
+async fn import_continues_after_the_stack_was_killed() {
     let folder = data_folder();
     let file = file(folder.path());
     let file = file.to_str().unwrap();
@@ -112,7 +112,8 @@ async fn an_import_survives_the_death_of_the_stack() {
     })
     .await;
     stack.kill();
-    // It would go on trying, but the next stack listens on other ports: it is ended here.
+    // The import would go on with retries, but the next stack has other ports: the test ends the
+    // import.
     let importing = importing.as_mut().unwrap();
     importing.kill().unwrap();
     importing.wait().unwrap();
@@ -133,7 +134,7 @@ async fn an_import_survives_the_death_of_the_stack() {
 }
 
 #[test]
-fn without_a_stack_the_import_says_what_to_do() {
+fn import_without_a_stack_says_what_to_do() {
     let folder = data_folder();
     let file = file(folder.path());
     let (code, text) = import(folder.path(), &[file.to_str().unwrap()]);
@@ -152,13 +153,16 @@ fn without_a_stack_the_import_says_what_to_do() {
 }
 
 #[test]
-fn the_imported_file_is_never_overwritten() {
+fn refused_file_never_overwrites_the_import() {
     let folder = data_folder();
     let file = file(folder.path());
     let before = fs::read(&file).unwrap();
     let file = file.to_str().unwrap();
     let (code, text) = import(folder.path(), &[file, "--refused", file]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("--refused would overwrite"), "{text}");
+    assert!(
+        text.contains("--refused names the file that is imported"),
+        "{text}"
+    );
     assert_eq!(fs::read(file).unwrap(), before);
 }

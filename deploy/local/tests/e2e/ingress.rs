@@ -1,4 +1,5 @@
-//! `deploy/ingress` with a real nginx, where this run of the tests has one (`.ci/ingress`).
+//! `deploy/ingress` with a real nginx. The tests do nothing unless `LINKLEDGER_TEST_NGINX` names
+//! the program, as `.ci/ingress` does.
 
 mod alone;
 mod deployment;

@@ -16,17 +16,18 @@ use rdkafka::{
 use secure_kafka::{CONSUMER, OPERATOR, new_authority};
 use stage::Stage;
 
-/// How long the broker may take to refuse something.
+/// Longest wait for the broker to refuse an operation.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWERS_MAX: usize = 5;
-/// A line may say less before the reason is known, and one may be about a setting.
+/// Largest number of logged lines: a first line may come before the cause is known, and another
+/// line may be about a setting.
 const LINES_MAX: usize = 3;
 
 fn client(kafka: &KafkaConfig) -> ClientConfig {
     kafka.client_settings().unwrap().collect()
 }
 
-/// What comes of reading the topic.
+/// Reads the topic without a group, and returns the error of the broker, if any.
 fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     let mut config = client(kafka);
     let consumer: BaseConsumer = config.set("group.id", "any").create().unwrap();
@@ -34,7 +35,7 @@ fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     partitions.add_partition_range(kafka.topic.as_str(), 0, 15);
     partitions.set_all_offsets(Offset::Beginning).unwrap();
     consumer.assign(&partitions).unwrap();
-    // That it may not use that group either is told too.
+    // The consumer also reports that it may not use its group.
     let mut answers = (0..ANSWERS_MAX).map(|_| consumer.poll(REFUSAL_TIMEOUT).expect("an answer"));
     let of_group = Some(RDKafkaErrorCode::GroupAuthorizationFailed);
     answers.find_map(|answer| match answer {
@@ -43,7 +44,7 @@ fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     })?
 }
 
-/// What comes of reading the topic as a member of that group.
+/// Reads the topic as a member of the group, and returns the error of the broker, if any.
 fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
     let mut config = client(kafka);
     config
@@ -51,7 +52,7 @@ fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
         .set("auto.offset.reset", "earliest");
     let consumer: BaseConsumer = config.create().unwrap();
     consumer.subscribe(&[kafka.topic.as_str()]).unwrap();
-    // The first group of a cluster waits for the topic of groups to be made.
+    // The first group of a cluster waits until the broker has made its topic of offsets.
     let answer = (0..ANSWERS_MAX).find_map(|_| consumer.poll(REFUSAL_TIMEOUT));
     answer
         .expect("an answer")
@@ -59,7 +60,7 @@ fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
         .and_then(|error| error.rdkafka_error_code())
 }
 
-/// What comes of writing to the topic.
+/// Writes to the topic, and returns the error of the broker, if any.
 async fn write(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     let producer: FutureProducer = client(kafka).create().unwrap();
     let record = FutureRecord::<str, str>::to(kafka.topic.as_str()).payload("forged");
@@ -68,7 +69,7 @@ async fn write(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_relay_may_write_and_the_projector_only_read_and_that_suffices() {
+async fn kafka_rights_suffice_for_relay_and_projector() {
     let stage = Stage::set("rights").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let command_api = stage.command_api(&relay).await;
@@ -88,7 +89,7 @@ async fn the_relay_may_write_and_the_projector_only_read_and_that_suffices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_reads_the_topic_in_groups_of_its_own_and_writes_nothing() {
+async fn kafka_rights_let_consumers_only_read() {
     let stage = Stage::set("consumed").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let consumer = stage.user(CONSUMER);
@@ -107,7 +108,7 @@ async fn a_consumer_reads_the_topic_in_groups_of_its_own_and_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_can_not_see_what_was_published_before_a_crash_says_which_right_it_lacks() {
+async fn relay_that_cannot_read_names_the_missing_right() {
     let stage = Stage::set("unreadable").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let reader = stage.projector(&projector);
@@ -133,8 +134,8 @@ async fn a_relay_that_can_not_see_what_was_published_before_a_crash_says_which_r
     assert_eq!(reader.errors(), [] as [String; 0]);
 }
 
-/// What is wrong for the relay and the projector is one line of each; clients of the API notice
-/// nothing; and when it is mended, everything flows.
+/// Asserts that a wrong setting leads to one logged error of the relay and one of the projector,
+/// that creates still succeed, and that all events flow after the setting is mended.
 async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2]) {
     let command_api = stage.command_api(wrong[0]).await;
     let reader = stage.projector(wrong[1]);
@@ -160,7 +161,7 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_is_one_line_until_it_is_mended() {
+async fn wrong_kafka_password_is_logged_once() {
     let stage = Stage::set("password").await;
     let wrong_file = stage.folder.path().join("wrong.password");
     fs::write(&wrong_file, "of another system").unwrap();
@@ -170,18 +171,18 @@ async fn a_wrong_password_is_one_line_until_it_is_mended() {
         kafka
     });
     let output = stage.topic_command("check", &relay);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("--kafka-password-file") && told.lines().count() == 1,
-        "{told}"
+        message.contains("--kafka-password-file") && message.lines().count() == 1,
+        "{message}"
     );
     assert_eq!(output.status.code(), Some(1));
-    let expected = "Kafka refuses the name or the password; mend --kafka-username";
+    let expected = "Kafka refuses the user name or the password; correct --kafka-username";
     told_once(&stage, [&relay, &projector], [expected; 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_no_known_authority_vouches_for_is_one_line() {
+async fn untrusted_kafka_certificate_is_logged_once() {
     let stage = Stage::set("authority").await;
     new_authority(stage.folder.path(), "other");
     let [relay, projector] = secure_kafka::USERS.map(|user| {
@@ -194,7 +195,7 @@ async fn a_broker_that_no_known_authority_vouches_for_is_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_lacks_is_one_line_that_names_it() {
+async fn missing_kafka_right_is_named_once() {
     let stage = Stage::set("lacking").await;
     let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
     let expected = [

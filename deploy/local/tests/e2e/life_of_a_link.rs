@@ -1,8 +1,9 @@
-//! A link from its creation to its end, over the ingress and the short host, by all who have a say.
+//! A link from its creation to its deletion: changed by its owner and disabled by the operator, seen
+//! through the ingress and the short host.
 
 use linkledger_command_api::admin::{
-    account::{self, Subject as AccountSubject},
-    link::{self, LinkName, Subject as LinkSubject},
+    account::{self, AccountSubject},
+    link::{self, LinkName, LinkSubject},
 };
 use linkledger_core::{
     clock::SystemClock,
@@ -18,9 +19,9 @@ use crate::{
     process::{Stack, data_folder},
 };
 
-/// Waits until the short host answers that, and returns the answer.
+/// Waits until the short host answers with this status and location, and returns the response.
 async fn followed(http: &Http, short_url: &str, expected: (u16, &str)) -> Answer {
-    eventually("the short host has heard of it", || async {
+    eventually("the short host follows the change", || async {
         let answer = http.follow(short_url).await;
         let is_as_expected = answer.status == expected.0 && answer.header("location") == expected.1;
         is_as_expected.then_some(answer)
@@ -35,7 +36,7 @@ async fn read_with_token(http: &Http, id: &str, write: &Answer) -> Answer {
 }
 
 #[tokio::test]
-async fn a_link_is_changed_disabled_enabled_stopped_and_deleted() {
+async fn link_is_changed_disabled_enabled_and_deleted() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
@@ -64,30 +65,34 @@ async fn a_link_is_changed_disabled_enabled_stopped_and_deleted() {
     followed(&http, short_url, (302, "https://example.com/new")).await;
     assert_eq!(http.change(id, "\"1\"", &new).await.status, 412);
 
-    by_the_operator(&stack, &http, id, short_url).await;
+    operator_disables_and_suspends(&stack, &http, id, short_url).await;
 
     let deleted = http.delete(id).await;
     assert_eq!(deleted.status, 204);
     assert_eq!(read_with_token(&http, id, &deleted).await.status, 404);
     followed(&http, short_url, (410, "")).await;
-    eventually("the list omits it", || async {
+    eventually("the list omits the deleted link", || async {
         http.list_all().await.is_empty().then_some(())
     })
     .await;
-    assert_eq!(http.delete(id).await.status, 204, "deleted is deleted");
+    assert_eq!(
+        http.delete(id).await.status,
+        204,
+        "a repeated delete succeeds"
+    );
     assert_eq!(http.change(id, "*", &new).await.status, 404);
     let again = http
         .create("00000000-0000-4000-8000-000000000001", &body)
         .await;
     assert_eq!(
         again.body, created.body,
-        "the create is replayed all the same"
+        "the create is replayed after the delete"
     );
     assert_eq!(stack.interrupt(), Some(0));
 }
 
-/// Takes the link out of service and back, by itself and with its whole account.
-async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) {
+/// Disables and enables the link, and then suspends and resumes its account.
+async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, short_url: &str) {
     let pool = operators_pool(stack);
     let link_id: LinkId = id.parse().unwrap();
     let subject = LinkSubject {
@@ -100,7 +105,7 @@ async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) 
     link::disable(&pool, &SystemClock, &subject).await.unwrap();
     followed(http, short_url, (410, "")).await;
     let read = http.get(&format!("/v1/links/{id}")).await;
-    assert_eq!(read.status, 200, "its owner still sees it");
+    assert_eq!(read.status, 200, "the owner can still read the link");
     link::enable(&pool, &SystemClock, &subject).await.unwrap();
     followed(http, short_url, (302, "https://example.com/new")).await;
 
@@ -112,7 +117,7 @@ async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) 
         .await
         .unwrap();
     followed(http, short_url, (410, "")).await;
-    eventually("the account may not call", || async {
+    eventually("calls of the suspended account are refused", || async {
         let refused = http.get("/v1/links").await;
         (refused.status == 403 && refused.json()["code"] == "account_suspended").then_some(())
     })
@@ -124,7 +129,7 @@ async fn by_the_operator(stack: &Stack, http: &Http, id: &str, short_url: &str) 
     account::resume(&pool, &SystemClock, &account)
         .await
         .unwrap();
-    eventually("the account may call again", || async {
+    eventually("the resumed account may call", || async {
         (http.get("/v1/links").await.status == 200).then_some(())
     })
     .await;

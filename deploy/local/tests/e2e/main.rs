@@ -1,12 +1,14 @@
-//! The whole of linkledger as its users start it: real processes, real sockets.
+//! The tests of the stack, run as users run it: real processes, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod apache_kafka;
+mod certificates;
 mod client;
 mod client_lists;
 mod client_walkthrough;
 mod client_writes;
 mod command_line;
+mod committed;
 mod complaints;
 mod configuration;
 mod doctor;

@@ -1,4 +1,4 @@
-//! What operators see: each service tells what it has done.
+//! The metrics of the services: each step of a link changes a metric.
 
 use std::collections::HashMap;
 
@@ -40,39 +40,39 @@ impl Scrape {
         Self(samples.map(sample).collect())
     }
 
-    /// Whether there is a sample with that name.
+    /// Returns true if there is a sample with this name.
     fn shows(&self, name: &str) -> bool {
         self.0.keys().any(|key| key.split('{').next() == Some(name))
     }
 
-    /// The sum of the samples with that name, whose labels contain all of these.
+    /// Sums the samples with this name whose labels contain all of `labels`.
     pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
-        let is_it = |key: &str| {
+        let matches = |key: &str| {
             key.split('{').next() == Some(name) && labels.iter().all(|label| key.contains(label))
         };
         self.0
             .iter()
-            .filter(|(key, _)| is_it(key))
+            .filter(|(key, _)| matches(key))
             .map(|(_, value)| value)
             .sum()
     }
 
-    /// How many series there are with that name and this among the labels.
+    /// Counts the series with this name and this label.
     fn count(&self, name: &str, label: &str) -> usize {
-        let is_it = |key: &&String| key.split('{').next() == Some(name) && key.contains(label);
-        self.0.keys().filter(is_it).count()
+        let matches = |key: &&String| key.split('{').next() == Some(name) && key.contains(label);
+        self.0.keys().filter(matches).count()
     }
 }
 
 #[tokio::test]
-async fn each_step_of_a_link_moves_its_metric() {
+async fn each_step_of_a_link_changes_its_metric() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let environment = stack.environment();
     let http = stack.http();
     let command_api = &environment["COMMAND_METRICS_URL"];
     let before = Scrape::of(&http, command_api).await;
-    what_alerts_look_at_is_there_from_the_start(&before);
+    assert_counters_of_alerts_exist(&before);
 
     let body = json!({ "destination_url": "https://example.com/?name=someone&token=0123456789", "slug": "spring-metrics" });
     let created = http
@@ -125,8 +125,8 @@ async fn each_step_of_a_link_moves_its_metric() {
     assert!(moved("linkledger_cache_requests_total", &["api_keys", "hit"]) >= 1.0);
     assert!(moved("linkledger_cache_requests_total", &["api_keys", "miss"]) >= 1.0);
     nothing_that_was_sent_is_a_label(&projected);
-    each_shard_has_its_places(&projected);
-    // All listeners of the process show the same.
+    assert_positions_of_all_shards_exist(&projected);
+    // All listeners of the process export the same metrics.
     for url in ["PROJECTOR_METRICS_URL", "QUERY_METRICS_URL"] {
         let scrape = Scrape::of(&http, &environment[url]).await;
         assert!(
@@ -137,8 +137,9 @@ async fn each_step_of_a_link_moves_its_metric() {
     assert_eq!(stack.interrupt(), Some(0));
 }
 
-/// To Prometheus a counter that appears with its first move has never increased.
-fn what_alerts_look_at_is_there_from_the_start(scrape: &Scrape) {
+/// Asserts that the counters of the alerts exist from the start: Prometheus sees no increase in a
+/// counter that first appears with a value.
+fn assert_counters_of_alerts_exist(scrape: &Scrape) {
     for (name, labels, series) in [
         ("linkledger_http_problems_total", "internal_error", 3),
         ("linkledger_gaps_repaired_total", "", 16),
@@ -155,8 +156,9 @@ fn what_alerts_look_at_is_there_from_the_start(scrape: &Scrape) {
     }
 }
 
-/// Also of shards in which nothing has happened: one without a place has nobody who looks after it.
-fn each_shard_has_its_places(scrape: &Scrape) {
+/// Asserts that every shard has its positions, also a shard without events: a missing position
+/// means that no process owns the shard.
+fn assert_positions_of_all_shards_exist(scrape: &Scrape) {
     for name in ["linkledger_log_head", "linkledger_relay_position"] {
         assert_eq!(scrape.count(name, "shard"), 16, "{name}");
     }

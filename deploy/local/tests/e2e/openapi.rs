@@ -1,6 +1,7 @@
-//! `docs/openapi.json` is what the handlers say, and says what the routes do.
+//! `docs/openapi.json` equals the descriptions of the handlers, and describes the behaviour of the
+//! routes.
 
-use std::{collections::BTreeSet, env, fs, path::Path};
+use std::collections::BTreeSet;
 
 use linkledger_core::{
     api_key::Scope,
@@ -11,16 +12,16 @@ use linkledger_core::{
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
-use crate::process::{Stack, data_folder};
-
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-const REWRITE: &str = "REWRITE_OPENAPI";
+use crate::{
+    committed::assert_current,
+    process::{Stack, data_folder},
+};
 
 fn document() -> OpenApi {
     linkledger_command_api::openapi::openapi().merge_from(linkledger_query_api::openapi::openapi())
 }
 
-/// Method, path and description of each operation.
+/// Returns method, path and description of each operation.
 fn operations() -> Vec<(String, String, Value)> {
     let document = serde_json::to_value(document()).unwrap();
     let mut operations = Vec::new();
@@ -33,28 +34,25 @@ fn operations() -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn the_committed_document_is_what_the_handlers_say() {
-    let said = document().to_pretty_json().unwrap() + "\n";
-    if env::var_os(REWRITE).is_some() {
-        fs::write(Path::new(FILE), &said).unwrap();
-    }
-    let committed = fs::read_to_string(FILE).unwrap_or_default();
-    assert!(
-        committed == said,
-        "docs/openapi.json is out of date; rewrite it and read the difference:\n\
-         {REWRITE}=1 cargo test -p linkledger --test e2e openapi && git diff docs/openapi.json"
+fn openapi_document_matches_the_handlers() {
+    let generated = document().to_pretty_json().unwrap() + "\n";
+    assert_current(
+        "docs/openapi.json",
+        &generated,
+        "REWRITE_OPENAPI",
+        "openapi",
     );
 }
 
 #[test]
-fn every_route_of_the_api_is_documented_and_no_other() {
+fn openapi_documents_exactly_the_routes() {
     let documented: BTreeSet<(String, String)> = operations()
         .into_iter()
         .map(|(method, path, _)| (method, path))
         .collect();
     let mut routes = BTreeSet::new();
     for (path, methods) in route_table::TABLE {
-        // HEAD goes with GET.
+        // HEAD is documented together with GET.
         for method in methods.iter().filter(|method| *method != "HEAD") {
             if path.starts_with("/v1/") {
                 routes.insert((method.to_string(), (*path).to_owned()));
@@ -65,7 +63,7 @@ fn every_route_of_the_api_is_documented_and_no_other() {
 }
 
 #[tokio::test]
-async fn each_operation_asks_for_the_scope_that_it_names() {
+async fn operations_demand_their_documented_scope() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();

@@ -1,4 +1,5 @@
-//! TLS on the way to Postgres: who is believed, and certificates that change under way.
+//! TLS between services and Postgres: trusted certificates, and certificates that are renewed while a
+//! pool is in use.
 
 use std::{
     fs,
@@ -28,7 +29,7 @@ const SECOND: [&str; 3] = [
     include_str!("postgres_tls/second-server.key"),
 ];
 
-/// A server that lets nobody in without TLS, with a certificate for `localhost`.
+/// A Postgres server that demands TLS, with a certificate for `localhost`.
 struct SecurePostgres {
     server: PostgresServer,
     folder: TempDir,
@@ -46,7 +47,8 @@ impl SecurePostgres {
                 .collect(),
             durable: false,
         };
-        // Once without: the cluster has to be there for its certificate.
+        // The first start is without TLS: the folder of the cluster must exist before the certificate
+        // can be written to it.
         let server = PostgresServer::start(options(&[])).await.unwrap();
         let cluster = server.cluster_dir().to_owned();
         server.stop().await.unwrap();
@@ -64,7 +66,7 @@ impl SecurePostgres {
             folder,
         };
         this.reload().await;
-        eventually("nobody gets in without TLS", async || {
+        eventually("connections without TLS are refused", async || {
             let url = this.url("localhost", "disable");
             event_store::check_connection(&url).await.err()
         })
@@ -99,7 +101,7 @@ impl SecurePostgres {
     }
 }
 
-/// Readable for the server's account and nobody else, or Postgres does not take the key.
+/// Writes certificate and key, readable by the server's account only, as Postgres demands of a key.
 fn write_server(cluster: &Path, [_, certificate, key]: [&str; 3]) {
     let owner = fs::metadata(cluster).unwrap();
     for (name, text) in [("server.crt", certificate), ("server.key", key)] {
@@ -118,7 +120,7 @@ async fn is_encrypted(pool: &PgPool) -> bool {
 }
 
 #[tokio::test]
-async fn only_the_server_that_proves_its_name_is_believed_and_none_without_tls() {
+async fn postgres_without_a_trusted_certificate_is_refused() {
     let postgres = SecurePostgres::start().await;
     let url = postgres.url("localhost", "verify-full");
     let pool = event_store::pool(&url, SessionKind::Writer, 1).unwrap();
@@ -136,7 +138,7 @@ async fn only_the_server_that_proves_its_name_is_believed_and_none_without_tls()
 }
 
 #[tokio::test]
-async fn a_pool_that_was_made_before_takes_certificates_that_are_renewed_later() {
+async fn pool_accepts_renewed_postgres_certificates() {
     let postgres = SecurePostgres::start().await;
     let url = postgres.url("localhost", "verify-full");
     let pool = event_store::pool(&url, SessionKind::Writer, 1).unwrap();
@@ -150,7 +152,7 @@ async fn a_pool_that_was_made_before_takes_certificates_that_are_renewed_later()
         refused.to_string().contains("UnknownIssuer").then_some(())
     })
     .await;
-    // The session that there is goes on.
+    // The existing session stays open.
     assert!(is_encrypted(&pool).await);
     fs::write(&postgres.ca_file, SECOND[0]).unwrap();
     pool.acquire().await.unwrap().close().await.unwrap();

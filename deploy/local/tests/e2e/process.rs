@@ -1,4 +1,4 @@
-//! A stack in a process of its own, started as people start it.
+//! A stack in a process of its own, started as users start it.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ use tempfile::TempDir;
 
 use crate::http::Http;
 
-/// A data folder that goes with the test. The stack that uses it must be ended before.
+/// A data folder that is deleted with the test. The stack must be stopped before.
 pub(crate) fn data_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Postgres may run as another user, which must be able to reach its folder.
+    // Postgres may run as another user, who must be able to reach the folder.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
@@ -35,16 +35,16 @@ pub(crate) fn linkledger(data_dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to its end.
+/// Runs the program, and waits for its end.
 pub(crate) fn run(data_dir: &Path, arguments: &[&str]) -> Output {
     linkledger(data_dir, arguments).output().unwrap()
 }
 
-/// A stack that has said `ready`.
+/// A stack that has printed `ready`.
 pub(crate) struct Stack {
     child: Child,
     data_dir: PathBuf,
-    /// What it printed up to and including `ready`.
+    /// Output of the stack up to and including `ready`.
     pub(crate) welcome: String,
 }
 
@@ -68,7 +68,7 @@ impl Stack {
         }
     }
 
-    /// The variables in its file `env`.
+    /// Reads the variables in the file `env` of the stack.
     pub(crate) fn environment(&self) -> HashMap<String, String> {
         let text = fs::read_to_string(self.data_dir.join("env")).unwrap();
         let variables = text.lines().map(|line| line.split_once('=').unwrap());
@@ -83,13 +83,13 @@ impl Stack {
         Http::new(take("API_URL"), take("API_KEY"))
     }
 
-    /// As `kill -9` does: nothing is finished, Postgres is left behind.
+    /// Kills the process with SIGKILL; its Postgres goes on running.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// As Ctrl-C does; returns the exit code.
+    /// Stops the process with SIGINT, as Ctrl-C does; returns the exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         kill(pid, Signal::SIGINT).unwrap();
@@ -99,7 +99,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // Only for a test that failed: what it leaves running would stay for ever.
+        // Reached only if a test fails: without the kill the process would run for ever.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
             kill(pid, Signal::SIGINT).ok();

@@ -1,5 +1,5 @@
-//! Read models are rebuilt, swapped and gone back to while clients write and read: at every moment
-//! what was answered before is still true.
+//! Read models are rebuilt, swapped and rolled back while clients write and read: at every moment
+//! each earlier response is still true.
 
 use std::{
     collections::BTreeSet,
@@ -14,9 +14,9 @@ use linkledger_core::{
     testing::eventually,
 };
 use linkledger_projector::{
-    progress_report::ProgressReport,
-    projections::Projection,
-    rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    operations::rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
 };
 use serde_json::json;
 use sqlx::PgPool;
@@ -26,9 +26,9 @@ use crate::{
     process::{Stack, data_folder},
 };
 
-/// Links that are there before, so that a list has pages.
+/// Number of links that exist before the test, so that a list has pages.
 const LINKS_BEFORE: u32 = 150;
-/// Each goes back and forth once.
+/// Number of swaps and rollbacks of each read model.
 const ROUNDS: i32 = 2;
 
 async fn create(http: &Http, number: u32) -> Answer {
@@ -39,8 +39,8 @@ async fn create(http: &Http, number: u32) -> Answer {
     created
 }
 
-/// Whoever has an answer reads what it says, and nothing older.
-async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
+/// Creates and changes links, and asserts that every read returns the new state.
+async fn write_and_check(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut number = LINKS_BEFORE;
     while !is_over.load(Relaxed) {
         number += 1;
@@ -66,7 +66,7 @@ async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
         let token = ("consistency-token", changed.header("consistency-token"));
         let read = http.request("GET", &path, &[token], None).await;
         assert_eq!(read.json()["destination_url"], "https://example.com/new");
-        eventually("the short host has heard of it", async || {
+        eventually("the short host follows the change", async || {
             let followed = http.follow(short_url).await;
             (followed.header("location") == "https://example.com/new").then_some(())
         })
@@ -75,8 +75,8 @@ async fn writes(http: &Http, is_over: &AtomicBool) -> u32 {
     number
 }
 
-/// What was listed once is listed ever after, exactly once.
-async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
+/// Lists the links, and asserts that every listed link stays listed exactly once.
+async fn list_and_check(http: &Http, is_over: &AtomicBool) -> u32 {
     let mut scans = 0;
     let mut seen = BTreeSet::new();
     while !is_over.load(Relaxed) {
@@ -94,8 +94,8 @@ async fn pages(http: &Http, is_over: &AtomicBool) -> u32 {
     scans
 }
 
-/// The entries of the ledger only grow, one by one.
-async fn entries(http: &Http, is_over: &AtomicBool) {
+/// Lists the credit entries, and asserts that entries are only added, one by one.
+async fn read_entries_and_check(http: &Http, is_over: &AtomicBool) {
     let mut balance = i64::MAX;
     while !is_over.load(Relaxed) {
         let page = http.get("/v1/credits/entries?limit=100").await.json();
@@ -110,7 +110,7 @@ async fn entries(http: &Http, is_over: &AtomicBool) {
     }
 }
 
-async fn rebuild_and_go_back(pool: &PgPool) {
+async fn swap_and_roll_back(pool: &PgPool) {
     let settings = Settings {
         max_rate: None,
         swap: true,
@@ -136,7 +136,7 @@ async fn rebuild_and_go_back(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn whoever_reads_while_read_models_are_swapped_reads_what_is() {
+async fn reads_are_correct_during_swaps() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
@@ -147,14 +147,14 @@ async fn whoever_reads_while_read_models_are_swapped_reads_what_is() {
     let pool = event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap();
     let is_over = AtomicBool::new(false);
     let swaps = async {
-        rebuild_and_go_back(&pool).await;
+        swap_and_roll_back(&pool).await;
         is_over.store(true, Relaxed);
     };
     let ((), number, scans, ()) = tokio::join!(
         swaps,
-        writes(&http, &is_over),
-        pages(&http, &is_over),
-        entries(&http, &is_over)
+        write_and_check(&http, &is_over),
+        list_and_check(&http, &is_over),
+        read_entries_and_check(&http, &is_over)
     );
     assert!(scans > 0 && number > LINKS_BEFORE);
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::process::{Stack, data_folder};
 const KEY: &str = "00000000-0000-4000-8000-000000000001";
 
 #[tokio::test]
-async fn links_key_and_replays_survive_a_restart() {
+async fn restart_keeps_links_key_and_replays() {
     let folder = data_folder();
     let body = json!({ "destination_url": "https://example.com/", "slug": "Spring" });
     let stack = Stack::start(folder.path(), &["--credits", "2"]);
@@ -14,7 +14,7 @@ async fn links_key_and_replays_survive_a_restart() {
     let api_key = stack.http().api_key;
     assert_eq!(stack.interrupt(), Some(0));
 
-    // Other credits: they are for an account that is created.
+    // `--credits` has no effect on an account that exists.
     let stack = Stack::start(folder.path(), &["--credits", "9"]);
     let http = stack.http();
     assert_eq!(http.api_key, api_key);
@@ -34,7 +34,7 @@ async fn links_key_and_replays_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn what_was_answered_before_a_kill_is_there_after_it() {
+async fn answered_creates_survive_a_kill() {
     let folder = data_folder();
     let mut created = Vec::new();
     for round in 0..3_u32 {

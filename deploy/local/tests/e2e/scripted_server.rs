@@ -1,4 +1,5 @@
-//! A server that answers as a test wants it to, one request on each connection, and then is gone.
+//! A server that answers by a script, one request on each connection, and stops at the end of the
+//! script.
 
 use std::{
     io::{Read as _, Write as _},
@@ -10,21 +11,21 @@ use std::{
 
 use serde_json::Value;
 
-/// Longest wait for a request; a client that is slower has not sent it.
+/// Longest wait for a request.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 pub(crate) enum Reply {
     Answer {
         status: u16,
         headers: &'static str,
         body: String,
     },
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     Nothing,
-    /// Hands the request on to `host:port`, and the answer back.
+    /// Forwards the request to `host:port`, and returns the response.
     Forward(String),
-    /// Hands the request on to `host:port`, and loses the answer.
+    /// Forwards the request to `host:port`, and drops the response.
     Lose(String),
     /// Never answers.
     Hold,
@@ -49,14 +50,14 @@ impl Reply {
     }
 }
 
-/// A request as it came.
+/// A request as the client sent it.
 #[derive(Debug)]
 pub(crate) struct Request {
     text: String,
 }
 
 impl Request {
-    /// Method and target.
+    /// Returns method and target.
     pub(crate) fn line(&self) -> &str {
         let line = self.text.lines().next().unwrap();
         line.strip_suffix(" HTTP/1.1").unwrap()
@@ -75,7 +76,7 @@ impl Request {
         serde_json::from_str(self.text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Head and body, as long as the head says.
+    /// Reads head and body, by the length that the head states.
     fn read(stream: &mut TcpStream) -> Self {
         let mut text = String::new();
         loop {
@@ -94,7 +95,7 @@ impl Request {
         }
     }
 
-    /// The whole answer of another server to this request.
+    /// Sends the request to another server, and returns the whole response.
     fn forward(&self, address: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(address).unwrap();
         let text = self.text.replacen("\r\n", "\r\nconnection: close\r\n", 1);
@@ -105,7 +106,7 @@ impl Request {
     }
 }
 
-/// The server; it refuses connections when its script is at the end.
+/// The server; after the last reply of its script it refuses connections.
 pub(crate) struct ScriptedServer {
     pub(crate) url: String,
     requests: Receiver<Request>,
@@ -124,7 +125,7 @@ impl ScriptedServer {
                 };
                 let request = Request::read(&mut stream);
                 let answer = answer(&reply, &request);
-                // The test may have seen enough.
+                // The test may have dropped the receiver.
                 sender.send(request).ok();
                 match answer {
                     Some(bytes) => stream.write_all(&bytes).unwrap(),
@@ -133,7 +134,7 @@ impl ScriptedServer {
                 }
             }
             drop(listener);
-            // As long as the client holds on.
+            // The held connections end when the client closes them.
             for mut stream in held {
                 stream.read_to_end(&mut Vec::new()).ok();
             }
@@ -147,7 +148,7 @@ impl ScriptedServer {
         request.expect("the client sends another request")
     }
 
-    /// The requests of a client that has ended.
+    /// Returns the requests of a client that has ended.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.try_iter().collect()
     }

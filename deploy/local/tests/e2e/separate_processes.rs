@@ -1,4 +1,4 @@
-//! The three services as processes of their own, against one Postgres and one broker.
+//! The three services as separate processes, with one Postgres and one broker.
 
 use std::{
     collections::BTreeSet,
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::{http::Http, metrics::Scrape};
 
 pub(crate) const ROLES: &str = include_str!("../../../postgres/roles.sql");
-/// No role but that of the user who connects.
+/// Name of no role: the session has the rights of the user who connects.
 const OWNER: &str = "none";
 const OPERATOR: &str = "linkledger_operator";
 
 /// Returns the path of a program of another package, after a build of all programs in the profile
-/// of this test. After `cargo test --workspace` nothing is left to build: a test among the targets
-/// gives the programs the features that the tests have.
+/// of this test. After `cargo test --workspace` no program is left to build, because the build
+/// includes a test, which gives the programs the features that the tests have.
 pub(crate) fn program(name: &str) -> PathBuf {
     static BUILD: Once = Once::new();
     let linkledger = Path::new(env!("CARGO_BIN_EXE_linkledger"));
@@ -47,8 +47,8 @@ fn build_programs(folder: &Path) {
     assert!(build.status().unwrap().success());
 }
 
-/// One that nothing listens on, and that no test here was given before: a process may take its time
-/// to bind it.
+/// Returns an address that no process uses, and that no earlier call returned: a process may bind
+/// the address late.
 pub(crate) fn free_address() -> String {
     static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
     loop {
@@ -60,7 +60,7 @@ pub(crate) fn free_address() -> String {
     }
 }
 
-/// Ends with the test.
+/// A process of a service, killed when the value is dropped.
 struct Service(Child);
 
 impl Service {
@@ -70,7 +70,7 @@ impl Service {
         Self(command.spawn().unwrap())
     }
 
-    /// The exit code of a service that is told to end, as an orchestrator tells it.
+    /// Stops the process with SIGTERM, and returns the exit code.
     async fn terminate(mut self) -> Option<i32> {
         kill(
             Pid::from_raw(i32::try_from(self.0.id()).unwrap()),
@@ -80,7 +80,7 @@ impl Service {
         self.exit_code().await
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the process, and returns the exit code.
     async fn exit_code(&mut self) -> Option<i32> {
         let child = Mutex::new(&mut self.0);
         let has_ended = async || child.lock().unwrap().try_wait().unwrap();
@@ -101,7 +101,7 @@ struct Settings {
     command_api: String,
     query_api: String,
     short_host: String,
-    /// Of command-api, projector and query-api.
+    /// Internal listeners of command-api, projector and query-api.
     internal: [String; 3],
 }
 
@@ -117,12 +117,12 @@ impl Settings {
         }
     }
 
-    /// Where a session has the rights of `role` and no others.
+    /// Returns an address whose sessions have only the rights of `role`.
     fn database_url(&self, role: &str) -> String {
         format!("{}?options[role]={role}", self.database.url())
     }
 
-    /// A process that has the rights of `role`.
+    /// Returns the command line of a process with the rights of `role`.
     fn command(&self, program: &Path, role: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -137,7 +137,7 @@ impl Settings {
         command
     }
 
-    /// A command of an operator, to its end.
+    /// Runs a command of an operator, and waits for its end.
     fn run(&self, program: &Path, role: &str, arguments: &[&str]) -> Value {
         let mut command = self.command(program, role, arguments);
         let output = command.arg("--json").output().unwrap();
@@ -146,14 +146,14 @@ impl Settings {
     }
 }
 
-/// What an operator does before the first start; returns an API key.
+/// Runs the commands of an operator before the first start; returns an API key.
 async fn prepare(settings: &Settings, command_api: &Path) -> String {
     settings.run(command_api, OWNER, &["migrate"]);
     sqlx::raw_sql(ROLES)
         .execute(settings.database.pool())
         .await
         .unwrap();
-    // The roles are in force, or the rest would show nothing about them.
+    // A failing `migrate` proves that the roles are in force.
     let mut migrate = settings.command(command_api, OPERATOR, &["migrate"]);
     assert!(!migrate.output().unwrap().status.success());
     let account = settings.run(
@@ -183,7 +183,7 @@ async fn prepare(settings: &Settings, command_api: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_processes_share_a_database_and_a_broker() {
+async fn services_run_as_separate_processes() {
     let settings = Settings::new().await;
     let command_api = program("command-api");
     let projector = program("projector");
@@ -241,15 +241,15 @@ async fn three_processes_share_a_database_and_a_broker() {
         (302, "https://example.com/")
     );
     assert_eq!(reader.list_all().await.len(), 1);
-    // A miss is looked up in the event store.
+    // A slug that is not in the read tables is looked up in the event store.
     let unknown = reader
         .follow(&format!("http://{}/unknown", settings.short_host))
         .await;
     assert_eq!(unknown.status, 404);
     let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
     assert_eq!(unknown.status, 404, "{unknown:?}");
-    each_tells_of_its_own_work(&settings, &reader).await;
-    the_console_is_on_the_projectors_listener(&settings, &reader).await;
+    each_exports_its_own_metrics(&settings, &reader).await;
+    console_is_only_on_the_projector(&settings, &reader).await;
     let programs = [&command_api, &projector, &query_api];
     let healthy = || [0, 1, 2].map(|nth| is_healthy(programs[nth], &settings.internal[nth]));
     assert_eq!(healthy(), [true; 3]);
@@ -259,7 +259,7 @@ async fn three_processes_share_a_database_and_a_broker() {
     assert_eq!(healthy(), [false; 3]);
 }
 
-/// What an image asks of the program in it; needs no setting but the listener.
+/// Runs the health check that a container image runs; it needs only the internal listener.
 fn is_healthy(program: &Path, internal: &str) -> bool {
     let mut health = Command::new(program);
     let health = health.args(["health", "--internal-listen", internal]);
@@ -267,7 +267,7 @@ fn is_healthy(program: &Path, internal: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_whose_task_dies_ends_and_says_so() {
+async fn process_with_a_failed_task_ends() {
     let settings = Settings::new().await;
     let pool = settings.database.pool();
     let account_id = testing::account(pool, 1).await;
@@ -281,7 +281,7 @@ async fn a_process_whose_task_dies_ends_and_says_so() {
         (applied > 0).then_some(())
     })
     .await;
-    // Nothing that passes by itself.
+    // A permanent failure, which no retry can mend.
     sqlx::query("ALTER TABLE read_model.checkpoints RENAME TO checkpoints_of_another_release")
         .execute(pool)
         .await
@@ -289,28 +289,28 @@ async fn a_process_whose_task_dies_ends_and_says_so() {
     assert_eq!(service.exit_code().await, Some(1));
 }
 
-async fn each_tells_of_its_own_work(settings: &Settings, http: &Http) {
+async fn each_exports_its_own_metrics(settings: &Settings, http: &Http) {
     let own = [
         "linkledger_append_commit_seconds_count",
         "linkledger_projection_position",
         "linkledger_http_request_duration_seconds_count",
     ];
-    let is_told = [
+    let is_exported = [
         [true, false, true],
         [false, true, false],
         [false, false, true],
     ];
-    for (address, expected) in settings.internal.iter().zip(is_told) {
-        eventually("the process tells of its work", async || {
+    for (address, expected) in settings.internal.iter().zip(is_exported) {
+        eventually("the process exports metrics of its work", async || {
             let scrape = Scrape::of(http, &format!("http://{address}/metrics")).await;
-            let told = own.map(|name| scrape.sum(name, &[]) > 0.0);
-            (told == expected).then_some(())
+            let shown = own.map(|name| scrape.sum(name, &[]) > 0.0);
+            (shown == expected).then_some(())
         })
         .await;
     }
 }
 
-async fn the_console_is_on_the_projectors_listener(settings: &Settings, http: &Http) {
+async fn console_is_only_on_the_projector(settings: &Settings, http: &Http) {
     let mut statuses = Vec::new();
     for address in &settings.internal {
         statuses.push(http.follow(&format!("http://{address}/")).await.status);

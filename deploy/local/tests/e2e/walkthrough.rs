@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Stack, data_folder};
 
-/// Status line, headers and body of what `curl -i` prints.
+/// Runs a command line, and returns status line, headers and body that `curl -i` prints.
 fn pasted(line: &str) -> (String, String, Value) {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -21,7 +21,7 @@ fn pasted(line: &str) -> (String, String, Value) {
 }
 
 #[tokio::test]
-async fn the_printed_line_creates_a_link_that_can_be_read_listed_and_followed_at_once() {
+async fn printed_command_creates_a_usable_link() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "7"]);
     let curl = stack
@@ -66,7 +66,7 @@ async fn the_printed_line_creates_a_link_that_can_be_read_listed_and_followed_at
 }
 
 #[tokio::test]
-async fn what_was_just_written_is_never_missing() {
+async fn created_link_is_readable_at_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();

@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
     testing::append_events,
 };
-use linkledger_projector::operation::{Command, Outcome, record_in_tx};
+use linkledger_projector::operations::audit::{Command, Outcome, record_in_tx};
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
 use crate::{

@@ -7,8 +7,8 @@ use std::{
 
 use linkledger_core::id::AccountId;
 use linkledger_projector::{
-    admin::parked::retry,
-    verify::{self, Kind},
+    operations::{parked::retry, verify},
+    read_models::comparison::Kind,
 };
 use sqlx::PgPool;
 use tokio::runtime;

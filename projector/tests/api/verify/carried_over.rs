@@ -1,8 +1,8 @@
 //! What is known of a read model when another generation of it is served.
 
 use linkledger_projector::{
-    projections::Projection,
-    verify::{self, outcome},
+    operations::verify::{self, outcome},
+    read_models::Projection,
 };
 
 use super::{TARGETS, damage, history, sessions};

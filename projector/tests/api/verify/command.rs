@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use linkledger_core::testing::eventually;
-use linkledger_projector::{projections::Projection, verify::outcome};
+use linkledger_projector::{operations::verify::outcome, read_models::Projection};
 use serde_json::Value;
 use sqlx::raw_sql;
 

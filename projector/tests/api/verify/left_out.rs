@@ -6,7 +6,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     id::EventId,
 };
-use linkledger_projector::{admin::parked::retry, verify::Kind};
+use linkledger_projector::{operations::parked::retry, read_models::comparison::Kind};
 use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;

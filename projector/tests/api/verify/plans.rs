@@ -1,6 +1,6 @@
 //! Verification goes by keys, also with plans that were made while the tables were empty.
 
-use linkledger_projector::verify;
+use linkledger_projector::operations::verify;
 use sqlx::PgPool;
 
 use super::TARGETS;

@@ -1,4 +1,5 @@
-//! The filters of the list: `slug` and `destination_url`, both exact (contract §2).
+//! The filters of the list: `slug` and `destination_url`, both exact.
+//! `docs/api.md#lists` describes the filters.
 
 use linkledger_core::{
     event_store::slugs,
@@ -15,31 +16,33 @@ use utoipa::IntoParams;
 use crate::{
     parameters::{ParameterError, Parameters},
     read_model::{
-        Seen, available,
-        links::{self, Link, LinkKey, LinkRange},
+        SnapshotRead,
+        links::{self, LinkKey, LinkRange, LinkView},
+        read_in_time,
     },
-    routes::Api,
+    routes::ApiState,
 };
 
 pub(super) const SLUG: &str = "slug";
 pub(super) const DESTINATION_URL: &str = "destination_url";
 
-/// What the listed links must have; all of it.
+/// Filters of the list. A listed link meets all filters.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LinkFilters {
     /// Only the link with this slug, upper or lower case.
     #[param(inline)]
     slug: Option<Slug>,
-    /// Only links to this address: compared as the URL standard serialises it.
+    /// Only links with this destination, compared in the serialisation of the URL standard.
     #[param(inline, rename = "destination_url")]
     destination: Option<Destination>,
 }
 
 impl LinkFilters {
-    /// Takes them out of the parameters, which are told of those that no link can have.
+    /// Takes the filters from the parameters, which record values that no link can have.
     pub(super) fn take(parameters: &mut Parameters) -> Self {
-        // Not of ours: what was stored before a host became our own is still found.
+        // Hosts of the service are allowed here: links to a host that the service took over later
+        // are still found.
         let own_hosts = OwnHosts::default();
         Self {
             slug: parameters.take(SLUG, |text| Slug::parse_stored(text).map_err(error)),
@@ -49,7 +52,7 @@ impl LinkFilters {
         }
     }
 
-    /// The list that they make, as path and query: equal for equal filters, however spelled.
+    /// Returns the filtered list as path and query: equal for equal filters, however spelled.
     pub(super) fn list(&self) -> String {
         let mut query = Serializer::new(String::new());
         if let Some(slug) = &self.slug {
@@ -64,18 +67,19 @@ impl LinkFilters {
         }
     }
 
-    /// Asks the event store whose slug it is: that never changes, and no projection can be behind.
+    /// Asks the event store for the link that holds the slug. The holder of a slug never changes, and
+    /// the event store never lags behind.
     ///
     /// # Errors
-    /// `storage_unavailable`.
+    /// Returns `storage_unavailable` if the database fails or does not answer in time.
     pub(super) async fn look_up(self, pool: &PgPool) -> Result<LinkFilter, Problem> {
         let Some(slug) = self.slug else {
             return Ok(LinkFilter::Any(self.destination));
         };
-        let holder = available(slugs::find_holder(pool, &slug)).await?;
-        // No link has the lowest id.
-        let nobody = LinkId::from_uuid(uuid::Uuid::nil());
-        let link_id = holder.map_or(nobody, |holder| holder.link_id);
+        let holder = read_in_time(slugs::find_holder(pool, &slug)).await?;
+        // No link has the nil id.
+        let no_link = LinkId::from_uuid(uuid::Uuid::nil());
+        let link_id = holder.map_or(no_link, |holder| holder.link_id);
         Ok(LinkFilter::One(link_id, self.destination))
     }
 }
@@ -88,39 +92,39 @@ fn error(code: FieldCode) -> ParameterError {
     }
 }
 
-/// The filters in the form in which they are read by.
+/// Filters with the slug resolved to a link id.
 pub(super) enum LinkFilter {
-    /// The links with that destination, or all.
+    /// All links, or the links with the given destination.
     Any(Option<Destination>),
-    /// This link, if it has that destination.
+    /// One link, if the link has the given destination.
     One(LinkId, Option<Destination>),
 }
 
 impl LinkFilter {
-    /// The links of the range that it lets through.
+    /// Reads the links of the range that meet the filters.
     pub(super) async fn read(
         &self,
-        api: &Api,
+        api: &ApiState,
         range: LinkRange,
-    ) -> Result<Seen<Vec<Link>>, Problem> {
+    ) -> Result<SnapshotRead<Vec<LinkView>>, Problem> {
         match self {
             Self::Any(None) => api.link_pages.read(range).await,
             Self::Any(Some(destination)) => {
                 let destination = destination.as_str();
-                available(links::list_by_destination(&api.pool, range, destination)).await
+                read_in_time(links::list_by_destination(&api.pool, range, destination)).await
             }
             Self::One(link_id, destination) => {
-                let wanted = |link: &Link| {
+                let is_match = |link: &LinkView| {
                     let destination = destination.as_ref();
-                    destination.is_none_or(|it| it.as_str() == link.destination_url)
+                    destination.is_none_or(|wanted| wanted.as_str() == link.destination_url)
                 };
-                // Of one link no page ends before the end of the list: there is no cursor.
+                // One link fits on every page, so no cursor is needed.
                 let key = LinkKey {
                     account_id: range.account_id,
                     link_id: *link_id,
                 };
-                let seen = api.links.read(key).await?;
-                Ok(seen.map(|link| link.into_iter().filter(wanted).collect()))
+                let snapshot = api.links.read(key).await?;
+                Ok(snapshot.map(|link| link.into_iter().filter(is_match).collect()))
             }
         }
     }
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_filters_are_one_list_and_others_another() {
+    fn equal_filters_make_the_same_list() {
         assert_eq!(list("").unwrap(), "/v1/links");
         assert_eq!(list("slug=Abc").unwrap(), "/v1/links?slug=abc");
         let address = "/v1/links?destination_url=https%3A%2F%2Fe.com%2F%3Fa%3D1%26slug%3Dabc";
@@ -158,17 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_link_can_have_is_told_with_the_rule_that_it_breaks() {
+    fn impossible_filter_values_are_rejected_with_field_codes() {
         let problem = list("slug=a/b&destination_url=example.com").unwrap_err();
         let errors = problem.members["errors"].as_array().unwrap();
-        let told: Vec<_> = errors
+        let named: Vec<_> = errors
             .iter()
-            .map(|error| ["parameter", "code"].map(|it| error[it].as_str().unwrap()))
+            .map(|error| ["parameter", "code"].map(|member| error[member].as_str().unwrap()))
             .collect();
         let expected = [
             [SLUG, "slug_invalid_character"],
             [DESTINATION_URL, "url_invalid"],
         ];
-        assert_eq!(told, expected);
+        assert_eq!(named, expected);
     }
 }

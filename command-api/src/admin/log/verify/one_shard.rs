@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use linkledger_core::event_store::{
-    log::stored::{self, EVENTS_PER_READ, StoredEvents, Stretch},
+    log::stored::{self, EVENTS_PER_READ, PositionRange, StoredEvents},
     slugs,
 };
 use sqlx::PgPool;
@@ -22,7 +22,7 @@ pub(super) async fn verify(
     let (shard, head) = (expected.shard, expected.head);
     let mut stretches = (0..head)
         .step_by(usize::try_from(EVENTS_PER_READ).expect("some thousand"))
-        .map(|after| Stretch {
+        .map(|after| PositionRange {
             shard,
             after,
             up_to: head.min(after + EVENTS_PER_READ),
@@ -41,11 +41,15 @@ pub(super) async fn verify(
     Ok(audit.finish())
 }
 
-async fn read(pool: &PgPool, stretch: Option<Stretch>) -> anyhow::Result<Option<StoredEvents>> {
+async fn read(
+    pool: &PgPool,
+    stretch: Option<PositionRange>,
+) -> anyhow::Result<Option<StoredEvents>> {
     let Some(stretch) = stretch else {
         return Ok(None);
     };
-    let events = stored::read_stored(pool, stretch).await;
+    let mut session = pool.acquire().await.context("can't read the log")?;
+    let events = stored::read_stored(&mut session, stretch).await;
     events.context("can't read the log").map(Some)
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     event_store::{
         accounts::{self, AccountAtHead},
-        log::{self, Extent, PerShard},
+        log::{self, PerShard, ShardExtent},
         segments,
     },
     id::AccountId,
@@ -27,7 +27,7 @@ const ROWS_PER_READ: i64 = 5_000;
 pub(super) struct Snapshot {
     pub(super) epoch: i32,
     /// The ends of the shards.
-    pub(super) extents: PerShard<Extent>,
+    pub(super) extents: PerShard<ShardExtent>,
     accounts_known_up_to: PerShard<Position>,
     accounts: PerShard<Vec<AccountAtHead>>,
     segments: PerShard<Vec<Segment>>,

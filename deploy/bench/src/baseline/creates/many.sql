@@ -1,5 +1,5 @@
--- Many creates in one statement, which is one transaction: the same rows, found and written set by
--- set. The accounts in turn, so that each is there once.
+-- Many creates in one statement, which is one transaction: the same rows, found and written as sets. The
+-- accounts take turns, so that each account occurs once in a statement.
 \set first :turn * :creates
 \set last :first + :creates - 1
 \set turn :turn + 1

@@ -1,5 +1,5 @@
--- One create in a transaction of its own, by the steps of a batch of the service. The accounts in
--- turn, as the service's load takes them, so that clients seldom meet on one.
+-- One create in a transaction of its own, with the steps of a batch of the service. The accounts take turns, as
+-- in the load of the service, so that two clients seldom use the same account.
 \set number :turn * :clients + :client_id
 \set account_number :number % :accounts
 \set turn :turn + 1

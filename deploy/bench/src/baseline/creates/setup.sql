@@ -1,5 +1,5 @@
--- What the scripts beside this file need: the accounts by number, and what an application makes for
--- each create. The functions are expressions that the planner puts in their callers' place.
+-- Objects for the scripts in this folder: the accounts by number, and functions for values that an application
+-- makes for each create. The planner inlines the functions.
 CREATE SCHEMA bench;
 
 CREATE TABLE bench.accounts (
@@ -8,13 +8,13 @@ CREATE TABLE bench.accounts (
     text text NOT NULL
 );
 
--- A UUIDv7 whose time is that of the transaction.
+-- A UUIDv7 with the time of the transaction.
 CREATE FUNCTION bench.link_id() RETURNS uuid LANGUAGE sql AS $$
     SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0')
         || '7' || right(gen_random_uuid()::text, 21))::uuid
 $$;
 
--- As wide as the text of an id.
+-- A text as wide as an id.
 CREATE FUNCTION bench.link_text(link_id uuid) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'lnk_' || left(replace(link_id::text, '-', ''), 26)
 $$;

@@ -13,12 +13,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Followed, POLL_INTERVAL, follow};
+use super::{FollowedCreates, POLL_INTERVAL, follow};
 
 /// A link is in the list that is asked for at this time, and not before.
 const SHOWN_IN_LIST: u32 = 6;
 
-/// How often each link was looked for.
+/// Number of lists that were requested for each link.
 type Looks = Arc<Mutex<HashMap<String, u32>>>;
 
 /// Answers requests of one line each: `create <name>` and `list <name>`.
@@ -53,7 +53,7 @@ async fn serve(mut stream: TcpStream, looks: Looks) {
 }
 
 #[tokio::test]
-async fn a_link_counts_as_visible_once_it_is_in_the_list_and_is_looked_for_no_more() {
+async fn listed_link_is_visible_and_not_polled_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let looks = Looks::default();
@@ -64,12 +64,12 @@ async fn a_link_counts_as_visible_once_it_is_in_the_list_and_is_looked_for_no_mo
             drop(in_background(serve(stream, Arc::clone(&seen))));
         }
     });
-    let request = |verb: &'static str| -> super::Requests {
+    let request = |verb: &'static str| -> super::RequestWriter {
         Arc::new(move |number, buffer| {
             buffer.extend_from_slice(format!("{verb} lnk_{number:06}").as_bytes());
         })
     };
-    let followed = Followed {
+    let followed = FollowedCreates {
         address,
         creates: request("create"),
         lists: request("list"),

@@ -1,4 +1,4 @@
-//! How much memory a process has, as Linux counts it.
+//! Memory of a process, as Linux counts it.
 
 use std::{fs, time::Duration};
 
@@ -6,17 +6,17 @@ use anyhow::Context as _;
 use nix::unistd::Pid;
 use tokio::time::sleep;
 
-/// Between two looks.
+/// Interval between two readings.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// MiB of a process that are in memory now, the program itself included.
+/// Returns the resident memory of a process in MiB, including the program itself.
 pub(super) fn resident_mib(process: Pid) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/smaps_rollup");
     let text = fs::read_to_string(&path).with_context(|| format!("can't read {path}"))?;
     parse(&text).with_context(|| format!("{path} has no Rss"))
 }
 
-/// The most that any look at the processes finds while `work` goes on, and what comes of that.
+/// Returns the largest memory of each process while `work` runs, and the result of `work`.
 pub(super) async fn most_while<T, const N: usize>(
     processes: [Pid; N],
     work: impl Future<Output = anyhow::Result<T>>,
@@ -52,7 +52,7 @@ mod tests {
     use super::{parse, resident_mib};
 
     #[test]
-    fn the_resident_pages_of_all_mappings_are_told() {
+    fn resident_memory_sums_all_mappings() {
         let text = "55d0c8a5e000-7ffd6a5c2000 ---p 00000000 00:00 0    [rollup]\n\
                     Rss:               20480 kB\n\
                     Pss:                9999 kB\n\
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_used_is_counted() {
+    fn used_memory_is_counted() {
         let before = resident_mib(Pid::this()).unwrap();
         let used = vec![1_u8; 64 << 20];
         let after = resident_mib(Pid::this()).unwrap();

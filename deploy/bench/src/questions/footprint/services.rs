@@ -1,4 +1,4 @@
-//! The three services as processes of their own, with a broker inside this process.
+//! The three services as processes, with a broker inside this process.
 
 use std::{
     fs::{self, File},
@@ -19,24 +19,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::Bench, load::Connection};
+use crate::{bench::BenchContext, load::HttpConnection};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How exactly the time to the first answer is known.
+/// Interval of the readiness requests: the precision of the measured start time.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Each of them, in the order of its figures.
+/// Names of the services, in the order of their figures.
 pub(super) const NAMES: [&str; 3] = ["command-api", "projector", "query-api"];
 
-/// All three, ready; killed when dropped.
+/// The three services, ready; killed when dropped.
 pub(super) struct Services {
     each: [Service; 3],
-    /// Where command-api takes creates.
+    /// Address at which command-api accepts creates.
     pub(super) api: SocketAddr,
-    /// Where query-api serves short links.
+    /// Address at which query-api serves short links.
     pub(super) short_host: SocketAddr,
-    /// Lives as long as they do.
+    /// The broker, which must live as long as the services.
     _broker: MockCluster<'static, DefaultProducerContext>,
 }
 
@@ -46,9 +46,9 @@ struct Service {
 }
 
 impl Services {
-    /// Starts one after the other on the database of that address.
+    /// Starts the services one after the other on the database.
     pub(super) async fn start(
-        bench: &Bench,
+        bench: &BenchContext,
         database_url: &str,
         redirect_cache_mib: u32,
     ) -> anyhow::Result<Self> {
@@ -71,8 +71,8 @@ impl Services {
             let log = bench.server.data_dir().join(format!("{name}.log"));
             let started = Service::start(command, File::create(&log)?).await;
             started.with_context(|| {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                format!("{name} can't be started: {said}")
+                let log_text = fs::read_to_string(&log).unwrap_or_default();
+                format!("{name} can't be started: {log_text}")
             })
         };
         let listen = |address: SocketAddr| address.to_string();
@@ -99,18 +99,18 @@ impl Services {
         })
     }
 
-    /// How long each took from its start to its first answer that it is ready, in milliseconds.
+    /// Returns the time of each service from its start to the first readiness, in milliseconds.
     pub(super) fn ready_after_ms(&self) -> [f64; 3] {
         [0, 1, 2].map(|nth| self.each[nth].ready_after.as_secs_f64() * 1_000.0)
     }
 
-    /// Their processes.
+    /// Returns the ids of the processes.
     pub(super) fn processes(&self) -> anyhow::Result<[Pid; 3]> {
         let [command_api, projector, query_api] = &self.each;
         Ok([command_api.pid()?, projector.pid()?, query_api.pid()?])
     }
 
-    /// Stops them as an operator would.
+    /// Stops the services with SIGTERM.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         for (name, mut service) in NAMES.into_iter().zip(self.each) {
             kill(service.pid()?, Signal::SIGTERM)?;
@@ -135,9 +135,12 @@ impl Service {
             .spawn()?;
         while !is_ready(internal).await {
             if let Some(status) = child.try_wait()? {
-                bail!("it has ended with {status}");
+                bail!("the process has ended with {status}");
             }
-            ensure!(begun.elapsed() < READY_TIMEOUT, "it does not become ready");
+            ensure!(
+                begun.elapsed() < READY_TIMEOUT,
+                "the process does not become ready within 30 s"
+            );
             sleep(READY_POLL_INTERVAL).await;
         }
         Ok(Self {
@@ -155,14 +158,14 @@ impl Service {
 async fn is_ready(internal: SocketAddr) -> bool {
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {internal}\r\n\r\n");
     let answer = async {
-        let mut connection = Connection::open(internal).await?;
+        let mut connection = HttpConnection::open(internal).await?;
         Ok::<u16, std::io::Error>(connection.exchange(request.as_bytes()).await?.status)
     };
     let answer = timeout(READY_TIMEOUT, answer).await;
     matches!(answer, Ok(Ok(200)))
 }
 
-/// Nobody listens there, and nobody else is likely to before the service does.
+/// Returns an address that no process uses now.
 fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

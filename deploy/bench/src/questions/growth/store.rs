@@ -1,4 +1,4 @@
-//! A store with so many events, and what is measured on it.
+//! A store with a given number of events, and the measurements on the store.
 
 use std::time::Duration;
 
@@ -7,29 +7,30 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::{
     accounts::LoadAccount,
-    bench::Bench,
+    bench::BenchContext,
     data_set::{self, DataSet},
-    load::{self, Target},
+    load::{self, LoadTarget},
     requests,
-    stack::{Broker, Stack},
+    stack::{BrokerKind, StackProcess},
 };
 
-/// What a round has measured, in the order of the measures.
+/// Figures of a round, in the order of the measures.
 pub(super) type Figures = [f64; 6];
 
-/// Before the maximum of creates is taken.
+/// Warm-up before the maximum rate of creates is measured.
 pub(super) const WARM_UP: Duration = Duration::from_secs(1);
-/// Links that are followed in each round; more than that many are created in it before.
+/// Number of links that are followed in each round; more links are created in the round before.
 pub(super) const FOLLOWED_LINKS: u64 = 10_000;
 const CONNECTIONS: usize = 64;
-/// Accounts whose lists are asked for: each has a full page in every store.
+/// Number of accounts whose lists are read; each has a full page in every store.
 const LISTED_ACCOUNTS: usize = 200;
 const PAGE_LINKS: usize = 50;
-/// Created in each store before the rounds: a system that runs has the pages that it writes to in
-/// memory, and most of them in its write-ahead log since the last checkpoint.
+/// Number of links that are created in each store before the rounds: a running system has the pages
+/// that it writes to in memory, and most of these pages in its write-ahead log since the last
+/// checkpoint.
 const WARM_UP_LINKS: u64 = 50_000;
 
-/// A copy of a data set, which may be used up.
+/// A copy of a data set, which may be changed.
 pub(super) struct Store {
     set: DataSet,
     url: String,
@@ -37,20 +38,20 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Copies the set; `nth` tells several copies of it apart.
-    pub(super) async fn copy(bench: &Bench, set: DataSet, nth: u32) -> anyhow::Result<Self> {
+    /// Copies the data set; `nth` distinguishes several copies.
+    pub(super) async fn copy(bench: &BenchContext, set: DataSet, nth: u32) -> anyhow::Result<Self> {
         let database = format!("bench_growth_{}_{nth}", set.links());
         let url = set.copy(&bench.server, &database).await?;
         let accounts = data_set::accounts(&url).await?;
         Ok(Self { set, url, accounts })
     }
 
-    pub(super) async fn start(&self, bench: &Bench) -> anyhow::Result<Stack> {
-        Stack::start(bench, &self.url, Broker::Embedded).await
+    pub(super) async fn start(&self, bench: &BenchContext) -> anyhow::Result<StackProcess> {
+        StackProcess::start(bench, &self.url, BrokerKind::Embedded).await
     }
 
-    /// Creates what brings a large store up to speed.
-    pub(super) async fn warm_up(&self, bench: &Bench) -> anyhow::Result<()> {
+    /// Creates links until a large store has reached its usual speed.
+    pub(super) async fn warm_up(&self, bench: &BenchContext) -> anyhow::Result<()> {
         let stack = self.start(bench).await?;
         load::each_once(&self.creates(&stack), WARM_UP_LINKS)
             .await?
@@ -59,12 +60,16 @@ impl Store {
         stack.stop().await
     }
 
-    pub(super) fn creates(&self, stack: &Stack) -> Target {
+    pub(super) fn creates(&self, stack: &StackProcess) -> LoadTarget {
         creates(stack, &self.accounts)
     }
 
-    /// Measures everything once.
-    pub(super) async fn measure(&self, bench: &Bench, arrivals: f64) -> anyhow::Result<Figures> {
+    /// Makes every measurement once.
+    pub(super) async fn measure(
+        &self,
+        bench: &BenchContext,
+        arrivals: f64,
+    ) -> anyhow::Result<Figures> {
         let stack = self.start(bench).await?;
         let duration = bench.duration();
         let listed = &self.accounts[..LISTED_ACCOUNTS];
@@ -77,15 +82,15 @@ impl Store {
         let latencies = load::open_loop(&creates, arrivals, duration)
             .await?
             .all_expected()?;
-        // What is measured next is not the work of the projector.
+        // Waits for the projector, so that its work does not fall into the next measurement.
         stack.until_settled().await?;
-        let lists = Target {
+        let lists = LoadTarget {
             requests: requests::lists(listed, PAGE_LINKS),
             expected_status: 200,
             ..creates
         };
         let lists = load::closed_loop(&lists, WARM_UP, duration).await?;
-        let redirects = Target {
+        let redirects = LoadTarget {
             address: stack.short_host,
             connections: CONNECTIONS,
             requests: requests::visits(self.slugs().await?.into()),
@@ -104,7 +109,8 @@ impl Store {
         ])
     }
 
-    /// Of links that lie all over the store; of an empty one, of those that were created before.
+    /// Returns slugs from all parts of the store; for an empty store, slugs of links that were
+    /// created before.
     async fn slugs(&self) -> anyhow::Result<Vec<String>> {
         if self.set.links() > 0 {
             let step = self.set.links() / FOLLOWED_LINKS;
@@ -126,8 +132,8 @@ impl Store {
     }
 }
 
-fn creates(stack: &Stack, accounts: &[LoadAccount]) -> Target {
-    Target {
+fn creates(stack: &StackProcess, accounts: &[LoadAccount]) -> LoadTarget {
+    LoadTarget {
         address: stack.api,
         connections: CONNECTIONS,
         requests: requests::creates(accounts),

@@ -1,4 +1,4 @@
-//! How far the topic goes: its last event of each shard, which is where the relay goes on.
+//! The last event of each shard in the topic: the position from which the relay continues.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rdkafka::{
 };
 use sqlx::PgPool;
 
-/// How long the broker may take for each answer.
+/// Timeout of each request to the broker.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const ID: &str = "ce_id";
 
@@ -25,14 +25,14 @@ pub(super) struct LastEvent {
     shard: Shard,
     position: Position,
     event_id: String,
-    /// How many records the partition has.
+    /// Number of records in the partition.
     records: i64,
 }
 
-/// The last event of each partition that has one.
+/// Reads the last event of each partition that is not empty.
 ///
 /// # Errors
-/// When the broker does not answer, or has something else there.
+/// Returns an error if the broker does not answer, or if the last record is not an event.
 pub(super) async fn last_events(kafka: &KafkaConfig) -> anyhow::Result<Vec<LastEvent>> {
     let config: ClientConfig = kafka.client_settings()?.collect();
     let topic = kafka.topic.to_string();
@@ -41,10 +41,10 @@ pub(super) async fn last_events(kafka: &KafkaConfig) -> anyhow::Result<Vec<LastE
     last_events.context("can't read the end of the topic")
 }
 
-/// Up to which position the topic with these last events has each shard.
+/// Returns the position of each shard up to which the topic has the events.
 ///
 /// # Errors
-/// When its events are not those of this database, or not all of them.
+/// Returns an error if the topic has events of another database, or lacks events of this database.
 pub(super) async fn published(
     last_events: Vec<LastEvent>,
     kafka: &KafkaConfig,
@@ -56,15 +56,17 @@ pub(super) async fn published(
         let stored = stored.context("can't read the log")?;
         ensure!(
             stored.first().map(|event| event.event_id.to_string()) == Some(last.event_id),
-            "the topic {} has events of another database; use another --data-dir or --kafka-topic",
+            "the topic {} has events of another database; choose another --data-dir or \
+             --kafka-topic",
             kafka.topic
         );
-        // Nothing is removed from this topic, and records are at most repeated.
+        // The topic deletes no records, and the relay may publish a record twice: with all events
+        // present there are at least as many records as events.
         ensure!(
             last.records >= last.position,
-            "the topic {} lacks events: shard {} has {} records, and event {} is the last of them; \
-             end the stack, remove the folder `kafka` in the data folder and start again: then the \
-             whole log is published anew",
+            "the topic {} lacks events: shard {} has {} records, but its last record is event {}; \
+             remove the folder `kafka` in the data folder and start the stack again, which \
+             publishes the whole log again",
             kafka.topic,
             last.shard,
             last.records,
@@ -76,7 +78,7 @@ pub(super) async fn published(
 }
 
 fn read_last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<LastEvent>> {
-    // A group is never joined, but a consumer has to name one.
+    // librdkafka demands the name of a consumer group, although this consumer joins no group.
     let consumer: BaseConsumer = config.set("group.id", "linkledger-stack").create()?;
     let mut ends = TopicPartitionList::new();
     let mut records = PerShard::<i64>::default();
@@ -92,7 +94,7 @@ fn read_last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec
     let mut last_events = Vec::new();
     while last_events.len() < ends.count() {
         let message = consumer.poll(ANSWER_TIMEOUT);
-        let message = message.context("the broker gives no records")??;
+        let message = message.context("the broker returns no record before the timeout")??;
         last_events.push(last_event(&message, &records)?);
     }
     Ok(last_events)
@@ -114,7 +116,8 @@ fn last_event(message: &BorrowedMessage<'_>, records: &PerShard<i64>) -> anyhow:
     });
     event.with_context(|| {
         format!(
-            "the last record of partition {} is no event",
+            "the last record of partition {} is not an event of linkledger; choose another \
+             --kafka-topic",
             message.partition()
         )
     })

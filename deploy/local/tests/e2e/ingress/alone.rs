@@ -1,4 +1,4 @@
-//! What nginx does by itself, with stubs behind it.
+//! nginx alone, with stubs in place of the services.
 
 use std::{
     process::{Command, Stdio},
@@ -25,7 +25,7 @@ fn method(name: &str) -> Method {
 }
 
 #[tokio::test]
-async fn commands_go_to_command_api_and_every_other_method_to_query_api() {
+async fn ingress_routes_by_method() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -39,7 +39,7 @@ async fn commands_go_to_command_api_and_every_other_method_to_query_api() {
         ("OPTIONS", [0, 1, 0]),
         ("PUT", [0, 1, 0]),
         ("PROPFIND", [0, 1, 0]),
-        // nginx would refuse it without saying what is allowed.
+        // nginx itself would refuse TRACE without listing the allowed methods.
         ("TRACE", [0, 1, 0]),
     ] {
         for path in ["/v1/links", "/v1/links/lnk_1", "/"] {
@@ -55,11 +55,11 @@ async fn commands_go_to_command_api_and_every_other_method_to_query_api() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_of_itself_is_replaced_and_the_path_is_passed_on_as_it_came() {
+async fn ingress_replaces_headers_and_keeps_the_path() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
-    let said = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
+    let client_headers = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
         Forwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Proto: spoofed\r\n\
         X-Forwarded-Host: spoofed\r\nX-Forwarded-Port: 6666\r\nX-Forwarded-Prefix: /spoofed\r\n\
         X-Request-Id: spoofed\r\ntracestate: spoofed=1\r\n\
@@ -74,7 +74,7 @@ async fn what_a_client_says_of_itself_is_replaced_and_the_path_is_passed_on_as_i
         "/v1/%6Cinks/",
     ] {
         for (name, nth) in [("GET", 1), ("PATCH", 0)] {
-            let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n");
+            let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{client_headers}\r\n");
             let answer = stage.exchange(&sent).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
             let request = stage.reached()[nth].remove(0);
@@ -109,7 +109,7 @@ async fn what_a_client_says_of_itself_is_replaced_and_the_path_is_passed_on_as_i
     }
 }
 
-/// Method, path, key, and whether it may be done twice.
+/// Method, path, idempotency key, and true if nginx may retry the request.
 #[rustfmt::skip]
 const REPEATED_OR_NOT: &[(&str, &str, Option<&str>, bool)] = &[
     ("GET", "/v1/links", None, true),
@@ -125,17 +125,13 @@ const REPEATED_OR_NOT: &[(&str, &str, Option<&str>, bool)] = &[
 ];
 
 #[tokio::test]
-async fn only_what_may_be_done_twice_is_sent_twice() {
+async fn ingress_retries_only_safe_requests() {
     let Some(program) = nginx::program() else {
         return;
     };
     let stubs = [Stub::start(BreaksOff).await, Stub::start(BreaksOff).await];
     let both: Vec<String> = stubs.iter().map(|it| it.address.clone()).collect();
-    let upstreams = Upstreams {
-        command_api: both.clone(),
-        query_api: both.clone(),
-        short_host: both,
-    };
+    let upstreams = Upstreams::same(both);
     let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
     let client = nginx.client();
     for (name, path, key, is_repeated) in REPEATED_OR_NOT {
@@ -166,18 +162,14 @@ async fn only_what_may_be_done_twice_is_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_process_that_can_not_be_reached_is_passed_over_whatever_is_asked() {
+async fn ingress_skips_unreachable_processes() {
     let Some(program) = nginx::program() else {
         return;
     };
     let stub = Stub::start(Answers).await;
     let gone = crate::separate_processes::free_address();
     let both = vec![gone, stub.address.clone()];
-    let upstreams = Upstreams {
-        command_api: both.clone(),
-        query_api: both.clone(),
-        short_host: both,
-    };
+    let upstreams = Upstreams::same(both);
     let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;
     let client = nginx.client();
     for _ in 0..50 {
@@ -191,7 +183,7 @@ async fn a_process_that_can_not_be_reached_is_passed_over_whatever_is_asked() {
 }
 
 #[tokio::test]
-async fn entity_tags_stay_strong_since_nothing_is_compressed() {
+async fn ingress_keeps_strong_etags() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -208,7 +200,7 @@ async fn entity_tags_stay_strong_since_nothing_is_compressed() {
 }
 
 #[tokio::test]
-async fn people_who_follow_a_link_read_pages() {
+async fn short_host_errors_are_html_pages() {
     let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
         return;
     };
@@ -227,7 +219,7 @@ async fn people_who_follow_a_link_read_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewed_certificate_is_used_and_no_request_fails() {
+async fn renewed_certificate_fails_no_request() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -257,7 +249,7 @@ async fn a_renewed_certificate_is_used_and_no_request_fails() {
     assert!(!stage.nginx.error_log().contains("[emerg]"));
 }
 
-/// Of the certificate that a new connection is shown.
+/// Subject of the certificate that a new connection gets.
 fn subject(nginx: &Nginx) -> String {
     let port = nginx.api_url.rsplit_once(':').unwrap().1;
     let mut openssl = Command::new("openssl");

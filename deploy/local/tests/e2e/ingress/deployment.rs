@@ -1,4 +1,4 @@
-//! Two processes of each service behind nginx, with the rights of their roles and no others.
+//! Two processes of each service behind nginx, each with the rights of its role only.
 
 use std::{
     path::PathBuf,
@@ -22,24 +22,25 @@ use tokio::net::TcpStream;
 use super::nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams};
 use crate::separate_processes::{ROLES, free_address, program};
 
-/// Processes of each service.
+/// Number of processes of each service.
 const REPLICAS: usize = 2;
 pub(crate) const CREDITS: i64 = 1_000_000;
 
 pub(crate) struct Deployment {
-    /// command-api, projector, query-api, and once more.
+    /// command-api, projector, query-api, and then the second process of each.
     pub(crate) processes: Vec<Process>,
     pub(crate) nginx: Nginx,
     pub(crate) database: TestDatabase,
-    /// Read from the beginning: the load of a slow machine is more than the broker keeps.
+    /// The stream, followed from its beginning, since the broker keeps only the newest records.
     stream: Following,
     _broker: TestBroker,
-    /// One for each account.
+    /// One API key for each account.
     pub(crate) api_keys: Vec<String>,
 }
 
 impl Deployment {
-    /// With so many accounts, each of a shard of its own; `None` in a run of the tests without nginx.
+    /// Starts nginx and the services, with accounts that are each in a shard of their own. Returns
+    /// `None` if the tests run without nginx.
     pub(crate) async fn start(accounts: usize) -> Option<Self> {
         let nginx = nginx::program()?;
         let database = TestDatabase::create().await;
@@ -83,7 +84,7 @@ impl Deployment {
         })
     }
 
-    /// Asserts that the log, the accounts and the topic tell of exactly so many links.
+    /// Asserts that log, accounts and topic have exactly this number of links.
     pub(crate) async fn assert_links(self, links: i64) {
         let pool = self.database.pool();
         let count = async |what: &str| -> i64 {
@@ -116,7 +117,7 @@ impl Deployment {
     }
 }
 
-/// What all processes share.
+/// Settings that all processes share.
 struct Plan<'a> {
     database: &'a TestDatabase,
     broker: &'a TestBroker,
@@ -151,7 +152,7 @@ impl Plan<'_> {
             ("SHORT_BASE_URL", self.short_base_url.clone()),
             ("CURSOR_KEYS", "00".repeat(32)),
             ("RATE_LIMIT", "0".to_owned()),
-            // That of the tests does not wait for its disk.
+            // The Postgres of the tests has fsync off.
             ("ALLOW_UNSAFE_POSTGRES", "true".to_owned()),
         ];
         let more = ["--internal-listen".to_owned(), internal.clone()];
@@ -167,7 +168,7 @@ impl Plan<'_> {
     }
 }
 
-/// One process of a service; it can be ended and started again as it was.
+/// A process of a service, which can be stopped and started again with the same settings.
 pub(crate) struct Process {
     pub(crate) name: &'static str,
     program: PathBuf,
@@ -178,7 +179,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Waits until it says that it is ready.
+    /// Starts the process, and waits until the process is ready.
     pub(crate) async fn start(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stderr(Stdio::null());
@@ -195,7 +196,7 @@ impl Process {
         .await;
     }
 
-    /// As an orchestrator ends it: what was accepted is finished.
+    /// Stops the process with SIGTERM: accepted requests are finished.
     pub(crate) async fn drain(&mut self) {
         let mut child = self.child.take().expect("it runs");
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
@@ -207,7 +208,7 @@ impl Process {
         assert_eq!(ended.await.code(), Some(0), "{}", self.name);
     }
 
-    /// Nothing is finished.
+    /// Kills the process with SIGKILL: accepted requests are not finished.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().unwrap();

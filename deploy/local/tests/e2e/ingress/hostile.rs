@@ -1,4 +1,4 @@
-//! What clients send that do not wish well, or do not know better.
+//! Requests of hostile and of faulty clients.
 
 use linkledger_core::problem::Code;
 use reqwest::StatusCode;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{nginx::NO_LIMITS, stage::Stage, stub::Behaviour::Answers};
 
-/// Holds the answer against the catalogue.
+/// Asserts that the response is a documented problem.
 fn assert_is_problem(answer: &str, code: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
     let head = head.to_lowercase();
@@ -33,7 +33,7 @@ fn assert_is_problem(answer: &str, code: &str) {
 }
 
 #[tokio::test]
-async fn errors_of_nginx_are_problems_of_the_catalogue() {
+async fn ingress_errors_are_documented_problems() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -81,7 +81,7 @@ async fn errors_of_nginx_are_problems_of_the_catalogue() {
 }
 
 #[tokio::test]
-async fn no_bytes_are_one_request_here_and_another_one_behind() {
+async fn request_smuggling_is_impossible() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -125,7 +125,7 @@ async fn no_bytes_are_one_request_here_and_another_one_behind() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_no_end_is_cut_off_and_holds_no_service() {
+async fn slow_client_is_cut_off_at_the_ingress() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
         return;
     };
@@ -137,7 +137,7 @@ async fn a_client_that_sends_no_end_is_cut_off_and_holds_no_service() {
 }
 
 #[tokio::test]
-async fn a_network_that_asks_too_often_is_refused_and_told_when_to_come_back() {
+async fn rate_limit_by_network_sends_retry_after() {
     let few = NO_LIMITS.replace(
         "zone=api_requests:1m rate=100000r/s",
         "zone=api_requests:1m rate=1r/m",

@@ -1,4 +1,4 @@
-//! Clients of the ingress that go on while something happens behind it.
+//! Clients that send requests through the ingress while a test restarts or kills processes.
 
 use std::sync::{
     Mutex,
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::nginx::Nginx;
 
-/// Clients at once; each waits for its answers.
+/// Number of clients; each client waits for the response before the next request.
 pub(crate) const CLIENTS: usize = 6;
 
-/// What the clients have met.
+/// The clients, and the failures that the clients have seen.
 pub(crate) struct Load<'a> {
     client: Client,
     nginx: &'a Nginx,
@@ -26,11 +26,11 @@ pub(crate) struct Load<'a> {
     is_over: AtomicBool,
     rounds: AtomicUsize,
     pub(crate) created: AtomicUsize,
-    /// Method and what came instead of an answer, or with it.
+    /// Method and description of each failed request.
     failures: Mutex<Vec<(Method, String)>>,
 }
 
-/// A link that was there before.
+/// A link that was created before.
 struct Link {
     path: String,
     short_url: String,
@@ -50,7 +50,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Runs until [`Load::end`].
+    /// Sends requests until [`Load::end`] is called.
     pub(crate) async fn run(&self) {
         let link = self.create().await;
         self.is_listed(&link.expect("nothing has happened yet"))
@@ -58,10 +58,10 @@ impl<'a> Load<'a> {
         join_all((0..CLIENTS).map(|_| self.client_of_its_own())).await;
     }
 
-    /// Waits until the read tables have it.
+    /// Waits until the list contains the link.
     async fn is_listed(&self, link: &Link) {
         let (_, slug) = link.short_url.rsplit_once('/').unwrap();
-        // Not by its id: until the projectors share the shards that is 503, as it should be.
+        // A read by id may answer 503 until the projectors share the shards, so the list is read.
         eventually("the link is in the list", async || {
             let list = self.request(Method::GET, &format!("/v1/links?slug={slug}"));
             let page = list.send().await.unwrap().bytes().await.unwrap();
@@ -76,11 +76,11 @@ impl<'a> Load<'a> {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until every client has done its round some times more.
+    /// Waits until every client has finished some more rounds.
     pub(crate) async fn goes_on(&self) {
         let rounds = || self.rounds.load(Ordering::Relaxed);
         let until = rounds() + 5 * CLIENTS;
-        eventually("the load goes on", async || {
+        eventually("every client finishes more rounds", async || {
             (rounds() >= until).then_some(())
         })
         .await;
@@ -142,7 +142,7 @@ impl<'a> Load<'a> {
         request.bearer_auth(self.api_key)
     }
 
-    /// The answer, if it is the one that the contract promises.
+    /// Sends a request. Returns the response if status and headers are as documented.
     async fn send(&self, method: Method, request: RequestBuilder, status: u16) -> Option<Response> {
         let failure = match request.send().await {
             Ok(answer) if answer.status() == status => {

@@ -1,4 +1,5 @@
-//! nginx with the files of `deploy/ingress`; those that are an operator's to change are the test's.
+//! nginx with the files of `deploy/ingress`; the files that an operator adapts are written by the
+//! test.
 
 use std::{
     fs,
@@ -15,14 +16,14 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::separate_processes::free_address;
+use crate::{certificates::openssl, separate_processes::free_address};
 
-/// The variable that names the program; without it these tests do nothing, as `cargo test` asks for
-/// nothing but Rust and Postgres. `.ci/ingress` sets it.
+/// Environment variable with the path of nginx. Without the variable the tests of the ingress do
+/// nothing, since `cargo test` needs only Rust and Postgres. `.ci/ingress` sets the variable.
 const PROGRAM: &str = "LINKLEDGER_TEST_NGINX";
 const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ingress");
 
-/// What comes in by the distribution: compression of everything that may be compressed.
+/// Main configuration as of a distribution, with compression of every type of response.
 const MAIN: &str = "\
 daemon off;
 worker_processes 2;
@@ -38,13 +39,13 @@ http {
 }
 ";
 
-/// What one machine does not reach by itself, in place of `limits.conf`.
+/// Limits that one machine cannot reach, in place of `limits.conf`.
 pub(crate) const NO_LIMITS: &str = "map $binary_remote_addr $client_network { default $binary_remote_addr; }\n\
     limit_req_zone $client_network zone=api_requests:1m rate=100000r/s;\n\
     limit_req_zone $client_network zone=short_host_requests:1m rate=100000r/s;\n\
     limit_conn_zone $client_network zone=connections:1m;\n";
 
-/// Where the services listen.
+/// Addresses of the services.
 #[derive(Debug, Clone)]
 pub(crate) struct Upstreams {
     pub(crate) command_api: Vec<String>,
@@ -52,22 +53,33 @@ pub(crate) struct Upstreams {
     pub(crate) short_host: Vec<String>,
 }
 
-/// Ends with the test.
+impl Upstreams {
+    /// Uses the same addresses for every service.
+    pub(crate) fn same(addresses: Vec<String>) -> Self {
+        Self {
+            command_api: addresses.clone(),
+            query_api: addresses.clone(),
+            short_host: addresses,
+        }
+    }
+}
+
+/// A running nginx, stopped when the value is dropped.
 pub(crate) struct Nginx {
     child: Child,
     pub(crate) folder: TempDir,
     pub(crate) api_url: String,
     pub(crate) short_url: String,
-    /// The API without TLS, for bytes that no client sends.
+    /// Address of the API without TLS, for raw bytes.
     pub(crate) plain: String,
 }
 
-/// The program, if this run of the tests has one.
+/// Returns the path of nginx, or `None` if the tests run without nginx.
 pub(crate) fn program() -> Option<PathBuf> {
     std::env::var_os(PROGRAM).map(PathBuf::from)
 }
 
-/// Addresses that are known before anything runs.
+/// Addresses of nginx, chosen before nginx starts.
 pub(crate) struct Addresses {
     pub(crate) api: String,
     pub(crate) short: String,
@@ -88,7 +100,7 @@ impl Addresses {
     }
 }
 
-/// A client that trusts these and nobody else.
+/// Makes a client that trusts these certificates only.
 pub(crate) fn client_of<const N: usize>(trusted: [reqwest::Certificate; N]) -> reqwest::Client {
     drop(rustls::crypto::ring::default_provider().install_default());
     let builder = reqwest::Client::builder().no_proxy();
@@ -159,7 +171,7 @@ impl Nginx {
         nginx
     }
 
-    /// A client that trusts this nginx and nobody else.
+    /// Makes a client that trusts only the certificates of this nginx.
     pub(crate) fn client(&self) -> reqwest::Client {
         let certificate = fs::read(self.authority()).unwrap();
         client_of([reqwest::Certificate::from_pem(&certificate).unwrap()])
@@ -169,17 +181,17 @@ impl Nginx {
         self.folder.path().join("authority.pem")
     }
 
-    /// Puts another certificate in place, as whoever renews them does.
+    /// Replaces the certificate, as a renewal does.
     pub(crate) fn renew_certificate(&self, name: &str) {
         new_certificate(self.folder.path(), name);
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         kill(pid, Signal::SIGHUP).unwrap();
     }
 
-    /// What it has logged of each request so far.
+    /// Reads the access log: one JSON object for each request.
     pub(crate) fn access_log(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
-        // The last line may be half written.
+        // nginx may be writing the last line at this moment.
         let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
         lines.collect()
     }
@@ -210,7 +222,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// As `addresses.conf` of the repository, for these addresses.
+/// Returns `addresses.conf` of the repository, with these addresses.
 fn address_file(upstreams: &Upstreams, api_url: &str) -> String {
     let group = |name: &str, addresses: &[String]| {
         let servers = addresses
@@ -230,7 +242,7 @@ fn address_file(upstreams: &Upstreams, api_url: &str) -> String {
     .concat()
 }
 
-/// `server.pem` and `server.key`, vouched for by `authority.pem`, which is made once.
+/// Makes `server.pem` and `server.key`, signed by `authority.pem`, which is made first if missing.
 fn new_certificate(folder: &Path, name: &str) {
     if !folder.join("authority.pem").exists() {
         let authority = ["-keyout", "authority.key", "-out", "authority.pem"];
@@ -252,13 +264,4 @@ fn new_certificate(folder: &Path, name: &str) {
     let names = ["-addext", "subjectAltName=DNS:localhost"];
     let end = ["-addext", "basicConstraints=critical,CA:FALSE"];
     openssl(folder, &[&arguments[..], &signer, &names, &end].concat());
-}
-
-fn openssl(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509"]);
-    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-nodes", "-days", "2"]).args(arguments);
-    let output = command.output().expect("openssl is installed");
-    assert!(output.status.success(), "{output:?}");
 }

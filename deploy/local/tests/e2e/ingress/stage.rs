@@ -13,7 +13,7 @@ use super::{
     stub::{Behaviour, Stub},
 };
 
-/// A test that waits longer has failed.
+/// Longest wait of a test.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Stage {
@@ -43,7 +43,7 @@ impl Stage {
         })
     }
 
-    /// Everything that comes back for these bytes, until the connection ends.
+    /// Sends the bytes, and returns all bytes of the response until the connection ends.
     pub(crate) async fn exchange(&self, sent: &str) -> String {
         let mut stream = TcpStream::connect(&self.nginx.plain).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();

@@ -1,5 +1,4 @@
-//! What stands behind the ingress where a test is about the ingress alone: it notes what it is sent,
-//! and answers or breaks off.
+//! A stub in place of a service: records the requests, and answers or closes the connection.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,11 +8,11 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Long enough to be worth compressing.
+/// Response that is long enough to be compressed.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"1\"\r\n\
                         content-length: 49\r\n\r\n{\"destination_url\":\"https://example.com/1234567\"}";
 
-/// What becomes of a request that has come completely.
+/// Reaction of the stub to a complete request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Answers,
@@ -39,7 +38,7 @@ impl Stub {
         Self { address, requests }
     }
 
-    /// The requests since the last time it was asked, each with its body.
+    /// Returns the requests since the last call, each with its body.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
@@ -60,7 +59,7 @@ async fn serve(mut stream: TcpStream, behaviour: Behaviour, noted: Arc<Mutex<Vec
     }
 }
 
-/// Bytes of the first request, when it is there completely.
+/// Returns the length of the first request, if the request is complete.
 fn length_of_first(bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();

@@ -1,4 +1,4 @@
-//! nginx, and the services behind it as processes: the contract, rolling restarts, sudden deaths.
+//! nginx with the real services as processes: contract tests, rolling restarts, kills.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use reqwest::Method;
 
 use super::{deployment::Deployment, load::Load};
 
-/// The `Homepage` fields of a Linux distribution's packages, each once: what people wrote, with what
-/// can't be a destination left in.
+/// The distinct `Homepage` fields of the packages of a Linux distribution, including fields that
+/// are not valid destinations.
 const HOMEPAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/homepages.txt");
-/// Parts that are imported at once, each for an account of its own.
+/// Number of imports that run at once, each for an account of its own.
 const IMPORTS: usize = 8;
-/// Requests of an import under way at once.
+/// Concurrency of each import.
 const CONCURRENCY: &str = "1";
-/// An import of all of them, by programs that are not optimised, while processes are restarted.
+/// Longest duration of all imports, with unoptimised programs and restarts of processes.
 const IMPORTED_WITHIN: Duration = Duration::from_mins(30);
 
 /// A process of `linkledger import`.
@@ -60,7 +60,7 @@ impl Import {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// How many links it has created, each of them for the first time.
+    /// Returns the number of created links; every link must be created for the first time.
     fn created(&mut self) -> usize {
         assert!(self.child.wait().unwrap().success());
         let text = fs::read_to_string(&self.output).unwrap();
@@ -86,7 +86,7 @@ impl Drop for Import {
     }
 }
 
-/// What no restart explains: an answer that is no answer, or a client that was left.
+/// Returns the failures that no restart explains: wrong responses, and clients without a response.
 fn failed(deployment: &Deployment) -> Vec<String> {
     let log = deployment.nginx.access_log().into_iter();
     let failed = log.filter(|it| {
@@ -97,7 +97,7 @@ fn failed(deployment: &Deployment) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restarts_of_every_process_fail_no_request_and_lose_and_double_nothing() {
+async fn rolling_restarts_fail_no_request() {
     let Some(mut deployment) = Deployment::start(IMPORTS + 1).await else {
         return;
     };
@@ -109,7 +109,7 @@ async fn restarts_of_every_process_fail_no_request_and_lose_and_double_nothing()
     let begun = Instant::now();
     let restarts = async {
         load.goes_on().await;
-        // One after the other, and again for as long as the imports take.
+        // Restarts one process after the other, until the imports have ended.
         loop {
             for process in &mut processes {
                 process.drain().await;
@@ -134,7 +134,7 @@ async fn restarts_of_every_process_fail_no_request_and_lose_and_double_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_death_of_a_process_fails_at_most_the_changes_that_it_was_at() {
+async fn killed_process_fails_only_changes_in_flight() {
     let Some(mut deployment) = Deployment::start(1).await else {
         return;
     };
@@ -142,7 +142,7 @@ async fn the_death_of_a_process_fails_at_most_the_changes_that_it_was_at() {
     let load = Load::new(&deployment.nginx, &deployment.api_keys[0]);
     let deaths = async {
         load.goes_on().await;
-        // One of each, and each on another side.
+        // One process of each service, not all with the same index.
         for nth in [0, 4, 2] {
             processes[nth].kill();
             load.goes_on().await;
@@ -165,7 +165,7 @@ async fn the_death_of_a_process_fails_at_most_the_changes_that_it_was_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds_through_the_ingress() {
+async fn ingress_passes_the_contract_tests() {
     let Some(deployment) = Deployment::start(1).await else {
         return;
     };
@@ -188,7 +188,7 @@ async fn the_contract_holds_through_the_ingress() {
     assert_eq!(failed_but_behind(&deployment), [] as [String; 0]);
 }
 
-/// A read may be refused while the read tables lag; the suite sees to it that it is only that.
+/// Returns the failures other than a documented 503 of a read while the read tables lag.
 fn failed_but_behind(deployment: &Deployment) -> Vec<String> {
     let failed = failed(deployment).into_iter();
     failed

@@ -1,4 +1,4 @@
-//! An Apache Kafka that lets nobody in without TLS, a password and a right to what is asked for.
+//! An Apache Kafka that demands TLS, a password, and a right for each operation.
 
 use std::{
     fs,
@@ -12,12 +12,14 @@ use linkledger_core::{
 };
 use tokio::sync::OnceCell;
 
-/// May do everything.
+use crate::certificates::openssl;
+
+/// User with all rights.
 pub(crate) const ADMIN: &str = "admin";
-/// Those of the services: the relay's user, and the projector's.
+/// Users of the services: of the relay and of the projector.
 pub(crate) const USERS: [&str; 2] = ["relay", "projector"];
 
-/// Who makes the topic, and who reads the stream.
+/// User that creates the topic and reads the stream.
 pub(crate) const OPERATOR: &str = "operator";
 pub(crate) const CONSUMER: &str = "analytics";
 
@@ -25,7 +27,7 @@ const ACLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kafka/acls");
 
 static SHARED: OnceCell<SecureKafka> = OnceCell::const_new();
 
-/// The broker of all tests, each of which has a topic of its own.
+/// The broker of all tests; each test has a topic of its own.
 pub(crate) struct SecureKafka {
     kafka: ApacheKafka,
     authority: String,
@@ -58,7 +60,7 @@ impl SecureKafka {
         }
     }
 
-    /// How that user gets in, with files in that folder.
+    /// Returns the Kafka settings of a user, with the user's files in `folder`.
     pub(crate) fn config(&self, user: &str, topic: &str, folder: &Path) -> KafkaConfig {
         let ca_file = folder.join("authority.pem");
         fs::write(&ca_file, &self.authority).unwrap();
@@ -77,7 +79,7 @@ impl SecureKafka {
         }
     }
 
-    /// Gives the users their rights.
+    /// Gives the users the rights of `deploy/kafka/acls`.
     pub(crate) fn grant_rights(&self, topic: &str, group: &str, folder: &Path) {
         let mut script = Command::new(ACLS);
         script
@@ -91,7 +93,7 @@ impl SecureKafka {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Takes a right on a topic from a user.
+    /// Revokes a right of a user on a topic.
     pub(crate) fn revoke(&self, user: &str, operation: &str, topic: &str, folder: &Path) {
         let [program, arguments @ ..] = acl_command();
         let mut tool = Command::new(program);
@@ -113,7 +115,7 @@ impl SecureKafka {
     }
 }
 
-/// `kafka-acls.sh`, without the script.
+/// Returns the command line that `kafka-acls.sh` would run.
 fn acl_command() -> [String; 6] {
     let class = "org.apache.kafka.tools.AclCommand".to_owned();
     let options = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp"].map(str::to_owned);
@@ -128,7 +130,7 @@ fn acl_command() -> [String; 6] {
     ]
 }
 
-/// A certificate that vouches for itself, as `<name>.pem` beside its key.
+/// Makes a self-signed certificate: `<name>.pem` and its key.
 pub(crate) fn new_authority(folder: &Path, name: &str) -> String {
     let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
     let arguments = ["-keyout", &key, "-out", &certificate, "-subj", "/CN=test"];
@@ -136,7 +138,7 @@ pub(crate) fn new_authority(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(certificate)).unwrap()
 }
 
-/// Key and certificate of the broker, vouched for by the authority in that folder.
+/// Makes key and certificate of the broker, signed by the authority in the folder.
 fn broker_certificate(folder: &Path) -> [String; 2] {
     let mut arguments = vec!["-keyout", "broker.key", "-out", "broker.pem"];
     arguments.extend(["-CA", "authority.pem", "-CAkey", "authority.key"]);
@@ -147,17 +149,8 @@ fn broker_certificate(folder: &Path) -> [String; 2] {
     ["broker.key", "broker.pem"].map(|name| fs::read_to_string(folder.join(name)).unwrap())
 }
 
-fn openssl(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509"]);
-    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-nodes", "-days", "2"]).args(arguments);
-    let output = command.output().expect("openssl is installed");
-    assert!(output.status.success(), "{output:?}");
-}
-
 fn settings(authority: &str, [key, certificate]: &[String; 2]) -> Vec<(String, String)> {
-    // Written as Java's properties want it: on one line.
+    // Java properties need the value on one line.
     let one_line = |pem: &str| pem.replace('\n', "\\n");
     let settings = [
         (
@@ -182,7 +175,7 @@ fn settings(authority: &str, [key, certificate]: &[String; 2]) -> Vec<(String, S
             "authorizer.class.name",
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned(),
         ),
-        // The controller's listener is for this broker alone, and asks nobody who he is.
+        // The controller's listener is for this broker alone, and has no authentication.
         ("super.users", "User:admin;User:ANONYMOUS".to_owned()),
     ];
     settings
@@ -200,7 +193,7 @@ fn admin_properties(authority: &str) -> String {
     )
 }
 
-/// How Java's clients are told the name and the password of the administrator.
+/// Returns the login of the administrator, in the format of Java clients.
 fn login() -> String {
     let password = password(ADMIN);
     format!(

@@ -27,13 +27,13 @@ use crate::{
     separate_processes::{free_address, program},
 };
 
-/// How long the broker may take to tell the offsets of a group.
+/// Longest wait for the offsets of a group.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a relay says that waits for its broker.
+/// Message of a relay that waits for its broker.
 const BROKER_IS_SLOW: &str = "the broker acknowledges nothing";
 
-/// What a test plays on.
+/// The stage of a test: topic, database and users.
 pub(crate) struct Stage {
     kafka: &'static SecureKafka,
     pub(crate) database: TestDatabase,
@@ -46,7 +46,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With a topic of that name, made by our own command over TLS.
+    /// Makes a stage with a topic of this name, created by `command-api topic create` over TLS.
     pub(crate) async fn set(topic: &str) -> Self {
         let database = TestDatabase::create().await;
         let account_id = testing::account(database.pool(), 10).await;
@@ -74,13 +74,14 @@ impl Stage {
         self.kafka.grant_rights(&self.topic, &self.group, folder);
     }
 
-    /// Takes the right to read the topic from a user.
+    /// Revokes the right of a user to read the topic.
     pub(crate) fn revoke_read(&self, user: &str) {
         let folder = self.folder.path();
         self.kafka.revoke(user, "Read", &self.topic, folder);
     }
 
-    /// The cursors are as before everything that was published: it was, and they were not stored.
+    /// Sets the cursors of the relay back, as if a crash had come after publishing and before the
+    /// cursors were stored.
     pub(crate) async fn forget_what_was_published(&self) {
         let forget = "UPDATE event_store.relay_cursors
             SET position = 0, record_offset = NULL, lease_expires_at = now();
@@ -89,12 +90,12 @@ impl Stage {
         forget.await.unwrap();
     }
 
-    /// How that user gets in.
+    /// Returns the Kafka settings of a user.
     pub(crate) fn user(&self, name: &str) -> KafkaConfig {
         self.kafka.config(name, &self.topic, self.folder.path())
     }
 
-    /// Runs `command-api topic …` to its end.
+    /// Runs `command-api topic …`, and waits for its end.
     pub(crate) fn topic_command(&self, name: &str, kafka: &KafkaConfig) -> Output {
         let mut command = Command::new(&self.programs[0]);
         command.args(["topic", name]).envs(kafka.environment());
@@ -134,7 +135,7 @@ impl Stage {
         Service { child, log }
     }
 
-    /// A link that a client asks for.
+    /// Creates a link through the API.
     pub(crate) async fn create(&self) {
         let key = new_uuid(SystemClock.now());
         let body = json!({ "destination_url": "https://example.com/" });
@@ -142,8 +143,8 @@ impl Stage {
         assert_eq!(created.status, 201, "{created:?}");
     }
 
-    /// Waits until so many links have come to the read tables, and all their events by Kafka. A
-    /// relay that was ended may have published some of them twice.
+    /// Waits until the read tables have this number of links, and the projector has read all their
+    /// events from Kafka. A relay that was killed may have published some events twice.
     pub(crate) async fn eventually_read(&self, links: i64) {
         eventually("the links are in the read tables", async || {
             let count = "SELECT count(*) FROM read_model.links";
@@ -158,7 +159,7 @@ impl Stage {
         .await;
     }
 
-    /// How many records of the topic the projector says to have read.
+    /// Returns the number of records that the projector has committed as read.
     fn committed(&self) -> i64 {
         let mut config: ClientConfig = self.user(ADMIN).client_settings().unwrap().collect();
         let consumer: BaseConsumer = config.set("group.id", &self.group).create().unwrap();
@@ -167,12 +168,12 @@ impl Stage {
         let committed = consumer.committed_offsets(partitions, ANSWER_TIMEOUT);
         let committed = committed.unwrap();
         let offsets = committed.elements().into_iter().map(|it| it.offset());
-        // Where nothing is committed, the offset is none.
+        // A partition without a committed offset has no number.
         let known = offsets.filter_map(Offset::to_raw).filter(|it| *it >= 0);
         known.sum()
     }
 
-    /// Waits until the relay has tried in vain, which takes many attempts of its client.
+    /// Waits until the relay reports a failure, which needs many attempts of librdkafka.
     pub(crate) async fn relay_has_failed(&self) {
         eventually("the relay has failed", async || {
             let metrics = format!("http://{}/metrics", self.internal);
@@ -183,28 +184,28 @@ impl Stage {
     }
 }
 
-/// A process with a log of its own; ends with the test.
+/// A process of a service with its log; killed when the value is dropped.
 pub(crate) struct Service {
     child: Child,
     log: PathBuf,
 }
 
 impl Service {
-    /// The errors that it has told people of.
+    /// Returns the errors that the process has logged.
     pub(crate) fn errors(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.log).unwrap();
-        // The last line may be half written.
+        // The process may be writing the last line at this moment.
         let lines = log.lines().filter_map(|it| serde_json::from_str(it).ok());
         lines
             .filter(|line: &Value| line["level"] == "WARN" || line["level"] == "ERROR")
-            // Without an error it is about a setting, of the database of tests for instance.
+            // A line without an error is about a setting, for instance about the test database.
             .filter_map(|line| Some(line["error"].as_str()?.to_owned()))
-            // A broker that shares a busy machine may take its seconds.
+            // A broker on a busy machine may be slow for some seconds.
             .filter(|error| !error.contains(BROKER_IS_SLOW))
             .collect()
     }
 
-    /// Waits until it says that.
+    /// Waits until the process has logged this text.
     pub(crate) async fn eventually_says(&self, text: &str) {
         eventually(text, async || {
             let errors = self.errors();

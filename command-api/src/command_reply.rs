@@ -1,0 +1,36 @@
+//! The reply to a command, which a route turns into the answer of a request.
+
+use std::sync::Arc;
+
+use linkledger_core::batch::{CommandRejection, SettledCreate, SettledLink};
+
+/// Outcome of a command, as its caller learns the outcome.
+#[derive(Debug, Clone)]
+pub enum CommandReply {
+    /// Create that had its effect.
+    Created(Arc<SettledCreate>),
+    /// Create that had its effect in an earlier request with the same key.
+    Replayed(Arc<SettledCreate>),
+    /// Link in the requested state.
+    Changed(Arc<SettledLink>),
+    /// Reason for which the command has no effect, or perhaps none.
+    Refused(CommandRefusal),
+}
+
+/// Reason for which a command has no effect, or perhaps none.
+#[derive(Debug, Clone)]
+pub enum CommandRefusal {
+    /// The decision on the command was a rejection.
+    Rejected(CommandRejection),
+    /// The command has not run before its deadline: the queue was full, or another process locked
+    /// the account for too long.
+    Overloaded,
+    /// The command has not run: the database does not answer.
+    StorageUnavailable,
+    /// The command may have had its effect.
+    OutcomeUnknown,
+    /// An earlier create with the same key is still running.
+    KeyInUse,
+    /// The command has not run, because of a defect.
+    Failed,
+}

@@ -1,0 +1,294 @@
+//! Turns errors of Kafka clients into advice for operators.
+//!
+//! librdkafka repeats its errors several times a second, and the vaguest error comes last. The most
+//! specific error is kept until it is read, so that a blocked task logs one useful line.
+
+use std::{
+    error::Error,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::anyhow;
+use rdkafka::{
+    ClientContext,
+    config::RDKafkaLogLevel,
+    error::{KafkaError, RDKafkaErrorCode},
+};
+
+/// Time for which an error counts if librdkafka does not repeat it, in minutes: librdkafka
+/// suppresses repetitions for 30 s.
+const RECENT_FOR: Duration = Duration::from_mins(1);
+
+/// The most specific error of one Kafka client, or of several clients in turn. Clones share the
+/// state.
+#[derive(Debug, Clone)]
+pub struct KafkaErrors {
+    rights: &'static str,
+    kept: Arc<Mutex<Option<KeptError>>>,
+}
+
+#[derive(Debug, Clone)]
+struct KeptError {
+    code: RDKafkaErrorCode,
+    reason: String,
+    recorded_at: Instant,
+}
+
+/// Kind of an error, from the vaguest to the most specific.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KafkaErrorKind {
+    /// No broker answers, for any reason.
+    NoBroker,
+    /// A broker is unreachable or closes the connection.
+    Connection,
+    /// Another error, described only by librdkafka.
+    Other,
+    /// The topic does not exist.
+    Topic,
+    /// TLS: certificates, or a listener without TLS.
+    Tls,
+    /// Authentication: the user name or the password is wrong.
+    Password,
+    /// Authorization: the user lacks privileges.
+    Rights,
+}
+
+impl KafkaErrors {
+    /// Returns a state without errors, for clients whose user needs these `rights`.
+    pub fn new(rights: &'static str) -> Self {
+        Self {
+            rights,
+            kept: Arc::default(),
+        }
+    }
+
+    /// Records an error with librdkafka's description, which may be empty.
+    pub fn record(&self, error: &KafkaError, reason: &str) {
+        let Some(error) = KeptError::of(error, reason) else {
+            return;
+        };
+        let mut kept = self.lock();
+        let known = kept.take().filter(KeptError::is_recent);
+        *kept = Some(error.or_more_specific(known));
+    }
+
+    /// Clears the error after a success.
+    pub fn clear(&self) {
+        *self.lock() = None;
+    }
+
+    /// Returns the kind of the most specific error, and the advice on one line.
+    pub fn most_specific(&self) -> Option<(KafkaErrorKind, String)> {
+        let error = self.lock().clone().filter(KeptError::is_recent)?;
+        Some((KafkaErrorKind::of(error.code), self.description(&error)))
+    }
+
+    /// Replaces the Kafka client's error in `error` by the advice for the most specific error.
+    #[must_use]
+    pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let causes = error.chain();
+        let is_of_kafka = |cause: &(dyn Error + 'static)| cause.is::<KafkaError>();
+        let of_kafka = causes
+            .clone()
+            .find_map(|cause| cause.downcast_ref::<KafkaError>());
+        let Some(kafka_error) = of_kafka.and_then(|error| KeptError::of(error, "")) else {
+            return error;
+        };
+        let known = self.lock().clone().filter(KeptError::is_recent);
+        let description = self.description(&kafka_error.or_more_specific(known));
+        let contexts = causes.take_while(|cause| !is_of_kafka(*cause));
+        let contexts = contexts.map(ToString::to_string);
+        let texts: Vec<String> = contexts
+            .filter(|context| !description.contains(context))
+            .collect();
+        anyhow!([texts, vec![description]].concat().join(": "))
+    }
+
+    fn description(&self, error: &KeptError) -> String {
+        let advice = match KafkaErrorKind::of(error.code) {
+            KafkaErrorKind::Other => return error.description(),
+            KafkaErrorKind::NoBroker | KafkaErrorKind::Connection => {
+                "no Kafka broker can be reached; are --kafka-brokers and --kafka-security-protocol \
+                 right?"
+            }
+            KafkaErrorKind::Topic => {
+                "the topic does not exist; create it: `command-api topic create`"
+            }
+            KafkaErrorKind::Tls => {
+                "there is no TLS with the Kafka broker; is its certificate made for this address \
+                 and signed by one in --kafka-ca-file, and does the broker expect TLS on this port?"
+            }
+            KafkaErrorKind::Password => {
+                "Kafka refuses the user name or the password; correct --kafka-username, \
+                 --kafka-sasl-mechanism or the file of --kafka-password-file, and restart"
+            }
+            KafkaErrorKind::Rights => {
+                let (rights, description) = (self.rights, error.description());
+                return format!(
+                    "Kafka denies the access; this user needs {rights} ({description})"
+                );
+            }
+        };
+        format!("{advice} ({})", error.description())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<KeptError>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeptError {
+    fn of(error: &KafkaError, reason: &str) -> Option<Self> {
+        Some(Self {
+            code: error.rdkafka_error_code()?,
+            reason: reason.to_owned(),
+            recorded_at: Instant::now(),
+        })
+    }
+
+    fn is_recent(&self) -> bool {
+        self.recorded_at.elapsed() < RECENT_FOR
+    }
+
+    /// Returns this error, or the error `known` before if that is more specific.
+    fn or_more_specific(self, known: Option<Self>) -> Self {
+        match known {
+            Some(known)
+                if KafkaErrorKind::of(known.code) > KafkaErrorKind::of(self.code)
+                    || (known.code == self.code && self.reason.is_empty()) =>
+            {
+                known
+            }
+            Some(_) | None => self,
+        }
+    }
+
+    /// Returns librdkafka's description without the duration.
+    fn description(&self) -> String {
+        let reason = self.reason.split(" (after ").next().unwrap_or_default();
+        if reason.is_empty() {
+            self.code.to_string()
+        } else {
+            reason.to_owned()
+        }
+    }
+}
+
+impl KafkaErrorKind {
+    fn of(code: RDKafkaErrorCode) -> Self {
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "a foreign enum; other errors are described by librdkafka"
+        )]
+        match code {
+            RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::MessageTimedOut
+            | RDKafkaErrorCode::PurgeQueue
+            | RDKafkaErrorCode::PurgeInflight => Self::NoBroker,
+            RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve => {
+                Self::Connection
+            }
+            RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition => {
+                Self::Topic
+            }
+            RDKafkaErrorCode::SSL => Self::Tls,
+            RDKafkaErrorCode::Authentication
+            | RDKafkaErrorCode::SaslAuthenticationFailed
+            | RDKafkaErrorCode::UnsupportedSASLMechanism
+            | RDKafkaErrorCode::IllegalSASLState => Self::Password,
+            RDKafkaErrorCode::TopicAuthorizationFailed
+            | RDKafkaErrorCode::GroupAuthorizationFailed
+            | RDKafkaErrorCode::ClusterAuthorizationFailed => Self::Rights,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl ClientContext for KafkaErrors {
+    /// Logs librdkafka's own lines at level debug: a broker that is down causes many lines.
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, message, "librdkafka");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "librdkafka");
+        self.record(&error, reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(recorded: &[(RDKafkaErrorCode, &str)]) -> String {
+        let errors = KafkaErrors::new("Write on the topic");
+        for (code, reason) in recorded {
+            errors.record(&KafkaError::Global(*code), reason);
+        }
+        errors.most_specific().unwrap().1
+    }
+
+    #[test]
+    fn most_specific_error_is_reported() {
+        let vague = (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down");
+        let told = heard(&[
+            vague,
+            (
+                RDKafkaErrorCode::Authentication,
+                "sasl_ssl://broker:9092/1: invalid credentials (after 334ms in state AUTH_REQ)",
+            ),
+            (RDKafkaErrorCode::Authentication, ""),
+            vague,
+        ]);
+        assert!(
+            told.starts_with("Kafka refuses the user name or the password; "),
+            "{told}"
+        );
+        assert!(
+            told.ends_with("(sasl_ssl://broker:9092/1: invalid credentials)"),
+            "{told}"
+        );
+        let told = heard(&[vague]);
+        assert!(
+            told.contains("--kafka-brokers") && told.ends_with("(1/1 brokers are down)"),
+            "{told}"
+        );
+        let told = heard(&[(RDKafkaErrorCode::TopicAuthorizationFailed, "")]);
+        assert!(
+            told.contains("needs Write on the topic (TopicAuthorizationFailed"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn explain_uses_the_most_specific_error() {
+        let errors = KafkaErrors::new("");
+        let timed_out = || KafkaError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
+        let told = |error| format!("{:#}", errors.explain(error));
+        let vague = told(anyhow!(timed_out()).context("cannot ask"));
+        assert!(
+            vague.starts_with("cannot ask: no Kafka broker can be reached"),
+            "{vague}"
+        );
+        errors.record(&KafkaError::Global(RDKafkaErrorCode::SSL), "no certificate");
+        let telling = told(anyhow!(timed_out()).context("cannot ask"));
+        assert!(
+            telling.starts_with("cannot ask: there is no TLS"),
+            "{telling}"
+        );
+        assert!(telling.ends_with("(no certificate)"), "{telling}");
+        assert_eq!(told(anyhow!("not of Kafka")).as_str(), "not of Kafka");
+    }
+
+    #[test]
+    fn success_clears_earlier_errors() {
+        let errors = KafkaErrors::new("");
+        let error = KafkaError::Global(RDKafkaErrorCode::SSL);
+        errors.clone().record(&error, "certificate verify failed");
+        assert_eq!(errors.most_specific().unwrap().0, KafkaErrorKind::Tls);
+        errors.clear();
+        assert_eq!(errors.most_specific(), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Another attempt to apply the waiting events of parked accounts.
+
+use anyhow::Context as _;
+use linkledger_core::{id::AccountId, shard::Shard};
+use serde::Serialize;
+use sqlx::PgPool;
+use tokio::time;
+
+use super::PARKINGS_OF_ACCOUNT_MAX;
+use crate::{
+    operations::rebuild::generation,
+    pipeline::{
+        parking::{
+            ParkedAccount, Parking,
+            listing::{self, ListedParking},
+            release::{CHUNK_EVENTS_MAX, State, release},
+        },
+        retry::Backoff,
+    },
+};
+
+/// Most chunks of one account, so that the command ends however fast new events come.
+const CHUNKS_MAX: u32 = 10_000;
+/// Most attempts in a row that somebody else is in the way of.
+const CONTESTED_MAX: u32 = 6;
+
+/// What has come of an attempt, of one account in one projection.
+#[derive(Debug, Serialize)]
+pub struct Retried {
+    /// Whose events waited.
+    pub account_id: AccountId,
+    /// In which read model.
+    pub projection: &'static str,
+    /// Whether the account is parked no longer.
+    pub released: bool,
+    /// How many events were applied.
+    pub applied: usize,
+    /// Why the account is parked still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Releases what can be released: of one account, or of all.
+///
+/// # Errors
+/// When the database does not answer, or the log lacks an event.
+pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Result<Vec<Retried>> {
+    let mut retried = Vec::new();
+    if account_id.is_some() {
+        let parked = listing::list(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await;
+        for ListedParking { parking, .. } in parked.context("can't read who is parked")? {
+            retried.push(retry_one(pool, &parking).await?);
+        }
+        return Ok(retried);
+    }
+    for shard in Shard::all() {
+        let mut after = None;
+        while let Some(parking) = listing::next_after(pool, shard, after)
+            .await
+            .context("can't read who is parked")?
+        {
+            retried.push(retry_one(pool, &parking).await?);
+            after = Some(parking.account);
+        }
+    }
+    Ok(retried)
+}
+
+async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<Retried> {
+    let mut retried = Retried {
+        account_id: parking.account.account_id,
+        projection: parking.account.projection.name(),
+        released: false,
+        applied: 0,
+        detail: Some("more events have come than were applied; run the command again".to_owned()),
+    };
+    let mut contested = 0;
+    let mut backoff = Backoff::default();
+    for _ in 0..CHUNKS_MAX {
+        let attempt = release(pool, parking, CHUNK_EVENTS_MAX).await?;
+        retried.applied += attempt.applied;
+        match attempt.state {
+            State::Unfinished if attempt.applied > 0 => {
+                contested = 0;
+                backoff.reset();
+            }
+            State::Unfinished => {
+                contested += 1;
+                let detail = if !is_served(pool, parking.account).await? {
+                    "another generation is served meanwhile; run the command again"
+                } else if contested == CONTESTED_MAX {
+                    "somebody else is releasing it; run the command again"
+                } else {
+                    time::sleep(backoff.next_delay()).await;
+                    continue;
+                };
+                retried.detail = Some(detail.to_owned());
+                break;
+            }
+            State::Released => {
+                retried.released = true;
+                retried.detail = None;
+                break;
+            }
+            State::Stuck(cause) => {
+                retried.detail = Some(cause.poison.detail);
+                break;
+            }
+            State::Paused => {
+                let projection = retried.projection;
+                retried.detail = Some(format!(
+                    "`{projection}` is paused; run `projector resume {projection}` first"
+                ));
+                break;
+            }
+        }
+    }
+    Ok(retried)
+}
+
+/// Whether what is parked there is parked in what is read.
+async fn is_served(pool: &PgPool, account: ParkedAccount) -> anyhow::Result<bool> {
+    Ok(generation::active(pool, account.projection).await? == account.generation)
+}

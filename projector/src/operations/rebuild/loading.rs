@@ -1,0 +1,252 @@
+//! Events of the log go into generations that nobody reads, chunk by chunk: a chunk is one
+//! transaction, in which their checkpoints move, so that a load can be broken off at any moment.
+//!
+//! Rows are written with the indexes in place (`docs/adr/0009-rebuild-by-the-ordinary-path.md`).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    event_store::log::PerShard,
+    fail_point,
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+use tokio::{task::JoinSet, time::sleep};
+use uuid::Uuid;
+
+use super::{
+    Build,
+    pace::Pace,
+    reading::{Reading, Readings, read},
+};
+use crate::{
+    operations::progress::ProgressSink,
+    pipeline::{
+        apply::{Outcome, Run, Target, apply, isolate},
+        checkpoint::{Checkpoint, Role},
+        parking::table::parked_among,
+        progress::Progress,
+        retry::{self, Backoff},
+    },
+    read_models::{Projection, skipped::Skipped},
+};
+
+/// Shards that are read at once: more would take from the services what they need.
+pub const SHARDS_AT_ONCE: usize = 2;
+/// Most failures of a shard in a row that may pass by themselves.
+const FAILURES_MAX: u32 = 20;
+
+/// Fills generations.
+#[derive(Debug, Clone)]
+pub struct Loader {
+    pub(super) pool: PgPool,
+    pub(super) pace: Arc<Pace>,
+    pub(super) progress: Arc<dyn ProgressSink>,
+}
+
+impl Loader {
+    /// The same at full speed: for what others wait for.
+    pub(super) fn unbounded(&self) -> Self {
+        Self {
+            pace: Arc::new(Pace::new(None)),
+            ..self.clone()
+        }
+    }
+
+    /// The same for one build.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(super) async fn load_one(
+        &self,
+        build: Build,
+        readings: &mut Readings,
+        targets: &PerShard<Position>,
+    ) -> anyhow::Result<()> {
+        self.load(&[build], std::slice::from_mut(readings), targets)
+            .await
+    }
+
+    /// Loads everything up to these places into all of the builds, which have one role, and notes
+    /// for each what was read.
+    ///
+    /// # Errors
+    /// When the log lacks an event, the builds are not what they were, or the database does not
+    /// answer for long.
+    pub async fn load(
+        &self,
+        builds: &[Build],
+        readings: &mut [Readings],
+        targets: &PerShard<Position>,
+    ) -> anyhow::Result<()> {
+        let mut waiting: Vec<Shard> = Shard::all().collect();
+        // The longest first, so that none is left alone.
+        waiting.sort_by_key(|shard| {
+            let read = readings.iter().map(|it| it[shard.index()].read_up_to);
+            read.min().unwrap_or(0) - targets[shard.index()]
+        });
+        let mut waiting = waiting.into_iter();
+        let mut under_way = JoinSet::new();
+        loop {
+            while under_way.len() < SHARDS_AT_ONCE
+                && let Some(shard) = waiting.next()
+            {
+                let load = ShardLoad {
+                    loader: self.clone(),
+                    builds: builds.to_vec(),
+                    shard,
+                    readings: readings.iter().map(|it| it[shard.index()]).collect(),
+                };
+                under_way.spawn(load.run(targets[shard.index()]));
+            }
+            let Some(ended) = under_way.join_next().await else {
+                return Ok(());
+            };
+            let (shard, read) = ended.context("the work on a shard has panicked")??;
+            for (readings, reading) in readings.iter_mut().zip(read) {
+                readings[shard.index()] = reading;
+            }
+        }
+    }
+}
+
+/// The work on one shard.
+struct ShardLoad {
+    loader: Loader,
+    builds: Vec<Build>,
+    shard: Shard,
+    /// Of each of the builds.
+    readings: Vec<Reading>,
+}
+
+/// Where the builds stand in the shard.
+struct Standing {
+    progress: Progress,
+    has_parked: bool,
+}
+
+impl Standing {
+    /// Up to here all of the builds have everything.
+    fn floor(&self) -> Position {
+        let floor = self.progress.floor();
+        floor.expect("something is built, and nothing of it paused")
+    }
+}
+
+impl ShardLoad {
+    async fn run(mut self, target: Position) -> anyhow::Result<(Shard, Vec<Reading>)> {
+        let shard = self.shard;
+        let mut backoff = Backoff::default();
+        let mut failures = 0;
+        loop {
+            let before = self.readings.clone();
+            let result = self.attempt(target).await;
+            if self.readings != before {
+                failures = 0;
+                backoff.reset();
+            }
+            match result {
+                Ok(true) => return Ok((shard, self.readings)),
+                Err(error) if failures == FAILURES_MAX || !retry::passes_by_itself(&error) => {
+                    return Err(error.context(format!("shard {shard}")));
+                }
+                // Somebody has moved a checkpoint, or it passes: the checkpoints are read again.
+                Ok(false) | Err(_) => {}
+            }
+            failures += 1;
+            ensure!(
+                failures <= FAILURES_MAX,
+                "shard {shard}: somebody else moves the checkpoints; is another rebuild running?"
+            );
+            sleep(backoff.next_delay()).await;
+        }
+    }
+
+    /// Loads chunk by chunk; `false` when the checkpoints are not what they are taken for.
+    async fn attempt(&mut self, target: Position) -> anyhow::Result<bool> {
+        let mut standing = self.standing().await?;
+        while standing.floor() < target {
+            let run = self.next_run(&standing, target).await?;
+            let events = run.events.len() as u64;
+            let end = run.end();
+            for reading in &mut self.readings {
+                reading.note(&run.events);
+            }
+            let projections: Vec<Projection> = self.builds.iter().map(|it| it.projection).collect();
+            let to = Target {
+                projections: &projections,
+                role: self.role(),
+            };
+            match apply(&self.loader.pool, std::slice::from_ref(&run), to).await {
+                Ok(Outcome::Applied(effect)) => {
+                    standing.has_parked |= !effect.parked.is_empty();
+                    standing.progress.advance(end);
+                    self.loader.progress.advance(events);
+                }
+                Ok(Outcome::Lost(_) | Outcome::Released | Outcome::Paused) => return Ok(false),
+                Err(error) if retry::is_refusal(&error) => {
+                    isolate(&self.loader.pool, &[run], to).await?;
+                    self.loader.progress.advance(events);
+                    standing = self.standing().await?;
+                }
+                Err(error) => return Err(error).context("can't apply events"),
+            }
+            fail_point::reached("rebuild.chunk");
+        }
+        Ok(true)
+    }
+
+    fn role(&self) -> Role {
+        self.builds[0].role
+    }
+
+    async fn standing(&self) -> anyhow::Result<Standing> {
+        let mut checkpoints = Vec::with_capacity(self.builds.len());
+        let mut has_parked = false;
+        for build in &self.builds {
+            let standing = build.standing(&self.loader.pool).await?;
+            let checkpoint = Checkpoint {
+                generation: build.generation,
+                epoch: standing.epoch,
+                position: standing.positions[self.shard.index()],
+            };
+            checkpoints.push((build.projection, checkpoint));
+            has_parked |= standing.has_parked[self.shard.index()];
+        }
+        Ok(Standing {
+            progress: Progress::of(self.shard, &checkpoints),
+            has_parked,
+        })
+    }
+
+    /// Reads the events that come next.
+    async fn next_run(&self, standing: &Standing, target: Position) -> anyhow::Result<Run> {
+        let Loader { pool, pace, .. } = &self.loader;
+        let after = standing.floor();
+        let up_to = target.min(after + pace.chunk_events());
+        pace.take((up_to - after).unsigned_abs()).await;
+        let events = read(pool, self.shard, after, up_to).await?;
+        let parked = if standing.has_parked {
+            let accounts: BTreeSet<Uuid> = events
+                .iter()
+                .map(|event| event.recorded().account_id.uuid())
+                .collect();
+            let accounts: Vec<Uuid> = accounts.into_iter().collect();
+            parked_among(pool, &accounts)
+                .await
+                .context("can't read which accounts are parked")?
+        } else {
+            BTreeSet::new()
+        };
+        let skipped = Skipped::within(pool, &[(self.shard, after + 1..=up_to)])
+            .await
+            .context("can't read which events are left out")?;
+        Ok(Run {
+            skipped,
+            progress: standing.progress.clone(),
+            events,
+            parked,
+        })
+    }
+}

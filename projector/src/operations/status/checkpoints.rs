@@ -1,0 +1,85 @@
+//! The checkpoints of the generations that are read, with who is parked there and who looks after them.
+
+use linkledger_core::shard::{Position, Shard};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use crate::{pipeline::checkpoint::PARKED_COUNTED_MAX, read_models::Projection};
+
+/// A row of the table, and what belongs to it.
+#[derive(Debug, Clone)]
+pub(super) struct StoredCheckpoint {
+    pub(super) projection: Projection,
+    pub(super) active_generation: i32,
+    pub(super) shard: Shard,
+    pub(super) epoch: i32,
+    pub(super) position: Position,
+    pub(super) paused_at: Option<OffsetDateTime>,
+    pub(super) parked_accounts: u32,
+    /// What the projector that looks after the shard has last said.
+    pub(super) tenure: Option<StoredTenure>,
+}
+
+/// What a projector has said of a projection in a shard.
+#[derive(Debug, Clone)]
+pub(super) struct StoredTenure {
+    pub(super) owner: String,
+    pub(super) version: String,
+    /// How long ago.
+    pub(super) seen_s: f64,
+    pub(super) events_per_second: f64,
+    /// The last failure, and how long ago it was.
+    pub(super) last_error: Option<(String, f64)>,
+}
+
+/// All of them, by projection and shard.
+pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT c.projection, p.active_generation, c.shard, c.epoch, c.position, c.paused_at, (
+                   SELECT count(*) FROM (
+                       SELECT FROM read_model.parked_accounts AS a
+                       WHERE a.shard = c.shard AND a.projection = c.projection
+                         AND a.generation = c.generation
+                       LIMIT $1
+                   ) AS parked
+               ) AS "parked_accounts!",
+               t.owner AS "owner?", t.version AS "version?",
+               extract(epoch FROM now() - t.seen_at)::float8 AS "seen_s?",
+               t.events_per_second AS "events_per_second?", t.last_error AS "last_error?",
+               extract(epoch FROM now() - t.last_error_at)::float8 AS "last_error_s?"
+        FROM read_model.checkpoints AS c
+        JOIN read_model.projections AS p USING (projection)
+        LEFT JOIN read_model.tenures AS t USING (projection, shard)
+        WHERE c.role = 'live'
+        ORDER BY c.projection, c.shard
+        "#,
+        PARKED_COUNTED_MAX
+    )
+    .fetch_all(pool)
+    .await?;
+    // What only a later release knows is not ours to judge.
+    let known = rows.into_iter().filter_map(|row| {
+        let tenure = row
+            .owner
+            .zip(row.version)
+            .map(|(owner, version)| StoredTenure {
+                owner,
+                version,
+                seen_s: row.seen_s.unwrap_or(f64::INFINITY),
+                events_per_second: row.events_per_second.unwrap_or(0.0),
+                last_error: row.last_error.zip(row.last_error_s),
+            });
+        Some(StoredCheckpoint {
+            projection: Projection::named(&row.projection)?,
+            active_generation: row.active_generation,
+            shard: Shard::new(row.shard.into())?,
+            epoch: row.epoch,
+            position: row.position,
+            paused_at: row.paused_at,
+            parked_accounts: u32::try_from(row.parked_accounts).ok()?,
+            tenure,
+        })
+    });
+    Ok(known.collect())
+}

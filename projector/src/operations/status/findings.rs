@@ -1,0 +1,184 @@
+//! What of a status waits for an operator, in sentences that say what to do. Pure.
+
+use super::{
+    Status,
+    operations::FailedOperation,
+    projection::{ProjectionStatus, ShardStatus, State},
+    relay::RelayStatus,
+    snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots},
+    verification::LastVerification,
+};
+use crate::operations::figures::{duration, grouped};
+
+pub(super) fn of(status: &Status) -> Vec<String> {
+    let mut findings = Vec::new();
+    for projection in &status.projections {
+        add_projection(&mut findings, projection, status.log_epoch);
+    }
+    for operation in status.operations.iter().filter(|it| !it.is_alive) {
+        let (command, projection) = (&operation.command, &operation.projection);
+        findings.push(format!(
+            "`{command} {projection}` by {} has died before it was through: run it again",
+            operation.operator
+        ));
+    }
+    findings.extend(status.failed_operations.iter().map(of_failed));
+    add_relay(&mut findings, &status.relay);
+    findings.extend(of_snapshots(&status.snapshots));
+    findings
+}
+
+fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log_epoch: i32) {
+    let name = projection.projection;
+    let refused = shards_that_are(projection, State::Refused);
+    if let Some(first) = refused.first() {
+        let why = if first.epoch == log_epoch {
+            let (position, head) = (first.position, first.head);
+            format!("is at position {position} of a log that ends at {head}")
+        } else {
+            format!(
+                "is of log epoch {}, and the log is of epoch {log_epoch}",
+                first.epoch
+            )
+        };
+        findings.push(format!(
+            "{name} {why}, in shard {}{}: it was not made from this log: `projector rebuild --all` \
+             (docs/operations.md, \"The log was restored\")",
+            first.shard,
+            and_others(refused.len() - 1)
+        ));
+    }
+    add_unattended(findings, projection);
+    if let Some(since) = &projection.paused_at {
+        findings.push(format!(
+            "{name} has been paused since {since}: `projector resume {name}`"
+        ));
+    }
+    findings.extend(of_verification(name, projection.verification.as_ref()));
+    match projection.parked_accounts {
+        0 => {}
+        1 => findings.push(format!(
+            "an account is parked in {name}: `projector parked list`"
+        )),
+        accounts => findings.push(format!(
+            "{accounts} accounts are parked in {name}: `projector parked list`"
+        )),
+    }
+}
+
+fn add_unattended(findings: &mut Vec<String>, projection: &ProjectionStatus) {
+    let unattended = shards_that_are(projection, State::Unattended);
+    let Some(first) = unattended.first() else {
+        return;
+    };
+    let last = match (&first.owner, first.seen_seconds_ago) {
+        (Some(owner), Some(seen_s)) => {
+            format!("`{owner}` was last heard of {} ago", duration(seen_s))
+        }
+        _ => "no projector has ever run".to_owned(),
+    };
+    findings.push(format!(
+        "nobody looks after {} in shard {}{}: {last}",
+        projection.projection,
+        first.shard,
+        and_others(unattended.len() - 1)
+    ));
+}
+
+fn of_verification(projection: &str, last: Option<&LastVerification>) -> Option<String> {
+    let LastVerification {
+        verified_at,
+        mismatches,
+    } = last?;
+    let are_wrong = match mismatches {
+        0 => return None,
+        1 => format!("1 row of {projection} is wrong"),
+        count => format!("{} rows of {projection} are wrong", grouped(*count)),
+    };
+    Some(format!(
+        "{are_wrong}, as verified at {verified_at}: `projector verify \
+         {projection} --repair`"
+    ))
+}
+
+fn of_failed(it: &FailedOperation) -> String {
+    let FailedOperation {
+        command,
+        projection,
+        failed_at,
+        detail,
+    } = it;
+    let why = detail.as_deref().unwrap_or("it is not known why");
+    format!("the last `{command} {projection}` failed at {failed_at}: {why}")
+}
+
+fn shards_that_are(projection: &ProjectionStatus, state: State) -> Vec<&ShardStatus> {
+    let shards = projection.shards.iter();
+    shards.filter(|it| it.state == state).collect()
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    }
+}
+
+fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
+    if relay.is_paused {
+        findings.push("the relay is paused: `command-api relay resume`".to_owned());
+    }
+    if let Some(refusal) = &relay.refusal {
+        findings.push(format!(
+            "the relay publishes nothing: {refusal} (`command-api relay status`)"
+        ));
+    }
+}
+
+fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {
+    let oldest = snapshots.oldest.as_ref();
+    let old = oldest.filter(|it| it.age_seconds > AGE_MAX_S);
+    old.map(of_snapshot)
+}
+
+fn of_snapshot(snapshot: &HeldSnapshot) -> String {
+    let age = duration(snapshot.age_seconds);
+    let (user, name) = (&snapshot.user, &snapshot.application_name);
+    match snapshot.pid {
+        Some(pid) => format!(
+            "process {pid} of the database (user {user}, `{name}`, {}) has held a snapshot for \
+             {age}, which keeps dead rows: end its transaction, or \
+             `SELECT pg_terminate_backend({pid})`",
+            snapshot.state
+        ),
+        None => format!(
+            "the prepared transaction `{name}` of user {user} has held a snapshot for {age}, \
+             which keeps dead rows: `COMMIT PREPARED` or `ROLLBACK PREPARED` it"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_waits_for_an_operator_when_the_alert_fires_and_not_before() {
+        let held_for = |age_seconds| HeldSnapshots {
+            is_complete: true,
+            oldest: Some(HeldSnapshot {
+                age_seconds,
+                pid: Some(42),
+                user: "ada".to_owned(),
+                application_name: "a long report".to_owned(),
+                state: "idle in transaction".to_owned(),
+            }),
+        };
+        assert_eq!(of_snapshots(&held_for(29.0)), None);
+        let finding = of_snapshots(&held_for(31.0)).unwrap();
+        assert!(
+            finding.ends_with("`SELECT pg_terminate_backend(42)`"),
+            "{finding}"
+        );
+    }
+}

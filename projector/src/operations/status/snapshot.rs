@@ -1,0 +1,34 @@
+//! The oldest snapshot on the server, for the metrics.
+
+use std::time::Duration;
+
+pub use linkledger_core::doctor::snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots, read};
+use linkledger_core::{
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    metrics::OLDEST_SNAPSHOT_AGE_SECONDS,
+};
+use metrics::gauge;
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+use crate::pipeline::periodic::Periodic;
+
+/// How often the gauge is set.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+///
+/// # Errors
+/// Never.
+pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut periodic = Periodic::new(REPORT_INTERVAL, shutdown);
+    while periodic.is_due().await {
+        match within(ANSWER_TIME_MAX, read(&pool)).await {
+            Ok(HeldSnapshots { oldest, .. }) => {
+                gauge!(OLDEST_SNAPSHOT_AGE_SECONDS).set(oldest.map_or(0.0, |it| it.age_seconds));
+            }
+            Err(error) => tracing::debug!(error = %error, "can't read the oldest snapshot"),
+        }
+    }
+    Ok(())
+}

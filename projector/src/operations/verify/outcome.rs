@@ -1,0 +1,129 @@
+//! Table `read_model.verifications`: what the last verification of each generation has come to.
+//! Whoever verifies is gone soon; what metrics show of it is read here.
+
+use std::time::Duration;
+
+use linkledger_core::{
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES},
+};
+use metrics::gauge;
+use sqlx::{PgConnection, PgPool};
+use tokio_util::sync::CancellationToken;
+
+use super::Verified;
+use crate::{pipeline::periodic::Periodic, read_models::Projection};
+
+/// How often the gauges are set.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Notes what has come of a verification.
+///
+/// # Errors
+/// When the database does not answer, or may not be written to.
+pub async fn record(pool: &PgPool, verified: &Verified, operator: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)
+        VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (projection, generation) DO UPDATE
+        SET operator = excluded.operator, events = excluded.events,
+            mismatches = excluded.mismatches, verified_at = excluded.verified_at
+        ",
+        verified.projection,
+        verified.generation,
+        operator,
+        i64::try_from(verified.events).unwrap_or(i64::MAX),
+        i64::try_from(verified.findings.mismatches).unwrap_or(i64::MAX)
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Notes that a generation was found to say what another one says: what is known of that one is
+/// true of it too, unless it was verified later itself.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn carry_over_in_tx(
+    tx: &mut PgConnection,
+    projection: Projection,
+    from: i32,
+    to: i32,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        INSERT INTO read_model.verifications AS own
+            (projection, generation, operator, events, mismatches, verified_at)
+        SELECT projection, $3, operator, events, mismatches, verified_at
+        FROM read_model.verifications
+        WHERE projection = $1 AND generation = $2
+        ON CONFLICT (projection, generation) DO UPDATE
+        SET operator = excluded.operator, events = excluded.events,
+            mismatches = excluded.mismatches, verified_at = excluded.verified_at
+        WHERE own.verified_at < excluded.verified_at
+        ",
+        projection.name(),
+        from,
+        to
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// The last verification of what is served.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LastOutcome {
+    /// Rows that were wrong.
+    pub mismatches: i64,
+    /// When it was, in seconds since 1970; 0 if it never was.
+    pub verified_at_s: f64,
+}
+
+/// What the last verification of the active generation has come to.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<LastOutcome> {
+    let row = sqlx::query_as!(
+        LastOutcome,
+        r#"
+        SELECT v.mismatches, extract(epoch FROM v.verified_at)::float8 AS "verified_at_s!"
+        FROM read_model.projections AS p
+        JOIN read_model.verifications AS v
+            ON v.projection = p.projection AND v.generation = p.active_generation
+        WHERE p.projection = $1
+        "#,
+        projection.name()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(row.unwrap_or_default())
+}
+
+/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+///
+/// # Errors
+/// Never.
+pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut periodic = Periodic::new(REPORT_INTERVAL, shutdown);
+    while periodic.is_due().await {
+        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool)).await {
+            tracing::debug!(%error, "can't read what was verified");
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge; exact up to 2^53")]
+async fn report(pool: &PgPool) -> sqlx::Result<()> {
+    for projection in Projection::ALL {
+        let last = last(pool, projection).await?;
+        let name = projection.name();
+        gauge!(VERIFY_MISMATCHES, "projection" => name).set(last.mismatches as f64);
+        gauge!(VERIFIED_TIMESTAMP_SECONDS, "projection" => name).set(last.verified_at_s);
+    }
+    Ok(())
+}

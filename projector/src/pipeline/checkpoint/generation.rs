@@ -1,0 +1,121 @@
+//! Statements on all checkpoints of a generation at once: for those who build it, compare it, or
+//! have it served.
+
+use linkledger_core::{
+    event_store::log::PerShard,
+    shard::{Position, Shard},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::Role;
+use crate::read_models::Projection;
+
+/// Where a generation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The epoch of the log that the positions belong to.
+    pub epoch: i32,
+    /// How far it is in each shard.
+    pub positions: PerShard<Position>,
+    /// Whether an account is parked in the shard.
+    pub has_parked: PerShard<bool>,
+}
+
+/// Where the generation stands, if each of its checkpoints has that role and one epoch.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn standing(
+    executor: impl PgExecutor<'_>,
+    projection: Projection,
+    generation: i32,
+    role: Role,
+) -> sqlx::Result<Option<Standing>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT c.shard, c.epoch, c.position, EXISTS (
+            SELECT FROM read_model.parked_accounts AS p
+            WHERE p.shard = c.shard AND p.projection = c.projection
+              AND p.generation = c.generation
+        ) AS "has_parked!"
+        FROM read_model.checkpoints AS c
+        WHERE c.projection = $1 AND c.generation = $2 AND c.role = $3
+        "#,
+        projection.name(),
+        generation,
+        role.name()
+    )
+    .fetch_all(executor)
+    .await?;
+    let Some(epoch) = rows.first().map(|row| row.epoch) else {
+        return Ok(None);
+    };
+    let mut standing = Standing {
+        epoch,
+        positions: PerShard::default(),
+        has_parked: PerShard::default(),
+    };
+    let mut count = 0;
+    for row in rows.iter().filter(|row| row.epoch == epoch) {
+        if let Some(shard) = Shard::new(row.shard.into()) {
+            standing.positions[shard.index()] = row.position;
+            standing.has_parked[shard.index()] = row.has_parked;
+            count += 1;
+        }
+    }
+    Ok((count == Shard::all().count()).then_some(standing))
+}
+
+/// Locks the checkpoints of these generations: nobody moves them before the end.
+///
+/// # Errors
+/// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
+pub async fn lock_in_tx(
+    tx: &mut PgConnection,
+    projection: Projection,
+    generations: &[i32],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        SELECT position FROM read_model.checkpoints
+        WHERE projection = $1 AND generation = ANY($2)
+        ORDER BY generation, shard
+        FOR UPDATE
+        ",
+        projection.name(),
+        generations
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(())
+}
+
+/// What is live becomes standby, and the other generation live, paused if that was. How many
+/// checkpoints have another role now.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn exchange_in_tx(
+    tx: &mut PgConnection,
+    projection: Projection,
+    live: i32,
+    next: i32,
+) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        UPDATE read_model.checkpoints AS c
+        SET role = CASE c.generation WHEN $2 THEN 'standby' ELSE 'live' END,
+            paused_at = CASE c.generation WHEN $2 THEN NULL ELSE was_live.paused_at END
+        FROM read_model.checkpoints AS was_live
+        WHERE c.projection = $1 AND c.generation IN ($2, $3)
+          AND was_live.projection = $1 AND was_live.generation = $2
+          AND was_live.role = 'live' AND was_live.shard = c.shard
+        ",
+        projection.name(),
+        live,
+        next
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}

@@ -1,0 +1,225 @@
+//! Who is parked, and why: one after the other, or as a list.
+
+use linkledger_core::{
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use sqlx::{PgExecutor, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Cause, ParkedAccount, Parking, table::KeyRow};
+use crate::{
+    pipeline::poison::{Poison, Reason},
+    read_models::Projection,
+};
+
+/// The parked account of a shard that comes after this one, or the first one; of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn next_after(
+    pool: &PgPool,
+    shard: Shard,
+    after: Option<ParkedAccount>,
+) -> sqlx::Result<Option<Parking>> {
+    let projection = after.map_or("", |it| it.projection.name());
+    let generation = after.map_or(0, |it| it.generation);
+    let account_id = after.map_or(Uuid::nil(), |it| it.account_id.uuid());
+    let row = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, NULL::bigint AS "waiting"
+        FROM read_model.checkpoints AS c
+        CROSS JOIN LATERAL (
+            SELECT * FROM read_model.parked_accounts
+            WHERE shard = c.shard AND projection = c.projection AND generation = c.generation
+              AND (projection, generation, account_id) > ($2, $3, $4)
+            ORDER BY account_id
+            LIMIT 1
+        ) AS p
+        WHERE c.shard = $1 AND c.role = 'live'
+        ORDER BY p.projection, p.generation
+        LIMIT 1
+        "#,
+        shard.number(),
+        projection,
+        generation,
+        account_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(ParkingRow::into_parking).transpose()
+}
+
+/// The parked account of a generation in a shard that comes after this one, or the first one.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn next_of(
+    pool: &PgPool,
+    (projection, generation): (Projection, i32),
+    shard: Shard,
+    after: Option<AccountId>,
+) -> sqlx::Result<Option<Parking>> {
+    let row = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT projection, generation, shard, account_id, position, event_type, reason, detail,
+               parked_at, NULL::bigint AS "waiting"
+        FROM read_model.parked_accounts
+        WHERE shard = $1 AND projection = $2 AND generation = $3 AND account_id > $4
+        ORDER BY account_id
+        LIMIT 1
+        "#,
+        shard.number(),
+        projection.name(),
+        generation,
+        after.map_or(Uuid::nil(), AccountId::uuid)
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(ParkingRow::into_parking).transpose()
+}
+
+/// Accounts that are parked in the generation and not in the other one, or there for a later event
+/// only: the first of them, and how many there are.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn parked_only_in(
+    executor: impl PgExecutor<'_>,
+    (projection, generation): (Projection, i32),
+    other: i32,
+    limit: i64,
+) -> sqlx::Result<(Vec<Parking>, i64)> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT p.shard, p.account_id, p.position, p.event_type, p.reason, p.detail, p.parked_at,
+               count(*) OVER () AS "count!"
+        FROM read_model.parked_accounts AS p
+        LEFT JOIN read_model.parked_accounts AS o
+            ON o.account_id = p.account_id AND o.projection = p.projection AND o.generation = $3
+        WHERE p.projection = $1 AND p.generation = $2
+          AND (o.position IS NULL OR o.position > p.position)
+        ORDER BY p.shard, p.account_id
+        LIMIT $4
+        "#,
+        projection.name(),
+        generation,
+        other,
+        limit
+    )
+    .fetch_all(executor)
+    .await?;
+    let count = rows.first().map_or(0, |row| row.count);
+    let parkings = rows.into_iter().map(|row| {
+        let row = ParkingRow {
+            projection: projection.name().to_owned(),
+            generation,
+            shard: row.shard,
+            account_id: row.account_id,
+            position: row.position,
+            event_type: row.event_type,
+            reason: row.reason,
+            detail: row.detail,
+            parked_at: row.parked_at,
+            waiting: None,
+        };
+        row.into_parking()
+    });
+    Ok((parkings.collect::<sqlx::Result<_>>()?, count))
+}
+
+/// A parked account as an operator sees it.
+#[derive(Debug)]
+pub struct ListedParking {
+    /// Who, and why.
+    pub parking: Parking,
+    /// Since when.
+    pub parked_at: OffsetDateTime,
+    /// How many of its events wait.
+    pub waiting: i64,
+}
+
+/// The parked accounts, or what is parked of one; by account, of live generations.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn list(
+    pool: &PgPool,
+    account_id: Option<AccountId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ListedParking>> {
+    let rows = sqlx::query_as!(
+        ParkingRow,
+        r#"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, (
+                   SELECT count(*) FROM read_model.parked_events AS e
+                   WHERE e.account_id = p.account_id AND e.projection = p.projection
+                     AND e.generation = p.generation
+               ) AS "waiting"
+        FROM read_model.parked_accounts AS p
+        JOIN read_model.checkpoints AS c USING (projection, generation, shard)
+        WHERE p.account_id BETWEEN $1 AND $2 AND c.role = 'live'
+        ORDER BY p.account_id, p.projection
+        LIMIT $3
+        "#,
+        account_id.map_or(Uuid::nil(), AccountId::uuid),
+        account_id.map_or(Uuid::max(), AccountId::uuid),
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(ParkingRow::into_listed).collect()
+}
+
+struct ParkingRow {
+    projection: String,
+    generation: i32,
+    shard: i16,
+    account_id: Uuid,
+    position: Position,
+    event_type: String,
+    reason: String,
+    detail: String,
+    parked_at: OffsetDateTime,
+    waiting: Option<i64>,
+}
+
+impl ParkingRow {
+    fn into_parking(self) -> sqlx::Result<Parking> {
+        let unknown = format!(
+            "`{}` for `{}` is not of this release",
+            self.projection, self.reason
+        );
+        let unknown = || sqlx::Error::Decode(unknown.into());
+        let key = KeyRow {
+            projection: self.projection,
+            generation: self.generation,
+            shard: self.shard,
+            account_id: self.account_id,
+        };
+        Ok(Parking {
+            account: key.into_account().ok_or_else(unknown.clone())?,
+            cause: Cause {
+                position: self.position,
+                event_type: self.event_type,
+                poison: Poison {
+                    reason: Reason::named(&self.reason).ok_or_else(unknown)?,
+                    detail: self.detail,
+                },
+            },
+        })
+    }
+
+    fn into_listed(self) -> sqlx::Result<ListedParking> {
+        Ok(ListedParking {
+            parked_at: self.parked_at,
+            waiting: self.waiting.unwrap_or(0),
+            parking: self.into_parking()?,
+        })
+    }
+}

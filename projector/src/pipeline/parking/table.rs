@@ -1,0 +1,263 @@
+//! Tables `read_model.parked_accounts` and `read_model.parked_events`: what batches and releases
+//! do with them.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{ParkedAccount, Parking};
+use crate::read_models::Projection;
+
+/// Which of the accounts are parked, in whatever projection and generation.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn parked_among(
+    pool: &PgPool,
+    account_ids: &[Uuid],
+) -> sqlx::Result<BTreeSet<ParkedAccount>> {
+    let rows = sqlx::query_as!(
+        KeyRow,
+        "
+        SELECT projection, generation, shard, account_id FROM read_model.parked_accounts
+        WHERE account_id = ANY($1)
+        ",
+        account_ids
+    )
+    .fetch_all(pool)
+    .await?;
+    // Projections that only a later release knows are not ours.
+    let accounts = rows.into_iter().filter_map(KeyRow::into_account);
+    Ok(accounts.collect())
+}
+
+/// Parks the accounts of `parked`, and records the events of `waiting`. Returns false if an account
+/// of `waiting` was released meanwhile; the transaction must not be committed then.
+///
+/// # Errors
+/// When the database does not answer, or refuses a row.
+pub async fn park_in_tx(
+    tx: &mut PgConnection,
+    parked: &[Parking],
+    waiting: &[(ParkedAccount, Position)],
+) -> sqlx::Result<bool> {
+    if waiting.is_empty() {
+        return Ok(true);
+    }
+    insert_accounts_in_tx(tx, parked).await?;
+    let inserted = insert_events_in_tx(tx, waiting).await?;
+    Ok(inserted == waiting.len() as u64)
+}
+
+async fn insert_accounts_in_tx(tx: &mut PgConnection, parked: &[Parking]) -> sqlx::Result<()> {
+    if parked.is_empty() {
+        return Ok(());
+    }
+    let keys = Columns::of(parked.iter().map(|it| it.account));
+    let causes = || parked.iter().map(|it| &it.cause);
+    let positions: Vec<Position> = causes().map(|it| it.position).collect();
+    let event_types: Vec<&str> = causes().map(|it| it.event_type.as_str()).collect();
+    let reasons: Vec<&str> = causes().map(|it| it.poison.reason.name()).collect();
+    let details: Vec<&str> = causes().map(|it| it.poison.detail.as_str()).collect();
+    // A projection that was set back meets an account that is parked already.
+    sqlx::query!(
+        "
+        INSERT INTO read_model.parked_accounts
+            (projection, generation, shard, account_id, position, event_type, reason, detail)
+        SELECT * FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::uuid[], $5::bigint[],
+                             $6::text[], $7::text[], $8::text[])
+        ON CONFLICT (account_id, projection, generation) DO NOTHING
+        ",
+        &keys.projections as &[&str],
+        &keys.generations,
+        &keys.shards,
+        &keys.account_ids,
+        &positions,
+        &event_types as &[&str],
+        &reasons as &[&str],
+        &details as &[&str]
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn insert_events_in_tx(
+    tx: &mut PgConnection,
+    waiting: &[(ParkedAccount, Position)],
+) -> sqlx::Result<u64> {
+    let keys = Columns::of(waiting.iter().map(|(account, _)| *account));
+    let positions: Vec<Position> = waiting.iter().map(|(_, position)| *position).collect();
+    let result = sqlx::query!(
+        "
+        INSERT INTO read_model.parked_events (projection, generation, shard, position, account_id)
+        SELECT w.projection, w.generation, w.shard, w.position, w.account_id
+        FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::uuid[], $5::bigint[])
+            AS w (projection, generation, shard, account_id, position)
+        JOIN read_model.parked_accounts AS p USING (account_id, projection, generation)
+        ON CONFLICT (projection, generation, shard, position) DO UPDATE
+        SET account_id = excluded.account_id
+        ",
+        &keys.projections as &[&str],
+        &keys.generations,
+        &keys.shards,
+        &keys.account_ids,
+        &positions
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// The places of the first events of the account that wait.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn waiting(
+    pool: &PgPool,
+    account: ParkedAccount,
+    limit: i64,
+) -> sqlx::Result<Vec<Position>> {
+    sqlx::query_scalar!(
+        "
+        SELECT position FROM read_model.parked_events
+        WHERE account_id = $1 AND projection = $2 AND generation = $3
+        ORDER BY position
+        LIMIT $4
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Events of the account up to this place wait no longer. How many of them did.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn remove_events_in_tx(
+    tx: &mut PgConnection,
+    account: ParkedAccount,
+    up_to: Position,
+) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        DELETE FROM read_model.parked_events
+        WHERE account_id = $1 AND projection = $2 AND generation = $3 AND position <= $4
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        up_to
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// The account is parked no longer, unless events of it wait. Whether none does.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"
+        WITH waiting AS (
+            SELECT EXISTS (
+                SELECT FROM read_model.parked_events
+                WHERE account_id = $1 AND projection = $2 AND generation = $3
+            ) AS is_any
+        ), ended AS (
+            DELETE FROM read_model.parked_accounts
+            WHERE account_id = $1 AND projection = $2 AND generation = $3
+              AND NOT (SELECT is_any FROM waiting)
+        )
+        SELECT NOT is_any AS "is_ended!" FROM waiting
+        "#,
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation
+    )
+    .fetch_one(tx)
+    .await
+}
+
+/// The account is parked for another event than before, or for another reason; `false` if it is
+/// not the first event that waits, because somebody else goes on with the account.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<bool> {
+    let Parking { account, cause } = parking;
+    let result = sqlx::query!(
+        "
+        UPDATE read_model.parked_accounts
+        SET position = $4, event_type = $5, reason = $6, detail = $7
+        WHERE account_id = $1 AND projection = $2 AND generation = $3
+          AND $4 = (
+              SELECT min(position) FROM read_model.parked_events
+              WHERE account_id = $1 AND projection = $2 AND generation = $3
+          )
+        ",
+        account.account_id.uuid(),
+        account.projection.name(),
+        account.generation,
+        cause.position,
+        cause.event_type,
+        cause.poison.reason.name(),
+        cause.poison.detail
+    )
+    .execute(tx)
+    .await?;
+    Ok(result.rows_affected() > 0)
+}
+
+/// Keys column by column, as `unnest` takes them.
+#[derive(Default)]
+struct Columns {
+    projections: Vec<&'static str>,
+    generations: Vec<i32>,
+    shards: Vec<i16>,
+    account_ids: Vec<Uuid>,
+}
+
+impl Columns {
+    fn of(accounts: impl Iterator<Item = ParkedAccount>) -> Self {
+        let mut columns = Self::default();
+        for account in accounts {
+            columns.projections.push(account.projection.name());
+            columns.generations.push(account.generation);
+            columns.shards.push(account.shard.number());
+            columns.account_ids.push(account.account_id.uuid());
+        }
+        columns
+    }
+}
+
+/// A key as it is stored.
+pub(super) struct KeyRow {
+    pub(super) projection: String,
+    pub(super) generation: i32,
+    pub(super) shard: i16,
+    pub(super) account_id: Uuid,
+}
+
+impl KeyRow {
+    /// `None` if a later release has stored it, of a projection that is not known here.
+    pub(super) fn into_account(self) -> Option<ParkedAccount> {
+        Some(ParkedAccount {
+            projection: Projection::named(&self.projection)?,
+            generation: self.generation,
+            shard: Shard::new(self.shard.into())?,
+            account_id: AccountId::from_uuid(self.account_id),
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Prunes the table `read_model.redirect_changes`.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
+use sqlx::PgPool;
+use tokio::time::{self, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::pipeline::retry;
+
+/// How long a change can be followed.
+const KEPT_FOR: Duration = Duration::from_mins(10);
+/// How often old changes are looked for, unless there are more of them.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
+/// Most rows that one statement removes.
+pub const PRUNED_MAX: u16 = 1_000;
+
+/// Removes old changes, up to [`PRUNED_MAX`]: from the lowest number on, up to the first one that
+/// is to be kept, and never the highest.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        WITH oldest AS (
+            SELECT number, changed_at FROM read_model.redirect_changes
+            ORDER BY number
+            LIMIT $1::bigint + 1
+        )
+        DELETE FROM read_model.redirect_changes
+        WHERE number < (
+            SELECT coalesce(
+                min(number) FILTER (WHERE changed_at > now() - make_interval(secs => $2)),
+                max(number)
+            )
+            FROM oldest
+        )
+        ",
+        i64::from(PRUNED_MAX),
+        KEPT_FOR.as_secs_f64()
+    )
+    .execute(pool)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// Prunes from time to time until the shutdown.
+///
+/// # Errors
+/// When something happens that does not pass by itself.
+pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut due = time::interval(PRUNE_INTERVAL);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = due.tick() => {}
+            () = shutdown.cancelled() => return Ok(()),
+        }
+        let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
+        match pruned.context("can't prune redirect changes") {
+            Ok(removed) if removed >= PRUNED_MAX.into() => due.reset_immediately(),
+            Ok(_) => {}
+            Err(error) if retry::passes_by_itself(&error) => {
+                tracing::warn!(error = format!("{error:#}"), "trying again");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

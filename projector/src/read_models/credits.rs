@@ -1,0 +1,3 @@
+//! Read model `credits`.
+
+pub mod projection;

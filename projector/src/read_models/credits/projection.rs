@@ -1,0 +1,175 @@
+//! Projection `credits`: tables `read_model.credit_balances` and `read_model.credit_entries`.
+
+use std::collections::BTreeMap;
+
+use linkledger_core::{
+    account::AccountEvent, credits::CreditsEvent, event::Event, id::AccountId, link::LinkEvent,
+};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::read_models::{Creation, DecodedEvent};
+
+/// Rows of both tables, by their keys.
+#[derive(Debug, Default)]
+pub struct CreditRows {
+    /// By generation and account; of several the last one counts.
+    balances: BTreeMap<(i32, Uuid), Balance>,
+    /// By generation, account and version.
+    entries: BTreeMap<(i32, Uuid, i64), Entry>,
+}
+
+#[derive(Debug)]
+struct Balance {
+    balance: i64,
+    version: i64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    event_id: Uuid,
+    kind: &'static str,
+    amount: i64,
+    balance_after: i64,
+    link_id: Option<Uuid>,
+    created_at: OffsetDateTime,
+}
+
+impl CreditRows {
+    pub(crate) fn project(&mut self, generation: i32, event: &DecodedEvent) {
+        let entry = |kind, amount, balance_after, link_id| Entry {
+            event_id: event.recorded.event_id.uuid(),
+            kind,
+            amount,
+            balance_after,
+            link_id,
+            created_at: event.recorded.recorded_at,
+        };
+        let (account_id, entry) = match &event.event {
+            Event::Credits(CreditsEvent::Granted(granted)) => (
+                granted.account_id,
+                entry("grant", granted.amount, granted.balance_after, None),
+            ),
+            Event::Credits(CreditsEvent::Adjusted(adjusted)) => (
+                adjusted.account_id,
+                entry("adjustment", adjusted.amount, adjusted.balance_after, None),
+            ),
+            Event::Credits(CreditsEvent::Charged(charged)) => {
+                let link_id = Some(charged.link_id.uuid());
+                (
+                    charged.account_id,
+                    entry("charge", -charged.amount, charged.balance_after, link_id),
+                )
+            }
+            // What a link costs is an event of its own. Those of the account's status take a
+            // version of its stream, which the ledger then leaves out.
+            Event::Link(
+                LinkEvent::Created(_)
+                | LinkEvent::DestinationChanged(_)
+                | LinkEvent::Deleted(_)
+                | LinkEvent::Disabled(_)
+                | LinkEvent::Enabled(_),
+            )
+            | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => return,
+        };
+        self.insert(generation, account_id, event.recorded.version, entry);
+    }
+
+    fn insert(&mut self, generation: i32, account_id: AccountId, version: i64, entry: Entry) {
+        let account_id = account_id.uuid();
+        let balance = Balance {
+            balance: entry.balance_after,
+            version,
+        };
+        self.balances.insert((generation, account_id), balance);
+        self.entries
+            .insert((generation, account_id, version), entry);
+    }
+
+    pub(crate) async fn write_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        self.write_balances_in_tx(tx).await?;
+        self.write_entries_in_tx(tx, creation).await
+    }
+
+    async fn write_balances_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
+        let generations: Vec<i32> = self.balances.keys().map(|key| key.0).collect();
+        let account_ids: Vec<Uuid> = self.balances.keys().map(|key| key.1).collect();
+        let balances: Vec<i64> = self.balances.values().map(|row| row.balance).collect();
+        let versions: Vec<i64> = self.balances.values().map(|row| row.version).collect();
+        sqlx::query!(
+            "
+            INSERT INTO read_model.credit_balances (generation, account_id, balance, version)
+            SELECT * FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::bigint[])
+            ON CONFLICT (generation, account_id) DO UPDATE
+            SET balance = excluded.balance, version = excluded.version
+            ",
+            &generations,
+            &account_ids,
+            &balances,
+            &versions
+        )
+        .execute(tx)
+        .await?;
+        Ok(())
+    }
+
+    async fn write_entries_in_tx(
+        &self,
+        tx: &mut PgConnection,
+        creation: Creation,
+    ) -> sqlx::Result<()> {
+        let (keys, rows) = (|| self.entries.keys(), || self.entries.values());
+        let generations: Vec<i32> = keys().map(|key| key.0).collect();
+        let account_ids: Vec<Uuid> = keys().map(|key| key.1).collect();
+        let versions: Vec<i64> = keys().map(|key| key.2).collect();
+        let entry_ids: Vec<Uuid> = rows().map(|row| row.event_id).collect();
+        let types: Vec<&str> = rows().map(|row| row.kind).collect();
+        let amounts: Vec<i64> = rows().map(|row| row.amount).collect();
+        let balances_after: Vec<i64> = rows().map(|row| row.balance_after).collect();
+        let link_ids: Vec<Option<Uuid>> = rows().map(|row| row.link_id).collect();
+        let created_at: Vec<OffsetDateTime> = rows().map(|row| row.created_at).collect();
+        macro_rules! put {
+            ($on_conflict:literal) => {
+                sqlx::query!(
+                    "
+                    INSERT INTO read_model.credit_entries
+                        (generation, account_id, version, entry_id, type, amount, balance_after,
+                         link_id, created_at)
+                    SELECT * FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::uuid[],
+                                         $5::text[], $6::bigint[], $7::bigint[], $8::uuid[],
+                                         $9::timestamptz[])
+                    " + $on_conflict,
+                    &generations,
+                    &account_ids,
+                    &versions,
+                    &entry_ids,
+                    &types as &[&str],
+                    &amounts,
+                    &balances_after,
+                    &link_ids as &[Option<Uuid>],
+                    &created_at
+                )
+                .execute(tx)
+                .await?
+            };
+        }
+        match creation {
+            Creation::Insert => put!(""),
+            Creation::Put => put!(
+                "ON CONFLICT (generation, account_id, version) DO UPDATE
+                 SET entry_id = excluded.entry_id, type = excluded.type, amount = excluded.amount,
+                     balance_after = excluded.balance_after, link_id = excluded.link_id,
+                     created_at = excluded.created_at"
+            ),
+        };
+        Ok(())
+    }
+}

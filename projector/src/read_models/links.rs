@@ -1,0 +1,3 @@
+//! Read model `links`.
+
+pub mod projection;

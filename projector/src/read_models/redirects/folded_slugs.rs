@@ -1,0 +1,86 @@
+//! Slugs of links whose events don't carry them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use linkledger_core::{
+    account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
+    event_store::log, id::LinkId, link::LinkEvent, shard::Shard,
+};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::read_models::{DecodedEvent, Projection, skipped::Skipped};
+
+/// Folded slugs, by link; `None` of a link whose creation is left out, and can't be read.
+#[derive(Debug, Default)]
+pub struct FoldedSlugs(HashMap<Uuid, Option<String>>);
+
+impl FoldedSlugs {
+    /// The slugs that the events lack, from the beginnings of their links' streams. Asks only if
+    /// there are such events.
+    ///
+    /// # Errors
+    /// When the database does not answer, or a stream has no readable beginning.
+    pub async fn read(
+        pool: &PgPool,
+        events: impl Iterator<Item = &DecodedEvent>,
+    ) -> sqlx::Result<Self> {
+        let links: BTreeSet<(Shard, LinkId)> = events.filter_map(link_without_slug).collect();
+        let links: Vec<_> = links.into_iter().collect();
+        if links.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut slugs = HashMap::with_capacity(links.len());
+        for beginning in log::link_beginnings(pool, &links).await? {
+            let link_id = beginning.stream_id;
+            let slug = match beginning.decode() {
+                Ok(Event::Link(LinkEvent::Created(created))) => Some(fold(&created.slug)),
+                _ if is_skipped(pool, &beginning).await? => None,
+                Ok(_) => continue,
+                Err(error) => return Err(sqlx::Error::Decode(error.into())),
+            };
+            slugs.insert(link_id, slug);
+        }
+        match links
+            .iter()
+            .find(|(_, link_id)| !slugs.contains_key(&link_id.uuid()))
+        {
+            Some((_, link_id)) => Err(sqlx::Error::Decode(
+                format!("the event store lacks the creation of `{link_id}`").into(),
+            )),
+            None => Ok(Self(slugs)),
+        }
+    }
+
+    /// The slug of the link that one of the events happened to; `None`: it has no row.
+    pub(super) fn of(&self, link_id: LinkId) -> Option<&str> {
+        let slug = self.0.get(&link_id.uuid());
+        let slug = slug.expect("read for each event that lacks it");
+        slug.as_deref()
+    }
+}
+
+async fn is_skipped(pool: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> {
+    let place = event.position..=event.position;
+    let skipped = Skipped::within(pool, &[(event.shard, place)]).await?;
+    Ok(skipped.contains(Projection::Redirects, event))
+}
+
+/// Without `Slug`: a rule tightened since must not undo what has happened.
+pub(crate) fn fold(slug: &str) -> String {
+    slug.to_ascii_lowercase()
+}
+
+fn link_without_slug(event: &DecodedEvent) -> Option<(Shard, LinkId)> {
+    let link_id = match &event.event {
+        Event::Link(LinkEvent::DestinationChanged(changed)) => changed.link_id,
+        Event::Link(LinkEvent::Disabled(disabled)) => disabled.link_id,
+        Event::Link(LinkEvent::Enabled(enabled)) => enabled.link_id,
+        Event::Link(LinkEvent::Created(_) | LinkEvent::Deleted(_))
+        | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))
+        | Event::Credits(
+            CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),
+        ) => return None,
+    };
+    Some((event.recorded.shard, link_id))
+}

@@ -1,0 +1,68 @@
+//! Table `read_model.skipped_events`: events that a projection leaves out, because an operator has
+//! decided so.
+
+use std::{collections::BTreeSet, ops::RangeInclusive};
+
+use linkledger_core::{
+    envelope::RecordedEvent,
+    id::EventId,
+    shard::{Position, Shard},
+};
+use sqlx::PgPool;
+
+use super::Projection;
+
+/// Events that are left out, each of a projection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped(BTreeSet<(Projection, EventId)>);
+
+impl Skipped {
+    /// What is left out of these stretches of shards, in whatever projection.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn within(
+        pool: &PgPool,
+        stretches: &[(Shard, RangeInclusive<Position>)],
+    ) -> sqlx::Result<Self> {
+        if stretches.is_empty() {
+            return Ok(Self::default());
+        }
+        let shards: Vec<i16> = stretches.iter().map(|it| it.0.number()).collect();
+        let first: Vec<Position> = stretches.iter().map(|it| *it.1.start()).collect();
+        let last: Vec<Position> = stretches.iter().map(|it| *it.1.end()).collect();
+        let projections = Projection::ALL.map(Projection::name);
+        let rows = sqlx::query!(
+            "
+            SELECT skipped.projection, skipped.event_id
+            FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS stretch (shard, first, last)
+            CROSS JOIN unnest($4::text[]) AS known (projection)
+            JOIN read_model.skipped_events AS skipped
+              ON skipped.projection = known.projection AND skipped.shard = stretch.shard
+             AND skipped.position BETWEEN stretch.first AND stretch.last
+            ",
+            &shards,
+            &first,
+            &last,
+            &projections as &[&str]
+        )
+        .fetch_all(pool)
+        .await?;
+        let known = rows.into_iter().filter_map(|row| {
+            let projection = Projection::named(&row.projection)?;
+            Some((projection, EventId::from_uuid(row.event_id)))
+        });
+        Ok(known.collect())
+    }
+
+    /// Whether the projection leaves the event out.
+    pub fn contains(&self, projection: Projection, event: &RecordedEvent) -> bool {
+        self.0.contains(&(projection, event.event_id))
+    }
+}
+
+impl FromIterator<(Projection, EventId)> for Skipped {
+    fn from_iter<T: IntoIterator<Item = (Projection, EventId)>>(skipped: T) -> Self {
+        Self(skipped.into_iter().collect())
+    }
+}

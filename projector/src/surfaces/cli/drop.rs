@@ -1,0 +1,106 @@
+//! `drop`: a generation that is not served goes, and its tables with it.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde::Serialize;
+use sqlx::PgPool;
+
+use super::Options;
+use crate::{
+    operations::{
+        audit::{self, Outcome, hold},
+        rebuild::generation::{self, KEPT_FOR, Phase},
+    },
+    read_models::Projection,
+    surfaces::cli::OperatorArgs,
+};
+
+/// What to drop.
+#[derive(Debug, Args)]
+pub struct DropGeneration {
+    /// The projection.
+    projection: Projection,
+    /// The number of the generation.
+    generation: i32,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    dry_run: bool,
+    projection: &'static str,
+    generation: i32,
+}
+
+pub(super) async fn run(command: DropGeneration) -> anyhow::Result<()> {
+    let DropGeneration {
+        projection,
+        generation,
+        operator,
+        options,
+    } = &command;
+    let pool = options.rebuild_pool().await?;
+    let dropped = Dropped {
+        dry_run: operator.dry_run,
+        projection: projection.name(),
+        generation: *generation,
+    };
+    let subject = format!("generation {generation}");
+    let what = format!("{subject} of `{projection}`");
+    ensure_droppable(&pool, *projection, *generation).await?;
+    if operator.dry_run {
+        return options.print(
+            &dropped,
+            &format!("Would drop {what}; nothing was changed."),
+        );
+    }
+    let text = format!("Dropped {what}.");
+    hold(
+        &pool,
+        &audit::Command {
+            name: "drop",
+            projections: &[*projection],
+            subject: Some(&subject),
+            operator: &operator.operator(),
+            reason: operator.reason.as_deref(),
+        },
+        generation::drop_all(&pool, *projection, *generation),
+        |(), _| (Outcome::Done, text.clone()),
+    )
+    .await?;
+    options.print(&dropped, &text)
+}
+
+/// In words; what must never be dropped, the function of the migrations refuses by itself.
+async fn ensure_droppable(
+    pool: &PgPool,
+    projection: Projection,
+    number: i32,
+) -> anyhow::Result<()> {
+    let known = generation::list(pool, projection)
+        .await
+        .context("can't read the generations")?;
+    let Some(found) = known.iter().find(|it| it.number == number) else {
+        let numbers: Vec<_> = known.iter().map(|it| it.number.to_string()).collect();
+        bail!(
+            "`{projection}` has no generation {number}; it has {}",
+            numbers.join(", ")
+        );
+    };
+    if found.phase == Phase::Active {
+        bail!("generation {number} of `{projection}` is served; only others can be dropped");
+    }
+    let rested = found.rested_for();
+    if let Some(rested) = rested.filter(|it| *it < KEPT_FOR) {
+        bail!(
+            "generation {number} of `{projection}` was served {} s ago, and what was asked of it \
+             may still be answered: try again in {} s",
+            rested.as_secs(),
+            KEPT_FOR.saturating_sub(rested).as_secs() + 1
+        );
+    }
+    Ok(())
+}

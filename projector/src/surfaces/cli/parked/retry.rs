@@ -1,0 +1,140 @@
+//! `parked retry`: another attempt to apply what waits.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use linkledger_core::{failure, id::AccountId};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use crate::{
+    operations::{
+        audit::{self, Outcome},
+        parked::{Retried, retry},
+    },
+    pipeline::parking::listing,
+    surfaces::cli::{OperatorArgs, Options},
+};
+
+/// Most accounts that a dry run looks at.
+const DRY_RUN_MAX: i64 = 10_000;
+
+/// Whom to release.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// The account (acc_…).
+    #[arg(required_unless_present = "all")]
+    pub account: Option<AccountId>,
+    /// Every account that is parked.
+    #[arg(long, conflicts_with = "account")]
+    pub all: bool,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+#[derive(Serialize)]
+struct AllRetried {
+    retried: Vec<Retried>,
+}
+
+#[derive(Serialize)]
+struct Preview {
+    dry_run: bool,
+    accounts: usize,
+    waiting: i64,
+}
+
+pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    if command.operator.dry_run {
+        return dry_run(&pool, &command).await;
+    }
+    let result = retry(&pool, command.account).await;
+    let recorded = record(&pool, &command, &result).await;
+    let retried = result?;
+    recorded.context("it is done, but can't be recorded")?;
+    let stuck = stuck(&retried);
+    let text = text_of(&retried);
+    command.options.print(&AllRetried { retried }, &text)?;
+    if stuck > 0 {
+        bail!("not everything could be released; what is parked still is listed above");
+    }
+    Ok(())
+}
+
+async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
+    let parked = listing::list(pool, command.account, DRY_RUN_MAX).await;
+    let parked = parked.context("can't read who is parked")?;
+    let accounts = parked.iter().map(|it| it.parking.account.account_id);
+    let shown = Preview {
+        dry_run: true,
+        accounts: accounts.collect::<BTreeSet<_>>().len(),
+        waiting: parked.iter().map(|it| it.waiting).sum(),
+    };
+    let (accounts, waiting) = (shown.accounts, shown.waiting);
+    let text = match accounts {
+        0 => "Nothing is parked.".to_owned(),
+        _ => format!(
+            "would try to apply what waits of {accounts} accounts: {waiting} events, counted in \
+             each projection"
+        ),
+    };
+    command.options.print(&shown, &text)
+}
+
+/// Many transactions have passed: what has come of them is recorded behind them.
+async fn record(
+    pool: &PgPool,
+    command: &Retry,
+    result: &anyhow::Result<Vec<Retried>>,
+) -> sqlx::Result<()> {
+    let (outcome, detail) = match result {
+        Ok(retried) if retried.is_empty() => return Ok(()),
+        Ok(retried) => {
+            let applied: usize = retried.iter().map(|it| it.applied).sum();
+            let (all, stuck) = (retried.len(), stuck(retried));
+            let detail = format!("{applied} events applied; {stuck} of {all} are parked still");
+            let outcome = if stuck == 0 {
+                Outcome::Done
+            } else {
+                Outcome::Failed
+            };
+            (outcome, detail)
+        }
+        Err(error) => (Outcome::Failed, failure::text(error)),
+    };
+    let account_id = command.account.map(|it| it.to_string());
+    let operator = command.operator.operator();
+    let recorded = audit::Command {
+        name: "parked retry",
+        projections: &[],
+        subject: account_id.as_deref(),
+        operator: &operator,
+        reason: command.operator.reason.as_deref(),
+    };
+    let mut tx = pool.begin().await?;
+    audit::record_in_tx(&mut tx, &recorded, outcome, &detail).await?;
+    tx.commit().await
+}
+
+fn stuck(retried: &[Retried]) -> usize {
+    retried.iter().filter(|it| !it.released).count()
+}
+
+pub(super) fn text_of(retried: &[Retried]) -> String {
+    if retried.is_empty() {
+        return "Nothing is parked.".to_owned();
+    }
+    let lines = retried.iter().map(|it| {
+        let (account_id, projection, applied) = (it.account_id, it.projection, it.applied);
+        let outcome = match &it.detail {
+            None => "released".to_owned(),
+            Some(detail) => format!("still parked: {detail}"),
+        };
+        format!("{account_id}  {projection:<10}  {applied} applied, {outcome}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

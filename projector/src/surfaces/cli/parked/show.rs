@@ -1,0 +1,225 @@
+//! `parked show`: what waits of an account, and what is left out of it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use clap::Args;
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event_store::log,
+    id::{AccountId, EventId},
+    shard::{Position, Shard},
+    timestamp,
+};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use crate::{
+    operations::figures::counted,
+    operations::parked::PARKINGS_OF_ACCOUNT_MAX,
+    pipeline::parking::{
+        listing,
+        skipped::{self, ListedSkip},
+        table::waiting,
+    },
+    surfaces::cli::Options,
+    surfaces::cli::columns::{Layout, Screen, table},
+};
+
+/// Whom to show, and how much.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The account (acc_…).
+    pub account: AccountId,
+    /// How many events to show, of those that wait and of those that are left out.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub limit: u16,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    account_id: AccountId,
+    /// How many events wait, counted in each projection.
+    waiting_total: i64,
+    waiting: Vec<ShownEvent>,
+    skipped: Vec<ShownSkip>,
+}
+
+/// An event that waits.
+#[derive(Debug, Serialize)]
+struct ShownEvent {
+    shard: i16,
+    position: Position,
+    event_id: EventId,
+    event_type: String,
+    recorded_at: String,
+    projections: Vec<&'static str>,
+    /// Why the account is parked for it; it waits behind such a one otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+/// An event that is left out.
+#[derive(Debug, Serialize)]
+struct ShownSkip {
+    position: Position,
+    event_type: String,
+    projection: String,
+    skipped_at: String,
+    operator: String,
+    reason: String,
+}
+
+/// Which projections wait for an event, and why if it is the first.
+#[derive(Debug, Default)]
+struct Wait {
+    projections: Vec<&'static str>,
+    why: Option<String>,
+}
+
+pub(super) async fn run(command: Show) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    let shown = show(&pool, command.account, command.limit).await?;
+    let text = shown.text();
+    command.options.print(&shown, &text)
+}
+
+async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
+    let parked = listing::list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await;
+    let parked = parked.context("can't read who is parked")?;
+    let mut waits = BTreeMap::<Position, Wait>::new();
+    for listed in &parked {
+        let (account, cause) = (listed.parking.account, &listed.parking.cause);
+        let positions = waiting(pool, account, limit.into())
+            .await
+            .context("can't read what waits of a parked account")?;
+        for position in positions {
+            let wait = waits.entry(position).or_default();
+            wait.projections.push(account.projection.name());
+            if position == cause.position {
+                wait.why = Some(cause.poison.detail.clone());
+            }
+        }
+    }
+    let positions: Vec<Position> = waits.keys().copied().take(limit.into()).collect();
+    let events = log::read_at(pool, Shard::of(account_id), &positions)
+        .await
+        .context("can't read the event store")?;
+    let skipped = skipped::list(pool, account_id, limit.into())
+        .await
+        .context("can't read which events are left out")?;
+    let waiting = events.into_iter().map(|event| {
+        let wait = waits.remove(&event.position).unwrap_or_default();
+        ShownEvent::of(event, wait)
+    });
+    Ok(Shown {
+        account_id,
+        waiting_total: parked.iter().map(|it| it.waiting).sum(),
+        waiting: waiting.collect(),
+        skipped: skipped.into_iter().map(ShownSkip::from).collect(),
+    })
+}
+
+impl ShownEvent {
+    fn of(event: RecordedEvent, wait: Wait) -> Self {
+        Self {
+            shard: event.shard.number(),
+            position: event.position,
+            event_id: event.event_id,
+            event_type: event.event_type,
+            recorded_at: timestamp::format(event.recorded_at),
+            projections: wait.projections,
+            why: wait.why,
+        }
+    }
+}
+
+impl From<ListedSkip> for ShownSkip {
+    fn from(listed: ListedSkip) -> Self {
+        Self {
+            position: listed.position,
+            event_type: listed.event_type,
+            projection: listed.projection,
+            skipped_at: timestamp::format(listed.skipped_at),
+            operator: listed.operator,
+            reason: listed.reason,
+        }
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let (account_id, screen) = (self.account_id, Screen::of_stdout());
+        let mut lines = match self.waiting.first() {
+            None => vec![format!("{account_id} is not parked.")],
+            Some(event) => {
+                let shard = event.shard;
+                let events = counted(self.waiting.len() as u64, "event");
+                let more = if self.is_cut() { ", and more" } else { "" };
+                let head =
+                    format!("{account_id} is parked in shard {shard}; waiting: {events}{more}");
+                let mut lines = vec![head];
+                lines.extend(self.waiting_lines(screen));
+                lines
+            }
+        };
+        if !self.skipped.is_empty() {
+            lines.push("Left out for good:".to_owned());
+            lines.extend(self.skipped_lines(screen));
+        }
+        lines.join("\n")
+    }
+
+    /// Whether more wait than are shown.
+    fn is_cut(&self) -> bool {
+        let shown: usize = self.waiting.iter().map(|it| it.projections.len()).sum();
+        i64::try_from(shown).is_ok_and(|shown| shown < self.waiting_total)
+    }
+
+    fn waiting_lines(&self, screen: Screen) -> Vec<String> {
+        let columns = [
+            ("POSITION", Layout::Number),
+            ("RECORDED", Layout::Text),
+            ("TYPE", Layout::Text),
+            ("PROJECTIONS", Layout::OptionalText),
+            ("WHY", Layout::Text),
+        ];
+        let row = |it: &ShownEvent| {
+            let why = it.why.as_deref().unwrap_or("waits behind");
+            vec![
+                it.position.to_string(),
+                it.recorded_at.clone(),
+                it.event_type.clone(),
+                it.projections.join(","),
+                why.to_owned(),
+            ]
+        };
+        let rows: Vec<_> = self.waiting.iter().map(row).collect();
+        table(screen, &columns, &rows)
+    }
+
+    fn skipped_lines(&self, screen: Screen) -> Vec<String> {
+        let columns = [
+            ("POSITION", Layout::Number),
+            ("TYPE", Layout::Text),
+            ("PROJECTION", Layout::Text),
+            ("SINCE", Layout::OptionalText),
+            ("OPERATOR", Layout::OptionalText),
+            ("REASON", Layout::Text),
+        ];
+        let row = |it: &ShownSkip| {
+            vec![
+                it.position.to_string(),
+                it.event_type.clone(),
+                it.projection.clone(),
+                it.skipped_at.clone(),
+                it.operator.clone(),
+                it.reason.clone(),
+            ]
+        };
+        let rows: Vec<_> = self.skipped.iter().map(row).collect();
+        table(screen, &columns, &rows)
+    }
+}

@@ -1,0 +1,298 @@
+//! `rebuild` and `rollback`: read models that are made from the log again, and which of their
+//! generations is served.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use anyhow::Context as _;
+use clap::Args;
+use linkledger_core::event_store::SessionKind;
+use serde::Serialize;
+use sqlx::PgPool;
+
+use super::{Options, Selection};
+use crate::{
+    operations::{
+        audit::{self, Outcome, hold},
+        rebuild::{
+            self, CONNECTIONS_MAX, Rebuilt, Settings, generation, is_paused, plan, rollback,
+        },
+    },
+    read_models::Projection,
+    surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
+};
+
+/// What to rebuild, and how.
+#[derive(Debug, Args)]
+pub struct Rebuild {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    rate: Rate,
+    /// Build and compare, but go on serving what is served; without this option the same command
+    /// finishes it later.
+    #[arg(long)]
+    no_swap: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How fast the log is read.
+#[derive(Debug, Clone, Copy, Args)]
+struct Rate {
+    /// Events to read per second, so that the services keep what they need; 0 is as fast as it
+    /// goes.
+    #[arg(long, value_name = "EVENTS", default_value_t = 20_000)]
+    max_rate: u32,
+}
+
+impl Rate {
+    fn max(self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.max_rate)
+    }
+}
+
+/// Where to go back.
+#[derive(Debug, Args)]
+pub struct Rollback {
+    /// The projection.
+    projection: Projection,
+    #[command(flatten)]
+    rate: Rate,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Serialize)]
+struct AllRebuilt {
+    rebuilt: Vec<Rebuilt>,
+}
+
+#[derive(Serialize)]
+struct Planned {
+    dry_run: bool,
+    planned: Vec<PlannedBuild>,
+}
+
+/// What would be done to a projection.
+#[derive(Serialize)]
+struct PlannedBuild {
+    /// In words.
+    #[serde(skip)]
+    does: &'static str,
+    projection: &'static str,
+    generation: i32,
+    served: i32,
+    /// Whether the generation was begun before, and is gone on with.
+    resumes: bool,
+    events: u64,
+    swaps: bool,
+    /// Whether it is paused: to serve another generation moves what is read all the same.
+    is_paused: bool,
+}
+
+impl Options {
+    pub(super) async fn rebuild_pool(&self) -> anyhow::Result<PgPool> {
+        self.pool_of(SessionKind::Projector, CONNECTIONS_MAX).await
+    }
+}
+
+pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
+    let Rebuild {
+        operator, options, ..
+    } = &command;
+    let pool = options.rebuild_pool().await?;
+    let projections = command.selection.projections();
+    let settings = Settings {
+        max_rate: command.rate.max(),
+        swap: !command.no_swap,
+    };
+    if operator.dry_run {
+        let mut planned = Vec::new();
+        for projection in projections {
+            planned.push(planned_rebuild(&pool, projection, settings).await?);
+        }
+        return print_planned(options, planned);
+    }
+    let progress = Arc::new(ProgressReport::shown(options.json));
+    let served = served(&pool, &projections).await?;
+    let work = Box::pin(rebuild::rebuild(&pool, &projections, settings, progress));
+    let rebuilt = hold(
+        &pool,
+        &audit::Command {
+            name: "rebuild",
+            projections: &projections,
+            subject: None,
+            operator: &operator.operator(),
+            reason: operator.reason.as_deref(),
+        },
+        work,
+        |rebuilt, projection| described(rebuilt, projection),
+    )
+    .await;
+    let rebuilt = match rebuilt {
+        Ok(rebuilt) => rebuilt,
+        Err(error) => return Err(tell_served(&pool, &served, error).await),
+    };
+    let text = text_of(&rebuilt);
+    options.print(&AllRebuilt { rebuilt }, &text)
+}
+
+/// What is served of the projections.
+async fn served(
+    pool: &PgPool,
+    projections: &[Projection],
+) -> anyhow::Result<Vec<(Projection, i32)>> {
+    let mut served = Vec::with_capacity(projections.len());
+    for projection in projections {
+        let active = generation::active(pool, *projection)
+            .await
+            .context("can't read which generation is served")?;
+        served.push((*projection, active));
+    }
+    Ok(served)
+}
+
+/// A command that was broken off may have been through with some of it: the same again would begin
+/// anew there.
+async fn tell_served(
+    pool: &PgPool,
+    before: &[(Projection, i32)],
+    error: anyhow::Error,
+) -> anyhow::Error {
+    let projections: Vec<_> = before.iter().map(|(projection, _)| *projection).collect();
+    let Ok(now) = served(pool, &projections).await else {
+        return error;
+    };
+    let done = now.iter().zip(before).filter(|(now, before)| now != before);
+    let done: Vec<_> = done
+        .map(|((projection, number), _)| format!("generation {number} of `{projection}`"))
+        .collect();
+    if done.is_empty() {
+        return error;
+    }
+    error.context(format!(
+        "served already: {}; run the command again for others only",
+        done.join(", ")
+    ))
+}
+
+async fn planned_rebuild(
+    pool: &PgPool,
+    projection: Projection,
+    settings: Settings,
+) -> anyhow::Result<PlannedBuild> {
+    let plan = plan::plan(pool, projection).await?;
+    Ok(PlannedBuild {
+        does: if plan.is_begun { "go on with" } else { "build" },
+        projection: projection.name(),
+        generation: plan.build.generation,
+        served: plan.build.live,
+        resumes: plan.is_begun,
+        events: plan.events,
+        swaps: settings.swap,
+        is_paused: is_paused(pool, projection).await?,
+    })
+}
+
+pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
+    let Rollback {
+        projection,
+        rate,
+        operator,
+        options,
+    } = &command;
+    let pool = options.rebuild_pool().await?;
+    if operator.dry_run {
+        let build = rollback::plan(&pool, *projection).await?;
+        let planned = PlannedBuild {
+            does: "go back to",
+            projection: projection.name(),
+            generation: build.generation,
+            served: build.live,
+            resumes: true,
+            events: plan::events_to_head(&pool, build).await?,
+            swaps: true,
+            is_paused: is_paused(&pool, *projection).await?,
+        };
+        return print_planned(options, vec![planned]);
+    }
+    let progress = Arc::new(ProgressReport::shown(options.json));
+    let served = served(&pool, &[*projection]).await?;
+    let work = Box::pin(async {
+        let rebuilt = rollback::rollback(&pool, *projection, rate.max(), progress).await?;
+        Ok(vec![rebuilt])
+    });
+    let rebuilt = hold(
+        &pool,
+        &audit::Command {
+            name: "rollback",
+            projections: &[*projection],
+            subject: None,
+            operator: &operator.operator(),
+            reason: operator.reason.as_deref(),
+        },
+        work,
+        |rebuilt, projection| described(rebuilt, projection),
+    )
+    .await;
+    let rebuilt = match rebuilt {
+        Ok(rebuilt) => rebuilt,
+        Err(error) => return Err(tell_served(&pool, &served, error).await),
+    };
+    let text = text_of(&rebuilt);
+    options.print(&AllRebuilt { rebuilt }, &text)
+}
+
+fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Result<()> {
+    let lines = planned.iter().map(|it| {
+        let PlannedBuild {
+            does,
+            projection,
+            generation,
+            served,
+            events,
+            swaps,
+            is_paused,
+            ..
+        } = it;
+        let then = if *swaps {
+            format!("and serve it in place of generation {served}")
+        } else {
+            format!("and go on serving generation {served}")
+        };
+        let moves = if *is_paused && *swaps {
+            " It is paused: what is read would move to the head of the log all the same."
+        } else {
+            ""
+        };
+        format!(
+            "Would {does} generation {generation} of `{projection}`: read {events} events, compare \
+             it, {then}; nothing was changed.{moves}"
+        )
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let planned = Planned {
+        dry_run: true,
+        planned,
+    };
+    options.print(&planned, &text)
+}
+
+fn text_of(rebuilt: &[Rebuilt]) -> String {
+    let texts: Vec<_> = rebuilt.iter().map(Rebuilt::to_string).collect();
+    texts.join("\n")
+}
+
+/// What has come of one of them, for the record.
+fn described(rebuilt: &[Rebuilt], projection: Projection) -> (Outcome, String) {
+    let mut of_it = rebuilt.iter();
+    let of_it = of_it.find(|it| it.projection == projection.name());
+    (
+        Outcome::Done,
+        of_it.map_or_else(String::new, Rebuilt::to_string),
+    )
+}

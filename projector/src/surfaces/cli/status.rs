@@ -1,0 +1,62 @@
+//! `status`: how the projections are, once or again and again.
+
+mod text;
+mod watch;
+
+use anyhow::bail;
+use clap::Args;
+use sqlx::PgPool;
+
+use super::{Options, columns::Screen};
+use crate::{
+    operations::status::{self, Status},
+    read_models::Projection,
+};
+
+/// What to show.
+#[derive(Debug, Args)]
+pub struct ShowStatus {
+    /// Show it again and again, each so many seconds (1 if you don't say), until Ctrl-C.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    pub watch: Option<u16>,
+    /// Only this projection.
+    #[arg(long)]
+    pub projection: Option<Projection>,
+    /// Show all shards, not only those that are not live.
+    #[arg(long)]
+    pub shards: bool,
+    /// Exit with 1 when something waits for an operator.
+    #[arg(long, conflicts_with = "watch")]
+    pub check: bool,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    if let Some(seconds) = command.watch {
+        return watch::run(&pool, &command, seconds).await;
+    }
+    let status = command.collect(&pool).await?;
+    let text = command.text(&status, Screen::of_stdout());
+    command.options.print(&status, &text.join("\n"))?;
+    if command.check && !status.findings.is_empty() {
+        bail!("something waits for an operator");
+    }
+    Ok(())
+}
+
+impl ShowStatus {
+    async fn collect(&self, pool: &PgPool) -> anyhow::Result<Status> {
+        let status = status::collect(pool).await?;
+        Ok(match self.projection {
+            Some(projection) => status.narrowed_to(projection),
+            None => status,
+        })
+    }
+
+    fn text(&self, status: &Status, screen: Screen) -> Vec<String> {
+        text::lines(status, screen, self.shards)
+    }
+}

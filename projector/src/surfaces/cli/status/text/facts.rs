@@ -1,0 +1,186 @@
+//! What else there is to know, a sentence each. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::operations::{
+    figures::{duration, grouped},
+    status::{
+        Status,
+        generations::GenerationStatus,
+        operations::RunningOperation,
+        projection::{LastError, ProjectionStatus, ShardStatus, State},
+        relay::RelayStatus,
+        snapshot::HeldSnapshots,
+    },
+};
+
+/// For how long a failure is worth a line, in seconds.
+const ERRORS_SHOWN_FOR_S: f64 = 3_600.0;
+/// Most failures that are shown.
+const ERRORS_SHOWN_MAX: usize = 3;
+
+pub(super) fn lines(status: &Status) -> Vec<String> {
+    let mut lines = vec![projectors(&status.projections)];
+    // One that has died is among what waits for an operator.
+    let at_work = status.operations.iter().filter(|it| it.is_alive);
+    lines.extend(at_work.map(operation));
+    lines.extend(generations(&status.projections));
+    lines.extend([relay(&status.relay), snapshot(&status.snapshots)]);
+    lines.extend(last_errors(&status.projections));
+    lines
+}
+
+fn shards(projections: &[ProjectionStatus]) -> impl Iterator<Item = (&'static str, &ShardStatus)> {
+    projections.iter().flat_map(|projection| {
+        let shards = projection.shards.iter();
+        shards.map(|it| (projection.projection, it))
+    })
+}
+
+/// Who looks after how many shards.
+fn projectors(projections: &[ProjectionStatus]) -> String {
+    let mut owners: BTreeMap<(&str, &str), BTreeSet<i16>> = BTreeMap::new();
+    for (_, it) in shards(projections) {
+        if let (Some(owner), Some(version), true) =
+            (&it.owner, &it.version, it.state != State::Unattended)
+        {
+            owners.entry((owner, version)).or_default().insert(it.shard);
+        }
+    }
+    if owners.is_empty() {
+        return "projectors: none is heard of".to_owned();
+    }
+    let owners: Vec<String> = owners
+        .into_iter()
+        .map(|((owner, version), shards)| match shards.len() {
+            1 => format!("{owner} ({version}, 1 shard)"),
+            shards => format!("{owner} ({version}, {shards} shards)"),
+        })
+        .collect();
+    format!("projectors: {}", owners.join(", "))
+}
+
+fn operation(it: &RunningOperation) -> String {
+    let RunningOperation {
+        command,
+        projection,
+        operator,
+        started_at,
+        ..
+    } = it;
+    let reason = it.reason.as_ref().map(|it| format!(": {it}"));
+    format!(
+        "running: {command} {projection}, by {operator} since {started_at}{}",
+        reason.unwrap_or_default()
+    )
+}
+
+/// Those that are not read.
+fn generations(projections: &[ProjectionStatus]) -> Vec<String> {
+    let generations = projections.iter().flat_map(|it| &it.generations);
+    let others = generations.filter(|it| !it.is_read()).map(|it| {
+        let (projection, generation) = (&it.projection, it.generation);
+        let phase = it.phase.replace('_', " ");
+        let (position, head) = (grouped(it.position), grouped(it.head));
+        let mut line = format!(
+            "generation {generation} of {projection}: {phase}, {position} of {head} events"
+        );
+        for hint in hints(it) {
+            line.push_str("; ");
+            line.push_str(&hint);
+        }
+        line
+    });
+    others.collect()
+}
+
+/// What may be done with it.
+fn hints(it: &GenerationStatus) -> Vec<String> {
+    let (projection, generation) = (&it.projection, it.generation);
+    let mut hints = Vec::new();
+    if it.is_next_for_rollback {
+        hints.push(format!("`projector rollback {projection}` goes back to it"));
+    }
+    if it.may_be_dropped {
+        let drop = format!("`projector drop {projection} {generation}`");
+        hints.push(match it.phase.as_str() {
+            "standby" => format!("{drop} ends it"),
+            "dropping" => format!("{drop} goes on with that"),
+            _ => {
+                format!("nobody is at it: `projector rebuild {projection}` goes on, {drop} ends it")
+            }
+        });
+    }
+    hints
+}
+
+fn relay(relay: &RelayStatus) -> String {
+    if relay.backlog_events == 0 {
+        return "relay: everything is published".to_owned();
+    }
+    let behind = relay.shards.iter().filter(|it| it.backlog_events > 0);
+    let shards: Vec<String> = behind
+        .map(|it| format!("{} ({})", it.shard, grouped(it.backlog_events)))
+        .collect();
+    format!(
+        "relay: {} to publish, the oldest for {}; by shard: {}",
+        events(relay.backlog_events),
+        duration(relay.backlog_seconds),
+        shards.join(", ")
+    )
+}
+
+fn events(count: i64) -> String {
+    if count == 1 {
+        "1 event".to_owned()
+    } else {
+        format!("{} events", grouped(count))
+    }
+}
+
+fn snapshot(snapshots: &HeldSnapshots) -> String {
+    let mut text = match &snapshots.oldest {
+        None => "oldest snapshot: none is held".to_owned(),
+        Some(it) => {
+            let holder = match it.pid {
+                Some(pid) => format!("process {pid}"),
+                None => "a prepared transaction".to_owned(),
+            };
+            format!(
+                "oldest snapshot: {}, {holder} ({}, user {}, {})",
+                duration(it.age_seconds),
+                it.application_name,
+                it.user,
+                it.state
+            )
+        }
+    };
+    if !snapshots.is_complete {
+        text.push_str("; other users' sessions are not seen: GRANT pg_read_all_stats to this role");
+    }
+    text
+}
+
+/// What has last gone wrong, the latest first; the same in many places is one line.
+fn last_errors(projections: &[ProjectionStatus]) -> Vec<String> {
+    let mut errors: Vec<(&LastError, String)> = shards(projections)
+        .filter_map(|(projection, it)| {
+            let error = it.last_error.as_ref()?;
+            let is_shown = error.seconds_ago < ERRORS_SHOWN_FOR_S;
+            is_shown.then(|| (error, format!("{projection} in shard {}", it.shard)))
+        })
+        .collect();
+    errors.sort_by(|(a, _), (b, _)| a.seconds_ago.total_cmp(&b.seconds_ago));
+    let mut told = BTreeSet::new();
+    let latest = errors.iter().filter(|(error, _)| told.insert(&error.text));
+    let lines = latest.take(ERRORS_SHOWN_MAX).map(|(error, place)| {
+        let same = errors.iter().filter(|(it, _)| it.text == error.text);
+        let more = match same.count() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let ago = duration(error.seconds_ago);
+        format!("last error, {ago} ago, {place}{more}: {}", error.text)
+    });
+    lines.collect()
+}

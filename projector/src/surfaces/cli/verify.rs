@@ -1,0 +1,300 @@
+//! `verify`: do the read tables say what the log says? With `--repair`, what is wrong is written.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    io::Write as _,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use linkledger_core::{event_store::SessionKind, failure, id::AccountId};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use super::Options;
+use crate::{
+    operations::{
+        audit::{self, hold},
+        figures::{counted, per_second},
+        progress::ProgressSink as _,
+        verify::{self, Finding, Repaired, SESSIONS, Verified, outcome},
+    },
+    read_models::{Projection, tables::Target},
+    surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
+};
+
+/// What to verify, and whether to repair it.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The projection; all of them if none is named.
+    projection: Option<Projection>,
+    /// A generation that is not served: the one to go back to, for example.
+    #[arg(long, value_name = "NUMBER", requires = "projection")]
+    generation: Option<i32>,
+    /// Write the rows that are wrong as the log wants them, and verify again.
+    #[arg(long)]
+    repair: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What has come of it.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    dry_run: bool,
+    projections: Vec<Shown>,
+    seconds: f64,
+}
+
+/// Of one projection.
+#[derive(Debug, Serialize)]
+struct Shown {
+    /// As it was found.
+    #[serde(flatten)]
+    found: Verified,
+    /// What was done about it; absent if nothing was to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repaired: Option<Repaired>,
+}
+
+impl Shown {
+    /// Compared, those that were compared twice among them.
+    fn events(&self) -> u64 {
+        let again = self.repaired.as_ref().map_or(0, |it| it.left.events);
+        self.found.events + again
+    }
+
+    /// As it is left.
+    fn last(&self) -> &Verified {
+        self.repaired.as_ref().map_or(&self.found, |it| &it.left)
+    }
+}
+
+pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    // One more for the lease.
+    let pool = command.options.pool_of(SessionKind::Writer, SESSIONS + 1);
+    let pool = pool.await?;
+    let progress = ProgressReport::shown(command.options.json);
+    let work = async {
+        let mut projections = Vec::new();
+        // Chosen under the lease: nobody else exchanges generations meanwhile.
+        for target in targets(&pool, &command).await? {
+            projections.push(verify_one(&pool, target, &command, &progress).await?);
+        }
+        anyhow::Ok(projections)
+    };
+    let repairs = command.repair && !command.operator.dry_run;
+    let projections = if repairs {
+        let names: Vec<_> = command
+            .projection
+            .map_or(Projection::ALL.to_vec(), |it| vec![it]);
+        let operation = audit::Command {
+            name: "verify --repair",
+            projections: &names,
+            subject: None,
+            operator: &command.operator.operator(),
+            reason: command.operator.reason.as_deref(),
+        };
+        hold(&pool, &operation, work, |shown, projection| {
+            in_short(shown, projection)
+        })
+        .await?
+    } else {
+        work.await?
+    };
+    drop(progress);
+    let outcome = Outcome {
+        dry_run: command.operator.dry_run,
+        projections,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    let text = outcome.text(begun.elapsed(), command.repair);
+    command.options.print(&outcome, &text)?;
+    match outcome.mismatches() {
+        0 => Ok(()),
+        _ if repairs => bail!(
+            "not everything could be repaired: the log itself may be wrong, see `command-api log \
+             verify`"
+        ),
+        count => bail!(
+            "the read tables are not what the log says: {}; `--repair` mends them",
+            mismatches(count)
+        ),
+    }
+}
+
+async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Target>> {
+    if let (Some(projection), Some(generation)) = (command.projection, command.generation) {
+        return Ok(vec![Target {
+            projection,
+            generation,
+        }]);
+    }
+    let mut targets = Vec::new();
+    for projection in Projection::ALL {
+        if command.projection.is_none_or(|it| it == projection) {
+            targets.push(verify::served(pool, projection).await?);
+        }
+    }
+    Ok(targets)
+}
+
+async fn verify_one(
+    pool: &PgPool,
+    target: Target,
+    command: &Verify,
+    progress: &ProgressReport,
+) -> anyhow::Result<Shown> {
+    let projection = target.projection;
+    let on_progress = |events| progress.advance(events);
+    let events = verify::event_count(pool, target).await?;
+    progress.enter(&format!("verifying {projection}"), events, "events");
+    let mut shown = Shown {
+        found: verify::generation(pool, target, &on_progress).await?,
+        repaired: None,
+    };
+    if command.operator.dry_run {
+        return Ok(shown);
+    }
+    if command.repair && !shown.found.findings.is_empty() {
+        progress.enter(&format!("repairing {projection}"), events, "events");
+        shown.repaired = Some(verify::repair(pool, target, &shown.found, &on_progress).await?);
+    }
+    let operator = command.operator.operator();
+    if let Err(error) = outcome::record(pool, shown.last(), &operator).await {
+        let error = failure::text(&error.into());
+        // Whoever may only read verifies all the same.
+        let warning = format!("warning: the outcome is not recorded, no alert sees it: {error}");
+        writeln!(std::io::stderr(), "{warning}").context("can't print a warning")?;
+    }
+    Ok(shown)
+}
+
+/// What has come of a repair of one of them, for the record.
+fn in_short(projections: &[Shown], projection: Projection) -> (audit::Outcome, String) {
+    let mut of_it = projections.iter();
+    let Some(it) = of_it.find(|it| it.found.projection == projection.name()) else {
+        return (audit::Outcome::Done, String::new());
+    };
+    let detail = match &it.repaired {
+        None => "nothing was wrong".to_owned(),
+        Some(repaired) => format!("{} repaired", counted(repaired.rows, "row")),
+    };
+    match it.last().findings.mismatches {
+        0 => (audit::Outcome::Done, detail),
+        left => {
+            let detail = format!("{detail}, {} left", mismatches(left));
+            (audit::Outcome::Failed, detail)
+        }
+    }
+}
+
+impl Outcome {
+    fn mismatches(&self) -> u64 {
+        let left = self.projections.iter().map(Shown::last);
+        left.map(|it| it.findings.mismatches).sum()
+    }
+
+    fn text(&self, took: Duration, is_repair: bool) -> String {
+        let mut text = String::new();
+        let events: u64 = self.projections.iter().map(Shown::events).sum();
+        for Shown { found, repaired } in &self.projections {
+            found.write(&mut text);
+            if let Some(repaired) = repaired {
+                let rows = counted(repaired.rows, "row");
+                writeln!(text, "Repaired: {rows}; verified again:")
+                    .expect("writing to a string never fails");
+                repaired.left.write(&mut text);
+            } else if is_repair && self.dry_run && !found.findings.is_empty() {
+                let rows = counted(found.findings.mismatches - found.findings.unbalanced, "row");
+                writeln!(text, "Would repair {rows}; nothing was changed.")
+                    .expect("writing to a string never fails");
+            }
+        }
+        let per_second = counted(per_second(events, took), "event");
+        let seconds = took.as_secs_f64();
+        write!(text, "Verified in {seconds:.1} s ({per_second}/s).")
+            .expect("writing to a string never fails");
+        text
+    }
+}
+
+impl Verified {
+    fn write(&self, text: &mut String) {
+        let Self {
+            projection,
+            generation,
+            events,
+            rows_wanted,
+            findings,
+            ..
+        } = self;
+        write!(
+            text,
+            "`{projection}`, generation {generation}: {} want {}; ",
+            counted(*events, "event"),
+            counted(*rows_wanted, "row")
+        )
+        .expect("writing to a string never fails");
+        if findings.is_empty() {
+            text.push_str("nothing is wrong.\n");
+            return;
+        }
+        writeln!(
+            text,
+            "{} in {}:",
+            mismatches(findings.mismatches),
+            counted(findings.buckets, "place")
+        )
+        .expect("writing to a string never fails");
+        for finding in &findings.named {
+            finding.write(text);
+        }
+        let more = findings.mismatches - findings.named.len() as u64;
+        if more > 0 {
+            writeln!(text, "  … and {more} more").expect("writing to a string never fails");
+        }
+        let accounts: BTreeSet<AccountId> = findings.named.iter().map(|it| it.account_id).collect();
+        if accounts.len() > 1 {
+            writeln!(text, "  of {} accounts", accounts.len())
+                .expect("writing to a string never fails");
+        }
+    }
+}
+
+impl Finding {
+    fn write(&self, text: &mut String) {
+        let (table, kind) = (self.table.name(), self.kind.name());
+        write!(text, "  {table}: {kind} {}", self.account_id)
+            .expect("writing to a string never fails");
+        if let Some(row) = &self.row {
+            write!(text, " {row}").expect("writing to a string never fails");
+        }
+        if !self.columns.is_empty() {
+            write!(text, " ({})", self.columns.join(", "))
+                .expect("writing to a string never fails");
+        }
+        match (self.shard, self.bucket) {
+            (Some(shard), Some(bucket)) => writeln!(
+                text,
+                ", shard {shard}, positions {} to {}",
+                bucket.first, bucket.last
+            ),
+            (Some(shard), None) => writeln!(text, ", shard {shard}"),
+            (None, _) => writeln!(text, ", of no account that there is"),
+        }
+        .expect("writing to a string never fails");
+    }
+}
+
+fn mismatches(count: u64) -> String {
+    match count {
+        1 => "1 mismatch".to_owned(),
+        count => format!("{count} mismatches"),
+    }
+}

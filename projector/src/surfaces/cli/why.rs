@@ -1,0 +1,111 @@
+//! `why`: a link or an account, its events, and what the read tables make of them.
+
+use anyhow::Context as _;
+use clap::Args;
+use linkledger_core::event::Subject;
+
+use super::{
+    Options,
+    columns::{Layout, Screen, table},
+};
+use crate::operations::{
+    figures::grouped,
+    why::{ShownEvent, Why, why},
+};
+
+const COLUMNS: &[(&str, Layout)] = &[
+    ("VERSION", Layout::Number),
+    ("POSITION", Layout::Number),
+    ("EVENT", Layout::Text),
+    ("TIME", Layout::Text),
+    ("BY", Layout::OptionalText),
+    ("READ TABLES", Layout::Text),
+];
+/// The width of the names before the sentences.
+const NAME_WIDTH: usize = 11;
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub struct ShowWhy {
+    /// A link (lnk_…) or an account (acc_…).
+    #[arg(value_parser = parse_subject)]
+    pub subject: Subject,
+    /// How many events to show, counted from the latest.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub limit: u16,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+pub(super) async fn run(command: ShowWhy) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    let why = why(&pool, command.subject, command.limit).await?;
+    let text = lines(&why, Screen::of_stdout()).join("\n");
+    command.options.print(&why, &text)
+}
+
+fn parse_subject(id: &str) -> anyhow::Result<Subject> {
+    id.parse()
+        .context("give the id of a link (lnk_…) or of an account (acc_…)")
+}
+
+fn lines(why: &Why, screen: Screen) -> Vec<String> {
+    let subject = &why.subject;
+    let owner = why.account_id.to_string();
+    let whose = if *subject == owner {
+        String::new()
+    } else {
+        format!(" of {owner}")
+    };
+    let events = match (why.events_in_all, why.events.len()) {
+        (0, _) => "no event of its own".to_owned(),
+        (1, _) => "1 event".to_owned(),
+        (all, shown) if usize::try_from(all) == Ok(shown) => format!("{} events", grouped(all)),
+        (all, shown) => format!("{} events, the last {shown} shown", grouped(all)),
+    };
+    let head = grouped(why.head);
+    let shard = why.shard;
+    let mut lines = screen.wrapped(&format!(
+        "{subject}{whose}: {events}; shard {shard} of the log ends at {head}"
+    ));
+    lines.push(String::new());
+    if !why.events.is_empty() {
+        let rows: Vec<Vec<String>> = why.events.iter().map(row).collect();
+        lines.extend(table(screen, COLUMNS, &rows));
+        lines.push(String::new());
+    }
+    let narrower = screen.indented(NAME_WIDTH);
+    for it in &why.projections {
+        let mut name = it.projection;
+        for line in narrower.wrapped(&it.why) {
+            lines.push(format!("{name:NAME_WIDTH$}{line}"));
+            name = "";
+        }
+    }
+    lines
+}
+
+fn row(event: &ShownEvent) -> Vec<String> {
+    vec![
+        event.version.to_string(),
+        grouped(event.position),
+        event.event_type.clone(),
+        event.recorded_at.clone(),
+        event.actor.clone().unwrap_or_else(|| "-".to_owned()),
+        fates(event),
+    ]
+}
+
+/// One word where all read models are alike.
+fn fates(event: &ShownEvent) -> String {
+    let mut fates: Vec<_> = event.projections.values().collect();
+    fates.dedup();
+    if let [one] = fates.as_slice() {
+        return one.name().to_owned();
+    }
+    let each = event.projections.iter();
+    let each: Vec<String> = each
+        .map(|(projection, fate)| format!("{projection} {}", fate.name()))
+        .collect();
+    each.join(", ")
+}

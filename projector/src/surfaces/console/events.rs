@@ -1,0 +1,239 @@
+//! `/events`: what has happened lately, of everybody, of an account, of a link, of a type.
+
+use axum::{extract::State, http::Uri, response::Response};
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event::{CATALOGUE, Subject},
+    event_store::{
+        links,
+        log::{self, StreamPart},
+    },
+    id::{AccountId, LinkId},
+    shard::Shard,
+};
+use maud::{Markup, html};
+use sqlx::PgPool;
+
+use super::{
+    Console,
+    layout::{self, Nav},
+    newest_events::{self, Cursor, PAGE_EVENTS, Wanted},
+    parameters::Parameters,
+    refusal::Refusal,
+    wording,
+};
+use crate::operations::figures::grouped;
+
+/// Events of a link that are looked at for a page of one type.
+const STREAM_SPAN: usize = 2_000;
+/// Longest type that is looked for, in characters.
+const TYPE_LENGTH_MAX: usize = 100;
+
+/// What the form asks for, and where the page begins.
+#[derive(Debug)]
+struct Query {
+    account_id: Option<AccountId>,
+    link_id: Option<LinkId>,
+    event_type: Option<String>,
+    before: Option<Cursor>,
+    before_version: Option<i64>,
+}
+
+/// What the page shows.
+struct Shown {
+    events: Vec<RecordedEvent>,
+    /// How many events were looked at for that.
+    looked_at: i64,
+    /// The parameter by which the next page begins.
+    next: Option<String>,
+}
+
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+    let query = Query::of(&uri)?;
+    let shown = query.run(&console.pool).await?;
+    let content = html! {
+        h1 { "Events" }
+        (query.form())
+        (query.summary(&shown))
+        @if !shown.events.is_empty() {
+            (wording::table("The newest events first", &shown.events, query.link_id.is_some()))
+        }
+        nav.paging aria-label="Paging" {
+            @if query.is_later_page() {
+                a href={ "/events" (query.address(None)) } { "⇤ Newest" }
+            }
+            @if let Some(next) = &shown.next {
+                a rel="next" href={ "/events" (query.address(Some(next))) } { "Older →" }
+            }
+        }
+    };
+    Ok(layout::answer("Events", Nav::Events, &content))
+}
+
+impl Query {
+    fn of(uri: &Uri) -> Result<Self, Refusal> {
+        let known = ["account", "link", "type", "before", "before_version"];
+        let mut parameters = Parameters::of(uri, &known)?;
+        Ok(Self {
+            account_id: parameters.take_parsed(
+                "account",
+                |text| text.parse().ok(),
+                "is not the id of an account: acc_ and 26 digits and letters.",
+            )?,
+            link_id: parameters.take_parsed(
+                "link",
+                |text| text.parse().ok(),
+                "is not the id of a link: lnk_ and 26 digits and letters.",
+            )?,
+            event_type: parameters.take_parsed(
+                "type",
+                |text| (text.chars().count() <= TYPE_LENGTH_MAX).then(|| text.to_owned()),
+                "is longer than the name of any type.",
+            )?,
+            before: parameters.take_parsed(
+                "before",
+                |text| text.parse().ok(),
+                "is not a place in the log: 16 positions with dots between them.",
+            )?,
+            before_version: parameters.take_parsed(
+                "before_version",
+                |text| text.parse().ok().filter(|version| *version > 0),
+                "is not the version of a link: a number from 1.",
+            )?,
+        })
+    }
+
+    async fn run(&self, pool: &PgPool) -> Result<Shown, Refusal> {
+        if let Some(link_id) = self.link_id {
+            return self.of_link(pool, link_id).await;
+        }
+        let wanted = Wanted {
+            account_id: self.account_id,
+            event_type: self.event_type.clone(),
+        };
+        let found = newest_events::find(pool, &wanted, self.before).await?;
+        Ok(Shown {
+            events: found.events,
+            looked_at: found.looked_at,
+            next: found.next.map(|cursor| format!("before={cursor}")),
+        })
+    }
+
+    async fn of_link(&self, pool: &PgPool, link_id: LinkId) -> Result<Shown, Refusal> {
+        let owner = links::find_owner(pool, link_id).await?;
+        let owner =
+            owner.ok_or_else(|| Refusal::not_found(&format!("There is no link {link_id}.")))?;
+        let span = match &self.event_type {
+            Some(_) => STREAM_SPAN,
+            None => PAGE_EVENTS,
+        };
+        let part = StreamPart {
+            before: self.before_version.unwrap_or(i64::MAX),
+            ..StreamPart::newest(
+                Shard::of(owner),
+                Subject::Link(link_id),
+                i64::try_from(span).expect("some thousands"),
+            )
+        };
+        let events = log::read_stream_backwards(pool, &part).await?;
+        let end = events.last().map_or(1, |event| event.version);
+        let newest = events.first().map_or(0, |event| event.version);
+        let is_wanted = |event: &RecordedEvent| {
+            self.event_type
+                .as_ref()
+                .is_none_or(|wanted| *wanted == event.event_type)
+                && self
+                    .account_id
+                    .is_none_or(|wanted| wanted == event.account_id)
+        };
+        let mut events: Vec<_> = events.into_iter().filter(is_wanted).collect();
+        let is_full = events.len() > PAGE_EVENTS;
+        events.truncate(PAGE_EVENTS);
+        let end = events
+            .last()
+            .filter(|_| is_full)
+            .map_or(end, |last| last.version);
+        Ok(Shown {
+            events,
+            looked_at: newest - end + 1,
+            next: (end > 1).then(|| format!("before_version={end}")),
+        })
+    }
+
+    fn is_later_page(&self) -> bool {
+        self.before.is_some() || self.before_version.is_some()
+    }
+
+    /// The query that asks for the same, from that place on.
+    fn address(&self, place: Option<&str>) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        if let Some(account_id) = self.account_id {
+            query.append_pair("account", &account_id.to_string());
+        }
+        if let Some(link_id) = self.link_id {
+            query.append_pair("link", &link_id.to_string());
+        }
+        if let Some(event_type) = &self.event_type {
+            query.append_pair("type", event_type);
+        }
+        let mut query = query.finish();
+        if let Some(place) = place {
+            let separator = if query.is_empty() { "" } else { "&" };
+            query = format!("{query}{separator}{place}");
+        }
+        if query.is_empty() {
+            query
+        } else {
+            format!("?{query}")
+        }
+    }
+
+    fn form(&self) -> Markup {
+        let text = |value: Option<String>| value.unwrap_or_default();
+        html! {
+            form.filters action="/events" role="search" aria-label="Filter events" {
+                p {
+                    label for="account" { "Account" }
+                    input #account name="account" placeholder="acc_…" autocomplete="off"
+                        spellcheck="false" value=(text(self.account_id.map(|it| it.to_string())));
+                }
+                p {
+                    label for="link" { "Link" }
+                    input #link name="link" placeholder="lnk_…" autocomplete="off"
+                        spellcheck="false" value=(text(self.link_id.map(|it| it.to_string())));
+                }
+                p {
+                    label for="type" { "Type" }
+                    input #type name="type" list="types" placeholder="any" autocomplete="off"
+                        spellcheck="false" value=(text(self.event_type.clone()));
+                    datalist #types {
+                        @for (event_type, _) in CATALOGUE { option value=(event_type) {} }
+                    }
+                }
+                p { button { "Show" } " " a href="/events" { "all" } }
+            }
+        }
+    }
+
+    /// How much was looked at, so that nobody takes a part for the whole.
+    fn summary(&self, shown: &Shown) -> Markup {
+        let looked_at = grouped(shown.looked_at);
+        html! {
+            p.summary role="status" {
+                @if !shown.events.is_empty() {
+                    (shown.events.len()) " events, the newest first"
+                    @if self.account_id.is_some() || self.event_type.is_some() {
+                        "; " (looked_at) " were looked at for them"
+                    }
+                    "."
+                } @else if shown.next.is_some() {
+                    "None of the " (looked_at) " events that were looked at is one of these. "
+                    "There are older ones: look on."
+                } @else {
+                    "There is no such event."
+                    @if self.is_later_page() { " Everything was looked at." }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use std::collections::BTreeMap;
+
+use linkledger_core::{
+    clock::{Clock as _, new_uuid},
+    envelope::Metadata,
+    id::EventId,
+    testing::FixedClock,
+};
+use proptest::prelude::*;
+use time::Duration;
+
+use super::*;
+
+/// When each event of each shard was recorded, in order, and whether it is wanted.
+type Log = Vec<Vec<(i64, bool)>>;
+
+fn event(shard: Shard, position: Position, recorded: i64) -> RecordedEvent {
+    let now = FixedClock::default().now();
+    let account_id = AccountId::from_uuid(new_uuid(now));
+    RecordedEvent {
+        shard,
+        position,
+        stream_id: account_id.uuid(),
+        version: 1,
+        account_id,
+        event_id: EventId::from_uuid(new_uuid(now)),
+        event_type: String::new(),
+        schema_version: 1,
+        payload: String::new(),
+        metadata: Metadata::default(),
+        recorded_at: now + Duration::seconds(recorded),
+    }
+}
+
+/// As the database would answer.
+fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<Looked> {
+    let looked = Shard::all().zip(log).filter_map(|(shard, events)| {
+        let before = cursor.of(shard);
+        let from = (before - length).max(1);
+        let at = |position: i64| events[usize::try_from(position - 1).unwrap()];
+        let found = (from..before).rev().filter(|position| at(*position).1);
+        let found = found.map(|position| event(shard, position, at(position).0));
+        let found: Vec<_> = found.take(PAGE_EVENTS).collect();
+        let began_at = (from < before).then(|| event(shard, from, at(from).0).recorded_at);
+        let span = PositionSpan {
+            shard,
+            from,
+            before,
+        };
+        (from < before).then(|| Looked::at(span, found, began_at))
+    });
+    looked.collect()
+}
+
+fn log() -> impl Strategy<Value = Log> {
+    let event = (0_i64..400, prop::bool::weighted(0.4));
+    prop::collection::vec(prop::collection::vec(event, 0..120), 16)
+}
+
+/// All pages, one after the other.
+fn pages(log: &Log, length: i64) -> Vec<RecordedEvent> {
+    let heads = log
+        .iter()
+        .map(|events| i64::try_from(events.len()).unwrap());
+    let mut cursor = Cursor(PerShard::default());
+    for (before, head) in cursor.0.iter_mut().zip(heads) {
+        *before = head + 1;
+    }
+    let mut shown = Vec::new();
+    while cursor.is_before_any() {
+        let (events, next) = merge(look(log, cursor, length));
+        assert!(events.len() <= PAGE_EVENTS);
+        assert_ne!(next, cursor, "each page gets on");
+        assert_eq!(next.to_string().parse::<Cursor>().unwrap(), next);
+        shown.extend(events);
+        cursor = next;
+    }
+    shown
+}
+
+fn by_shard(events: &[RecordedEvent]) -> BTreeMap<Shard, Vec<Position>> {
+    let mut positions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for event in events {
+        let shard = positions.entry(event.shard).or_default();
+        shard.push(event.position);
+    }
+    positions
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn page_by_page_every_wanted_event_is_shown_once_the_last_of_its_shard_first(
+        log in log(), length in 1_i64..80,
+    ) {
+        let expected = Shard::all().zip(&log).map(|(shard, events)| {
+            let positions = (1_i64..).zip(events).filter(|(_, (_, wanted))| *wanted);
+            let mut positions: Vec<_> = positions.map(|(position, _)| position).collect();
+            positions.reverse();
+            (shard, positions)
+        });
+        let expected: BTreeMap<_, _> = expected.filter(|(_, it)| !it.is_empty()).collect();
+        prop_assert_eq!(by_shard(&pages(&log, length)), expected);
+    }
+
+    #[test]
+    fn where_clocks_agree_later_events_of_all_shards_come_first(
+        mut log in log(), length in 1_i64..80,
+    ) {
+        for shard in &mut log {
+            shard.sort_unstable();
+        }
+        let shown = pages(&log, length);
+        prop_assert!(shown.is_sorted_by(|a, b| a.recorded_at >= b.recorded_at));
+    }
+}
+
+#[test]
+fn what_is_no_cursor_is_none() {
+    let zeros = ["0"; 16].join(".");
+    assert!(zeros.parse::<Cursor>().is_ok());
+    let too_long = format!("{zeros}.0");
+    let negative = zeros.replacen('0', "-1", 1);
+    for text in ["", "1", "1.2", &too_long, &negative, "0.x"] {
+        assert!(text.parse::<Cursor>().is_err(), "{text}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `/`: how everything is, at a glance. The page keeps itself up to date.
+
+mod facts;
+mod generations;
+mod operations;
+pub(super) mod parked;
+mod projections;
+
+use axum::{extract::State, http::Uri, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    Console,
+    figures::{sentence, stamp},
+    layout::{self, Nav},
+    parameters::Parameters,
+    refusal::Refusal,
+};
+use crate::{
+    operations::{
+        audit::listing as record,
+        status::{self, Status},
+    },
+    pipeline::parking::listing,
+};
+
+/// Parked accounts that are shown.
+const PARKED_MAX: i64 = 20;
+/// Operators' commands that are shown.
+const OPERATIONS_MAX: i64 = 10;
+
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+    Parameters::of(&uri, &[])?;
+    let status = status::collect(&console.pool).await?;
+    let parkings = listing::list(&console.pool, None, PARKED_MAX).await?;
+    let operations = record::latest(&console.pool, OPERATIONS_MAX).await?;
+    let content = html! {
+        div.title {
+            h1 { "Overview" }
+            p #live-state.quiet { "Reload for newer figures." }
+        }
+        div data-live {
+            (verdict(&status))
+            (projections::section(&status.projections, &console.samples))
+            (generations::section(&status.projections, &console.samples))
+            section {
+                h2 { "Parked accounts" }
+                @if parkings.is_empty() {
+                    p.quiet { "None: no account waits for an event that can’t be applied." }
+                } @else {
+                    (parked::table(&parkings))
+                    @if i64::try_from(parkings.len()) == Ok(PARKED_MAX) {
+                        p.summary { "There may be more: " code { "projector parked list" } }
+                    }
+                }
+            }
+            div.columns {
+                (facts::relay(&status.relay))
+                (facts::snapshot(&status.snapshots))
+            }
+            (operations::section(&operations))
+            p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
+        }
+    };
+    Ok(layout::answer("Overview", Nav::Overview, &content))
+}
+
+/// Whether somebody has to do something, and what.
+fn verdict(status: &Status) -> Markup {
+    html! {
+        @if status.findings.is_empty() {
+            p.verdict { span.good { "✓ All is well" } }
+        } @else {
+            section.notice {
+                h2 { "⚠ Waiting for an operator" }
+                ul { @for finding in &status.findings { li { (sentence(finding)) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! An event in words, and in a row of a table.
+
+use linkledger_core::{
+    account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
+    id::LinkId, link::LinkEvent,
+};
+use maud::{Markup, html};
+
+use super::figures::{account, change, instant, link, sentence, short_address};
+use crate::operations::figures::grouped;
+
+/// What has happened; of an event that this release can't read, that it can't.
+pub(super) fn what_happened(event: &RecordedEvent) -> Markup {
+    match event.decode() {
+        Ok(Event::Link(event)) => of_link(&event),
+        Ok(Event::Account(event)) => of_account(&event),
+        Ok(Event::Credits(event)) => of_credits(&event),
+        Err(error) => html! {
+            span.bad { "⚠ can’t be read by this release: " (sentence(&error.to_string())) }
+        },
+    }
+}
+
+fn of_link(event: &LinkEvent) -> Markup {
+    match event {
+        LinkEvent::Created(created) => html! {
+            b { (created.slug) } " → " (short_address(&created.destination_url))
+        },
+        LinkEvent::DestinationChanged(changed) => html! {
+            "→ " (short_address(&changed.destination_url))
+            br;
+            span.was { "was " (short_address(&changed.previous_destination_url)) }
+        },
+        LinkEvent::Deleted(deleted) => html! { b { (deleted.slug) } " is gone for ever" },
+        LinkEvent::Disabled(disabled) => html! { "out of service: " (said(&disabled.reason)) },
+        LinkEvent::Enabled(enabled) => html! { "back in service: " (said(&enabled.reason)) },
+    }
+}
+
+fn of_account(event: &AccountEvent) -> Markup {
+    match event {
+        AccountEvent::Suspended(suspended) => html! {
+            @if suspended.stop_redirects { "its links too: " } @else { "its links go on: " }
+            (said(&suspended.reason))
+        },
+        AccountEvent::Resumed(resumed) => said(&resumed.reason),
+    }
+}
+
+fn of_credits(event: &CreditsEvent) -> Markup {
+    let balance = event.balance_after();
+    match event {
+        CreditsEvent::Granted(granted) => html! {
+            b { (change(granted.amount)) } ", balance " (grouped(balance)) ": " (said(&granted.reason))
+        },
+        CreditsEvent::Adjusted(adjusted) => html! {
+            b { (change(adjusted.amount)) } ", balance " (grouped(balance)) ": "
+            (said(&adjusted.reason))
+        },
+        CreditsEvent::Charged(charged) => html! {
+            b { (change(-charged.amount)) } ", balance " (grouped(balance)) " for "
+            (link(charged.link_id))
+        },
+    }
+}
+
+/// What an operator has said; in any script, without turning what follows.
+fn said(reason: &str) -> Markup {
+    html! { "“" bdi { (reason) } "”" }
+}
+
+/// The stream that it belongs to; by its page.
+pub(super) fn subject(event: &RecordedEvent) -> Markup {
+    if event.stream_id == event.account_id.uuid() {
+        html! { "the account" }
+    } else {
+        link(LinkId::from_uuid(event.stream_id))
+    }
+}
+
+/// A table of events. Which of its columns are there depends on what the page is about.
+pub(super) fn table(caption: &str, events: &[RecordedEvent], of_one_stream: bool) -> Markup {
+    html! {
+        table.events {
+            caption.visually-hidden { (caption) }
+            thead { tr {
+                @if of_one_stream { th.number scope="col" { "Version" } }
+                th scope="col" { "Recorded" }
+                th scope="col" { "Event" }
+                th scope="col" { "What" }
+                @if !of_one_stream { th scope="col" { "Of" } }
+                th scope="col" { "Place" }
+            } }
+            tbody {
+                @for event in events { (row(event, of_one_stream)) }
+            }
+        }
+    }
+}
+
+fn row(event: &RecordedEvent, of_one_stream: bool) -> Markup {
+    html! {
+        tr {
+            @if of_one_stream { td.number data-label="Version" { (event.version) } }
+            td.when data-label="Recorded" { (instant(event.recorded_at)) }
+            td data-label="Event" { span.type { (event.event_type) } }
+            td.what data-label="What" { div { (what_happened(event)) (stored(event)) } }
+            @if !of_one_stream {
+                td.of data-label="Of" { div {
+                    (subject(event)) br; (account(event.account_id))
+                } }
+            }
+            td.place data-label="Place" { (event.shard) "/" (event.position) }
+        }
+    }
+}
+
+/// The event byte for byte, for whoever wants to know.
+fn stored(event: &RecordedEvent) -> Markup {
+    let metadata = serde_json::to_string(&event.metadata).unwrap_or_default();
+    html! {
+        details {
+            summary { "as stored" }
+            dl {
+                dt { "Event id" } dd { code { (event.event_id) } }
+                dt { "Schema" } dd { (event.event_type) ", version " (event.schema_version) }
+                dt { "Version in its stream" } dd { (event.version) }
+                dt { "Payload" } dd { pre { (event.payload) } }
+                dt { "Metadata" } dd { pre { (metadata) } }
+            }
+        }
+    }
+}
