@@ -37,7 +37,7 @@ const OPTION_BEFORE_COMMAND: &str = "options before a command belong to the stac
 /// in the data folder.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
-pub(crate) struct CommandLine {
+pub struct CommandLine {
     #[command(flatten)]
     stack: StackOptions,
     #[command(subcommand)]

@@ -1,13 +1,9 @@
 //! A broker of a test's own that can go away and come back: the embedded one, or an Apache Kafka
 //! where the tests are told to use that.
 
-use linkledger_core::{
-    apache_kafka::{ApacheKafka, ApacheKafkaOptions},
-    cloud_event::TOPIC,
-    kafka_config::KafkaConfig,
-    shard::SHARD_COUNT,
-    testing::TestBroker,
-};
+use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::SHARD_COUNT};
+use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
+use linkledger_testing::TestBroker;
 use rdkafka::{
     ClientConfig,
     admin::{

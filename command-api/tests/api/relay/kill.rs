@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::testing::{TestBroker, TestDatabase, eventually, stream::Stream};
+use linkledger_testing::{TestBroker, TestDatabase, eventually, stream::Stream};
 
 use super::{
     load::{self, Load, report},
@@ -20,7 +20,7 @@ const FAIL_POINTS: [&str; 5] = [
 /// How often a process is killed at each of them; a number in this variable sets another.
 const KILLS: usize = 2;
 const KILLS_VARIABLE: &str = "LINKLEDGER_TEST_KILLS";
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {

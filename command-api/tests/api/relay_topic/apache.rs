@@ -1,7 +1,8 @@
 //! Topics that somebody else changes: these tests do nothing unless the tests are told to use an
 //! Apache Kafka.
 
-use linkledger_core::testing::{self, TestBroker, stream::Stream};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, stream::Stream};
 use rdkafka::{
     admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier},
     client::DefaultClientContext,

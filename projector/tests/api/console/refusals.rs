@@ -1,10 +1,8 @@
 //! What can't be asked, and who is not answered.
 
 use hyper::Method;
-use linkledger_core::{
-    id::{AccountId, LinkId},
-    testing::TestDatabase,
-};
+use linkledger_core::id::{AccountId, LinkId};
+use linkledger_testing::TestDatabase;
 
 use super::{Answer, TestConsole, assert_lacks, assert_shows};
 
@@ -83,7 +81,7 @@ async fn what_there_is_not_is_not_found() {
 #[tokio::test]
 async fn an_account_is_not_a_link() {
     let database = TestDatabase::create().await;
-    let account_id = linkledger_core::testing::account(database.pool(), 0).await;
+    let account_id = linkledger_testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
     let link_id = LinkId::from_uuid(account_id.uuid());
     console.refusal(&format!("/links/{link_id}"), 404).await;
@@ -92,7 +90,7 @@ async fn an_account_is_not_a_link() {
 #[tokio::test]
 async fn every_page_can_be_asked_with_get_and_head_and_nothing_else() {
     let database = TestDatabase::create().await;
-    let account_id = linkledger_core::testing::account(database.pool(), 0).await;
+    let account_id = linkledger_testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
     let account = format!("/accounts/{account_id}");
     for path in ["/", "/events", &account, "/console.css", "/console.js"] {

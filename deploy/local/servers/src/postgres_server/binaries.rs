@@ -19,7 +19,7 @@ const MAJOR_DOWNLOADED: u32 = 17;
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(20);
 /// Package of the program that downloads Postgres, in the workspace that this program is built from.
 const DOWNLOADER: &str = "linkledger-postgres-download";
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
 /// Folders of version folders, with what stands before the version: Debian, RPM, Homebrew, macOS.
 const USUAL_PLACES: [(&str, &str); 5] = [
     ("/usr/lib/postgresql", ""),
