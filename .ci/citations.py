@@ -123,7 +123,7 @@ CONTRACT = re.compile(r"contract(?:'s)?,? (?:§|section)|section \d+ of the cont
 
 
 def check_any(tree, path, text):
-    for match in CONTRACT.finditer(text):
+    for match in CONTRACT.finditer(text) if "§" in text or "ontract" in text else ():
         number = text.count("\n", 0, match.start()) + 1
         yield number, f"'{match.group()}' cites a document that readers do not have; link to docs/api.md"
     if path.endswith(".md"):
@@ -254,7 +254,7 @@ class Tree:
         return None
 
     def qualified_fault(self, name):
-        first, *_, owner, member = [""] + name.split("::")
+        *_, owner, member = name.split("::")
         outer = name.split("::")[0]
         if member not in self.words:
             return f"there is no `{name}` in the code: no word `{member}`"
@@ -272,7 +272,7 @@ class Tree:
             file
             for file, code in self.code.items()
             if file.endswith(".rs")
-            and (defined.search(code) or f"/{owner}.rs" in file or f"/{owner}/" in file
+            and (owner in code and defined.search(code) or f"/{owner}.rs" in file or f"/{owner}/" in file
                  or file.startswith(f"{owner.removeprefix('linkledger_').replace('_', '-')}/"))
         ]
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linkledger_core::batch::{CommandRejection, SettledCreate, SettledLink};
 
-/// Outcome of a command, as its caller learns the outcome.
+/// Reply to a command, from which the caller learns the outcome.
 #[derive(Debug, Clone)]
 pub enum CommandReply {
     /// Create that had its effect.

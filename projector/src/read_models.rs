@@ -3,14 +3,11 @@
 //!
 //! A projection only collects rows, event by event; they are written set by set, once per batch.
 
-pub mod comparison;
 pub mod credits;
+pub mod description;
 pub mod links;
-pub(crate) mod pages;
 pub mod redirects;
 pub mod skipped;
-pub mod snapshot;
-pub mod tables;
 
 use std::fmt;
 
@@ -20,6 +17,7 @@ use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
+    description::ReadTable,
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
@@ -54,6 +52,15 @@ impl Projection {
     /// The projection of that name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Read tables of the read model.
+    pub fn tables(self) -> &'static [ReadTable] {
+        match self {
+            Self::Credits => &credits::TABLES,
+            Self::Links => &links::TABLES,
+            Self::Redirects => &redirects::TABLES,
+        }
     }
 
     /// The place in a [`PerProjection`].
@@ -129,6 +136,11 @@ impl<'a> Rows<'a> {
     /// What redirect caches must hear of.
     pub fn redirect_changes(&self) -> &RedirectChanges {
         self.redirects.changes()
+    }
+
+    /// Returns the redirect changes.
+    pub fn into_redirect_changes(self) -> RedirectChanges {
+        self.redirects.into_changes()
     }
 }
 

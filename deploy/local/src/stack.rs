@@ -215,7 +215,7 @@ Short links   {short}
 Console       {console}
 API key       {key}
 Kafka         {kafka}
-ServiceSettings      {env}
+Settings      {env}
 
 Create a link (repeat this line: the same link is returned, and no credit is charged):
 

@@ -1,14 +1,14 @@
-//! Rebuild: a read model is made from the log again, in a generation of its own, while the one
-//! before is served and follows. Compared with that one and found right, it takes its place.
+//! Rebuild: recreates a read model from the log in a new generation of its tables, while the
+//! served generation follows the log. After a successful verification the new generation replaces
+//! the served one.
 //!
-//! Everything is done in short transactions under the checkpoints of the generation, so that it can
-//! be broken off at any moment: the same command goes on from there. Nobody reads a generation
-//! before the swap is committed.
+//! All work is done in short transactions under the checkpoints of the new generation. A rebuild can
+//! therefore be interrupted at any moment, and the same command continues it. No service reads a
+//! generation before its swap is committed.
 
+pub mod account;
 pub mod catch_up;
-pub mod comparison;
 pub mod generation;
-mod judgement;
 pub mod loading;
 pub mod pace;
 mod parked;
@@ -17,6 +17,7 @@ pub mod reading;
 mod rebuilt;
 pub mod rollback;
 mod swap;
+mod verification;
 
 use std::{num::NonZeroU32, slice::from_mut, sync::Arc, time::Instant};
 
@@ -26,13 +27,13 @@ use sqlx::PgPool;
 
 pub use self::rebuilt::{Rebuilt, ShardRead};
 use self::{
-    catch_up::{Goal, catch_up, is_comparable},
+    catch_up::{catch_up, is_same_log},
     generation::Phase,
-    judgement::judge,
     loading::{Loader, SHARDS_AT_ONCE},
     pace::Pace,
     parked::WouldPark,
     reading::{Reading, Readings},
+    verification::ensure_verified,
 };
 use crate::{
     operations::pause::paused,
@@ -44,10 +45,10 @@ use crate::{
     read_models::Projection,
 };
 
-/// Sessions that a rebuild needs: for each shard that is read one, for a comparison two, and one
-/// for the lease of the command.
+/// Sessions that a rebuild needs: one for each shard that is read or verified, one for the lease of
+/// the command, and one for short questions meanwhile.
 #[expect(clippy::cast_possible_truncation, reason = "two")]
-pub const CONNECTIONS_MAX: u32 = SHARDS_AT_ONCE as u32 + 3;
+pub const CONNECTIONS_MAX: u32 = SHARDS_AT_ONCE as u32 + 2;
 
 /// A generation that is not served, and the one that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ pub async fn rebuild(
         builds.push(build);
     }
     loader.progress.enter("loading", 0, "events");
-    catch_up(&loader, &builds, &mut readings, Goal::Served).await?;
+    catch_up(&loader, &builds, &mut readings).await?;
     fail_point::reached("rebuild.loaded");
     let mut all_rebuilt = Vec::new();
     for (build, readings) in builds.into_iter().zip(&mut readings) {
@@ -140,18 +141,7 @@ async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<Build> {
     Ok(plan.build)
 }
 
-/// How far a generation may go before it is compared.
-async fn goal(pool: &PgPool, build: Build) -> anyhow::Result<Goal> {
-    Ok(
-        if is_comparable(pool, build.projection, build.live).await? {
-            Goal::Served
-        } else {
-            Goal::Head
-        },
-    )
-}
-
-/// Brings the generation up to date, compares it, and has it served.
+/// Brings the generation to the head of the log, verifies it, and serves it if `swap` is set.
 async fn finish(
     loader: &Loader,
     build: Build,
@@ -168,21 +158,13 @@ async fn finish(
     let phase = |name: &str| format!("{projection}: {name}");
     enter(pool, build, Phase::CatchingUp).await?;
     loader.progress.enter(&phase("catching up"), 0, "events");
-    let goal = goal(pool, build).await?;
-    catch_up(loader, &[build], from_mut(readings), goal).await?;
+    catch_up(loader, &[build], from_mut(readings)).await?;
     generation::analyze(pool, projection, generation).await;
-    // What is released in the one that is served is released here by nobody else.
+    // The running projector releases parked accounts of the served generation only.
     parked::release_all(loader, build).await?;
     enter(pool, build, Phase::Comparing).await?;
-    let comparison = match goal {
-        Goal::Head => None,
-        Goal::Served => {
-            loader.progress.enter(&phase("comparing"), 0, "rows");
-            comparison::compare(loader, build, readings).await?
-        }
-    };
-    let verified_events = judge(loader, build, comparison.as_ref()).await?;
-    fail_point::reached("rebuild.compared");
+    let verified_events = ensure_verified(loader, build).await?;
+    fail_point::reached("rebuild.verified");
     enter(pool, build, Phase::Ready).await?;
     let would_park = if swap {
         loader.progress.enter(&phase("swapping"), 0, "events");
@@ -191,10 +173,10 @@ async fn finish(
     } else {
         let stands = build.standing(pool).await?;
         reading::ensure_complete(projection, readings, &stands.positions)?;
-        match goal {
-            // What is served is of a log that is lost.
-            Goal::Head => None,
-            Goal::Served => WouldPark::of(&mut *pool.acquire().await?, build).await?,
+        if is_same_log(pool, projection, build.live).await? {
+            WouldPark::of(&mut *pool.acquire().await?, build).await?
+        } else {
+            None
         }
     };
     let shards = ShardRead::of_all(readings);
@@ -205,7 +187,6 @@ async fn finish(
         served: swap,
         events: shards.iter().map(|it| it.events).sum(),
         shards,
-        comparison,
         verified_events,
         would_park,
         is_paused: is_paused(pool, projection).await?,

@@ -1,23 +1,22 @@
-//! Verification: do the rows of a generation say what the log says?
+//! Verification: compares the rows of a generation with the rows that the log expects.
 //!
-//! It is computed in SQL, and shares nothing with the projections: neither their code, nor the way
-//! they go. Of each link and account the last event says what the row must be, and what the log
-//! can't have led to is looked for in the tables. Nothing waits for it and it waits for nobody:
-//! each step is a snapshot of far below a second, with the checkpoint in it, so that rows which
-//! change meanwhile are compared with what they must be at that moment.
+//! The expected rows are computed in SQL from the events, without the code of the projections. The last
+//! event of a link or account determines the row; orphans, which no event explains, are searched in
+//! the tables. A verification blocks nothing: each step is a snapshot of far below a second with the
+//! checkpoint in it, so that rows that change meanwhile are compared with the log of that moment.
 //!
-//! A parked account is compared up to the first event that waits; events that an operator has
-//! skipped count as if they had never happened.
+//! A parked account is compared up to its first waiting event. Skipped events count as absent.
 
-mod bucket;
+mod comparison;
 mod conservation;
-mod credit_rows;
 mod findings;
-mod link_rows;
+mod orphans;
 pub mod outcome;
 mod repair;
-mod stopped_accounts;
-mod superfluous;
+pub(crate) mod reprojection;
+mod shard_pass;
+pub(crate) mod snapshot;
+pub mod statements;
 
 use std::cmp::Reverse;
 
@@ -27,149 +26,149 @@ use linkledger_core::shard::Shard;
 use serde::Serialize;
 use sqlx::PgPool;
 
-use self::bucket::Pass;
-pub use self::findings::{Finding, Findings, NAMED_MAX};
-use crate::read_models::{
-    Projection,
-    snapshot::checkpoints,
-    tables::{Table, Target},
+pub use self::{
+    findings::{Finding, FindingKind, Findings, NAMED_MAX},
+    snapshot::{GenerationTarget, LogBucket},
 };
+use self::{shard_pass::PartReport, snapshot::checkpoints};
+use crate::read_models::Projection;
 
-/// Steps at once, each in a session of its own: more would take from the services what they need.
+/// Steps at once, each in a session of its own: more would slow down the services.
 pub const SESSIONS: u32 = 2;
 
-/// What was compared, and what was found.
+/// Result of a verification.
 #[derive(Debug, Serialize)]
-pub struct Verified {
-    /// The read model.
+pub struct VerificationReport {
+    /// Name of the read model.
     pub projection: &'static str,
-    /// Whichever it is.
+    /// Number of the generation.
     pub generation: i32,
-    /// Events of the log that the rows were recomputed from.
+    /// Number of compared events.
     pub events: u64,
-    /// Rows that the log wants.
-    pub rows_wanted: u64,
-    /// Rows of the tables; as many, if nothing is wrong and nothing has changed meanwhile.
+    /// Number of rows that the log expects.
+    #[serde(rename = "rows_wanted")]
+    pub rows_expected: u64,
+    /// Number of rows of the tables; equal to `rows_expected` if nothing is wrong and no row has
+    /// changed meanwhile.
     pub rows_found: u64,
-    /// What is wrong.
+    /// Wrong rows.
     #[serde(flatten)]
     pub findings: Findings,
 }
 
-/// The generation of a projection that is served.
+/// Returns the served generation of a projection.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn served(pool: &PgPool, projection: Projection) -> anyhow::Result<Target> {
+/// Returns an error if the database does not answer.
+pub async fn served(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationTarget> {
     let generation = sqlx::query_scalar!(
         "SELECT active_generation FROM read_model.projections WHERE projection = $1",
         projection.name()
     )
     .fetch_one(pool)
     .await
-    .context("can't read which generation is served")?;
-    Ok(Target {
+    .context("cannot read which generation is served")?;
+    Ok(GenerationTarget {
         projection,
         generation,
     })
 }
 
-/// How many events a verification that begins now compares at least.
+/// Returns the least number of events that a verification beginning now compares.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn event_count(pool: &PgPool, target: Target) -> anyhow::Result<u64> {
+/// Returns an error if the database does not answer.
+pub async fn event_count(pool: &PgPool, target: GenerationTarget) -> anyhow::Result<u64> {
     let positions = checkpoints(pool, target).await?;
     Ok(positions.iter().sum::<i64>().unsigned_abs())
 }
 
-/// Compares the rows of one generation, whatever its role, with the log, each shard up to its
-/// checkpoint. `on_progress` hears how many more events are compared, up to [`event_count`] or some
+/// Compares the rows of a generation, served or not, with the log, each shard up to its checkpoint.
+/// Calls `on_progress` with the number of further compared events, in total [`event_count`] or a few
 /// more.
 ///
-/// The pool should have [`SESSIONS`] sessions; of the kinds that are made for services
-/// (`SessionKind::Writer`, `Reader`), because the statements count on their plans by key. The
-/// tables need their primary keys: a generation that is loaded without them is verified afterwards.
+/// The pool should have [`SESSIONS`] sessions of a kind for services (`SessionKind::Writer`,
+/// `Reader`), because the statements rely on their plans by key.
 ///
 /// # Errors
-/// When the database does not answer, there is no such generation, its checkpoints are of another
-/// epoch or beyond the log, or the log lacks events.
-pub async fn generation(
+/// Returns an error if there is no such generation, if its checkpoints are of another epoch or beyond
+/// the log, if the log lacks events, or if the database does not answer.
+pub async fn verify_generation(
     pool: &PgPool,
-    target: Target,
+    target: GenerationTarget,
     on_progress: &(dyn Fn(u64) + Sync),
-) -> anyhow::Result<Verified> {
+) -> anyhow::Result<VerificationReport> {
     let positions = checkpoints(pool, target).await?;
     let mut shards: Vec<Shard> = Shard::all().collect();
-    // The longest first, so that none is left alone.
+    // The longest shard first: the sessions finish at about the same time.
     shards.sort_by_key(|shard| Reverse(positions[shard.index()]));
-    let mut steps: Vec<BoxFuture<'_, anyhow::Result<Pass>>> = Vec::new();
+    let mut steps: Vec<BoxFuture<'_, anyhow::Result<PartReport>>> = Vec::new();
     for shard in shards {
-        let step = bucket::shard(pool, target, shard, on_progress);
+        let step = shard_pass::verify_shard(pool, target, shard, on_progress);
         steps.push(Box::pin(async move {
             step.await.with_context(|| format!("shard {shard}"))
         }));
     }
-    for table in Table::of(target.projection) {
-        steps.push(Box::pin(superfluous::table(pool, target, *table)));
+    for table in target.projection.tables() {
+        steps.push(Box::pin(orphans::search(pool, target, table)));
     }
     if target.projection == Projection::Credits {
-        steps.push(Box::pin(conservation::ledgers(pool, target)));
+        steps.push(Box::pin(conservation::verify_ledgers(pool, target)));
     }
-    let passes: Vec<Pass> = stream::iter(steps)
+    let parts: Vec<PartReport> = stream::iter(steps)
         .buffer_unordered(SESSIONS as usize)
         .try_collect()
         .await
-        .with_context(|| format!("can't verify `{}`", target.projection))?;
-    let mut verified = Verified {
+        .with_context(|| format!("cannot verify `{}`", target.projection))?;
+    let mut report = VerificationReport {
         projection: target.projection.name(),
         generation: target.generation,
         events: 0,
-        rows_wanted: 0,
+        rows_expected: 0,
         rows_found: 0,
         findings: Findings::default(),
     };
-    for pass in passes {
-        verified.events += pass.events;
-        verified.rows_wanted += pass.rows_wanted;
-        verified.rows_found += pass.rows_found;
-        verified.findings.append(pass.findings);
+    for part in parts {
+        report.events += part.events;
+        report.rows_expected += part.rows_expected;
+        report.rows_found += part.rows_found;
+        report.findings.append(part.findings);
     }
-    Ok(verified)
+    Ok(report)
 }
 
-/// Most rounds of a repair: rows may be found anew that changed while they were looked for.
+/// Most rounds of a repair: rows that change during a verification may be found wrong once more.
 const REPAIR_ROUNDS_MAX: u32 = 3;
 
-/// What a repair has come to.
+/// Result of a repair.
 #[derive(Debug, Serialize)]
-pub struct Repaired {
-    /// Rows that were written or removed.
+pub struct RepairReport {
+    /// Number of rows written or deleted.
     pub rows: u64,
-    /// What is wrong afterwards.
-    pub left: Verified,
+    /// Verification after the repair.
+    pub left: VerificationReport,
 }
 
-/// Writes what a verification has found as the log wants it, and verifies again.
+/// Repairs the findings of a verification, and verifies again.
 ///
 /// # Errors
-/// As [`generation`]; or when the lock of a checkpoint is not had.
+/// Returns an error as [`verify_generation`] does, or if a checkpoint stays locked.
 pub async fn repair(
     pool: &PgPool,
-    target: Target,
-    found: &Verified,
+    target: GenerationTarget,
+    found: &VerificationReport,
     on_progress: &(dyn Fn(u64) + Sync),
-) -> anyhow::Result<Repaired> {
-    let mut written = repair::repair(pool, target, &found.findings).await?;
+) -> anyhow::Result<RepairReport> {
+    let mut written = repair::repair_findings(pool, target, &found.findings).await?;
     let mut rows = written;
-    let mut left = generation(pool, target, on_progress).await?;
+    let mut left = verify_generation(pool, target, on_progress).await?;
     for _ in 1..REPAIR_ROUNDS_MAX {
         if left.findings.is_empty() || written == 0 {
             break;
         }
-        written = repair::repair(pool, target, &left.findings).await?;
+        written = repair::repair_findings(pool, target, &left.findings).await?;
         rows += written;
-        left = generation(pool, target, on_progress).await?;
+        left = verify_generation(pool, target, on_progress).await?;
     }
-    Ok(Repaired { rows, left })
+    Ok(RepairReport { rows, left })
 }

@@ -3,9 +3,9 @@
 use linkledger_projector::{
     operations::{
         rebuild::{generation, plan},
-        verify::{self, outcome},
+        verify::{self, GenerationTarget, outcome},
     },
-    read_models::{Projection, tables::Target},
+    read_models::Projection,
 };
 
 use crate::{
@@ -31,11 +31,13 @@ async fn a_wrong_one_is_dropped_as_told_and_neither_its_number_nor_its_verificat
         .execute(stage.database.pool())
         .await
         .unwrap();
-    let target = Target {
+    let target = GenerationTarget {
         projection: Projection::Links,
         generation: 2,
     };
-    let verified = verify::generation(&pool, target, &|_| ()).await.unwrap();
+    let verified = verify::verify_generation(&pool, target, &|_| ())
+        .await
+        .unwrap();
     outcome::record(&pool, &verified, "ada").await.unwrap();
     for _ in 0..2 {
         let error = rebuild_links(&pool, TO_SWAP).await.unwrap_err();

@@ -27,6 +27,7 @@ mod poisoned;
 mod process;
 mod pruning;
 mod rebuild;
+mod rebuild_account;
 mod rebuild_equivalence;
 mod rebuild_frozen;
 mod rebuild_killed;

@@ -95,8 +95,7 @@ async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed(
             let between = shard.head - shard.start;
             assert_eq!(shard.events, between.unsigned_abs());
         }
-        let comparison = rebuilt.comparison.unwrap();
-        assert_eq!(comparison.differences, []);
+        assert_eq!(rebuilt.verified_events, log.len() as u64);
     }
     assert_eq!(
         Tables::read_generation(&pool, 2).await,
@@ -213,15 +212,10 @@ async fn where_the_served_generation_was_wrong_the_new_one_takes_its_place_and_s
         .await
         .unwrap()
         .remove(0);
-    assert_eq!(rebuilt.verified_events, Some(log.len() as u64));
-    let differences = rebuilt.comparison.unwrap().differences;
-    let wrong: Vec<_> = differences
-        .iter()
-        .map(|it| (it.table, it.up_to.as_str(), it.served, it.built))
-        .collect();
-    assert_eq!(wrong, [("redirects", "`before-3x`", 1, 1)]);
+    assert!(rebuilt.served);
+    assert_eq!(rebuilt.verified_events, log.len() as u64);
 
-    // Nobody goes back to it by mistake.
+    // A rollback to the wrong generation is refused.
     let progress = Arc::new(ProgressReport::silent());
     let error = rollback::rollback(&pool, Projection::Redirects, None, progress)
         .await

@@ -36,8 +36,7 @@ async fn apply_and_rebuild(stage: &Stage, lengths: &[usize], settings: Settings)
     apply_in_batches(stage, &stage.log().await, lengths).await;
     let pool = sessions(stage);
     for rebuilt in rebuild_all(&pool, settings).await {
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
-        assert_eq!(rebuilt.verified_events, None);
+        assert!(rebuilt.verified_events > 0);
     }
     assert_eq!(
         Tables::read_generation(&pool, 2).await,

@@ -55,8 +55,7 @@ async fn a_generation_that_parks_who_is_served_is_not_served() {
     let built = rebuild_links(&pool, NO_SWAP).await.unwrap();
     assert_eq!(built.would_park.as_ref().unwrap().accounts, 1);
     let told = built.to_string();
-    assert!(told.contains("can't be served like that"), "{told}");
-    assert!(!told.contains("was wrong"), "{told}");
+    assert!(told.contains("cannot be served yet"), "{told}");
     let error = rebuild_links(&pool, TO_SWAP).await.unwrap_err();
     let text = format!("{error:#}");
     let expected = format!(
@@ -87,7 +86,7 @@ async fn who_is_released_while_a_generation_is_built_is_not_parked_when_it_is_se
     let log = stage.log().await;
     assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
-        assert_eq!(rebuilt.comparison.unwrap().differences, []);
+        assert!(rebuilt.served);
     }
     assert_eq!(parkings(&pool, account_id).await, []);
     assert_eq!(

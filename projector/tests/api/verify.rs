@@ -5,13 +5,16 @@ mod carried_over;
 mod command;
 mod left_out;
 mod plans;
+mod statements;
 
 use std::collections::BTreeSet;
 
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
-    operations::verify::{self, Finding, SESSIONS, Verified},
-    read_models::{Projection, comparison::Kind, tables::Target},
+    operations::verify::{
+        self, Finding, FindingKind, GenerationTarget, SESSIONS, VerificationReport,
+    },
+    read_models::Projection,
 };
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -23,16 +26,16 @@ use crate::{
 };
 
 /// Of each projection, its first generation.
-const TARGETS: [Target; 3] = [
-    Target {
+const TARGETS: [GenerationTarget; 3] = [
+    GenerationTarget {
         projection: Projection::Credits,
         generation: 1,
     },
-    Target {
+    GenerationTarget {
         projection: Projection::Links,
         generation: 1,
     },
-    Target {
+    GenerationTarget {
         projection: Projection::Redirects,
         generation: 1,
     },
@@ -42,11 +45,15 @@ fn sessions(stage: &Stage) -> PgPool {
     event_store::pool(stage.database.url(), SessionKind::Writer, SESSIONS).unwrap()
 }
 
-async fn verify_all(stage: &Stage) -> Vec<Verified> {
+async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
     let pool = sessions(stage);
     let mut all = Vec::new();
     for target in TARGETS {
-        all.push(verify::generation(&pool, target, &|_| ()).await.unwrap());
+        all.push(
+            verify::verify_generation(&pool, target, &|_| ())
+                .await
+                .unwrap(),
+        );
     }
     pool.close().await;
     all
@@ -57,7 +64,9 @@ async fn repair_all(stage: &Stage) -> u64 {
     let pool = sessions(stage);
     let mut rows = 0;
     for target in TARGETS {
-        let found = verify::generation(&pool, target, &|_| ()).await.unwrap();
+        let found = verify::verify_generation(&pool, target, &|_| ())
+            .await
+            .unwrap();
         let repaired = verify::repair(&pool, target, &found, &|_| ())
             .await
             .unwrap();
@@ -77,7 +86,7 @@ async fn findings(stage: &Stage) -> Vec<Finding> {
 pub(crate) async fn assert_nothing_is_wrong(stage: &Stage) {
     for verified in verify_all(stage).await {
         assert!(verified.findings.is_empty(), "{verified:?}");
-        assert_eq!(verified.rows_wanted, verified.rows_found, "{verified:?}");
+        assert_eq!(verified.rows_expected, verified.rows_found, "{verified:?}");
     }
 }
 
@@ -89,7 +98,7 @@ async fn execute(pool: &PgPool, statement: &str) -> u64 {
     done.rows_affected()
 }
 
-async fn damage(pool: &PgPool, statement: &str) {
+pub(crate) async fn damage(pool: &PgPool, statement: &str) {
     assert_eq!(execute(pool, statement).await, 1, "{statement}");
 }
 
@@ -121,7 +130,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(events, [25, 25, 25]);
     let rows: Vec<_> = all
         .iter()
-        .map(|it| (it.rows_wanted, it.rows_found))
+        .map(|it| (it.rows_expected, it.rows_found))
         .collect();
     assert_eq!(rows, [(13, 13), (7, 7), (9, 9)]);
     for verified in all {
@@ -145,13 +154,13 @@ const DAMAGES: &[(&str, &[&str])] = &[
     ),
     (
         "UPDATE read_model.links SET account_id = link_id WHERE slug = 'first-1X'",
-        &["links Missing ", "links Superfluous "],
+        &["links Missing ", "links Orphan "],
     ),
     (
         "INSERT INTO read_model.links
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
          WHERE slug_folded = 'second-2x'",
-        &["links Superfluous "],
+        &["links Orphan "],
     ),
     (
         "DELETE FROM read_model.redirects WHERE slug_folded = 'second-2x'",
@@ -170,7 +179,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
         "INSERT INTO read_model.redirects
          SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
          WHERE slug_folded = 'second-0x'",
-        &["redirects Superfluous "],
+        &["redirects Orphan "],
     ),
     (
         "DELETE FROM read_model.stopped_accounts",
@@ -179,11 +188,11 @@ const DAMAGES: &[(&str, &[&str])] = &[
     (
         "INSERT INTO read_model.stopped_accounts
          SELECT 1, account_id FROM event_store.accounts WHERE name = 'other'",
-        &["stopped_accounts Superfluous "],
+        &["stopped_accounts Orphan "],
     ),
     (
         "INSERT INTO read_model.stopped_accounts SELECT 1, gen_random_uuid()",
-        &["stopped_accounts Superfluous "],
+        &["stopped_accounts Orphan "],
     ),
     (
         "UPDATE read_model.credit_balances SET balance = balance + 1 WHERE balance = 999990",
@@ -202,7 +211,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
     ),
     (
         "INSERT INTO read_model.credit_balances SELECT 1, gen_random_uuid(), 5, 1",
-        &["credit_balances Superfluous "],
+        &["credit_balances Orphan "],
     ),
     (
         "UPDATE read_model.credit_entries SET amount = -2 WHERE balance_after = 999997",
@@ -224,7 +233,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
         "INSERT INTO read_model.credit_entries
          SELECT 1, account_id, 1000, gen_random_uuid(), 'grant', 1, 999991, NULL, now()
          FROM read_model.credit_balances WHERE balance = 999990",
-        &["credit_entries Superfluous ", "credit_entries Unbalanced "],
+        &["credit_entries Orphan ", "credit_entries Unbalanced "],
     ),
 ];
 
@@ -239,11 +248,13 @@ async fn each_kind_of_damage_is_found_named_and_repaired() {
         let findings = findings(&stage).await;
         let mut named: Vec<_> = findings
             .iter()
-            .map(|it| format!("{} {:?} {}", it.table.name(), it.kind, it.columns.join(",")))
+            .map(|it| format!("{} {:?} {}", it.table, it.kind, it.columns.join(",")))
             .collect();
         named.sort();
         assert_eq!(named, *expected, "{statement}");
-        let of_rows = findings.iter().filter(|it| it.kind != Kind::Unbalanced);
+        let of_rows = findings
+            .iter()
+            .filter(|it| it.kind != FindingKind::Unbalanced);
         assert_eq!(
             repair_all(&stage).await,
             of_rows.count() as u64,

@@ -1,5 +1,4 @@
-//! How far a generation has to go: to where the one is that is served, to be compared with it, and
-//! to the head of the log, to be served itself.
+//! Catching up: loads a generation up to the head of the log.
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
@@ -17,67 +16,32 @@ use crate::{
     read_models::Projection,
 };
 
-/// Fewer events than this are applied while the live checkpoints are held.
+/// Most events that are applied while the live checkpoints are locked.
 pub(super) const REST_EVENTS_MAX: u64 = 1_000;
-/// Most rounds, each of which is as long as what has come during the one before.
+/// Most rounds; each round loads the events that were appended during the round before.
 const ROUNDS_MAX: u32 = 1_000;
-/// Most rounds in a row after which there is not less to do than before.
+/// Most rounds in a row that do not shorten the distance to the head.
 const ROUNDS_IN_VAIN_MAX: u32 = 10;
 
-/// Where a generation is to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
-    /// To where the generation is that is served.
-    Served,
-    /// To where the log ends.
-    Head,
-}
-
-impl Goal {
-    /// The places.
-    pub(super) async fn positions(
-        self,
-        pool: &PgPool,
-        build: Build,
-    ) -> anyhow::Result<PerShard<Position>> {
-        match self {
-            Self::Head => log::heads(pool)
-                .await
-                .context("can't read the heads of the log"),
-            Self::Served => {
-                let Build {
-                    projection, live, ..
-                } = build;
-                let served = standing(pool, projection, live, Role::Live)
-                    .await
-                    .context("can't read the checkpoints")?;
-                let served = served.with_context(|| {
-                    format!("generation {live} of `{projection}` is no longer served")
-                })?;
-                Ok(served.positions)
-            }
-        }
-    }
-}
-
-/// Whether the generation that is served speaks of the same log: after a restore that lost events
-/// it does not, and says nothing to compare with.
+/// Returns true if the served generation is of the same epoch as the log. After a restore that lost
+/// events, the served generation is of an earlier epoch.
 ///
 /// # Errors
-/// When the log has lost events and was not given another epoch, or the database does not answer.
-pub(super) async fn is_comparable(
+/// Returns an error if the log has lost events and its epoch was not raised, or if the database does
+/// not answer.
+pub(super) async fn is_same_log(
     pool: &PgPool,
     projection: Projection,
     live: i32,
 ) -> anyhow::Result<bool> {
-    // In this order: what is read later is not behind.
+    // The log is read after the checkpoints: a checkpoint read first is never beyond its head.
     let served = standing(pool, projection, live, Role::Live)
         .await
-        .context("can't read the checkpoints")?;
+        .context("cannot read the checkpoints")?;
     let end = log::end(pool)
         .await
-        .context("can't read the heads of the log")?;
-    let Some(served) = served.filter(|it| it.epoch == end.epoch) else {
+        .context("cannot read the heads of the log")?;
+    let Some(served) = served.filter(|standing| standing.epoch == end.epoch) else {
         return Ok(false);
     };
     for shard in Shard::all() {
@@ -89,31 +53,27 @@ pub(super) async fn is_comparable(
     Ok(true)
 }
 
-/// Loads until little is left up to there; the log is read once for all of the builds.
+/// Loads events until few are left up to the head of the log; the log is read once for all builds.
 pub(super) async fn catch_up(
     loader: &Loader,
     builds: &[Build],
     readings: &mut [Readings],
-    goal: Goal,
 ) -> anyhow::Result<()> {
     let (mut in_vain, mut before) = (0, u64::MAX);
     for _ in 0..ROUNDS_MAX {
-        // Whatever is served: nothing is beyond the head.
-        let mut targets = log::heads(&loader.pool)
+        let heads = log::heads(&loader.pool)
             .await
-            .context("can't read the heads of the log")?;
-        let mut floor = targets;
+            .context("cannot read the heads of the log")?;
+        let mut floor = heads;
         for build in builds {
-            let goal = goal.positions(&loader.pool, *build).await?;
-            targets = lower(&targets, &goal);
             floor = lower(&floor, &build.standing(&loader.pool).await?.positions);
         }
-        let left = rest(&floor, &targets);
+        let left = rest(&floor, &heads);
         if left == 0 {
             return Ok(());
         }
         loader.progress.expect(left);
-        loader.load(builds, readings, &targets).await?;
+        loader.load(builds, readings, &heads).await?;
         if left <= REST_EVENTS_MAX {
             return Ok(());
         }
@@ -121,19 +81,19 @@ pub(super) async fn catch_up(
         before = left;
         ensure!(
             in_vain < ROUNDS_IN_VAIN_MAX,
-            "events come as fast as they are read: raise --max-rate and run the command again, it \
-             goes on from here"
+            "events are appended as fast as they are read: raise --max-rate and run the command \
+             again, it continues from here"
         );
     }
     Ok(())
 }
 
-/// In each shard the lower of both.
+/// Returns the lower position of each shard.
 fn lower(one: &PerShard<Position>, other: &PerShard<Position>) -> PerShard<Position> {
     std::array::from_fn(|shard| one[shard].min(other[shard]))
 }
 
-/// How many events lead from one to the other.
+/// Returns the number of events between two sets of positions; a shard that is ahead counts 0.
 pub(super) fn rest(from: &PerShard<Position>, to: &PerShard<Position>) -> u64 {
     let rests = from.iter().zip(to).map(|(from, to)| (to - from).max(0));
     rests.sum::<Position>().unsigned_abs()

@@ -22,7 +22,7 @@ pub enum Phase {
     Loading,
     /// It has what was in the log when it was begun.
     CatchingUp,
-    /// It is compared with the one that is served.
+    /// The generation is verified with the log.
     Comparing,
     /// It can be served.
     Ready,
@@ -79,7 +79,7 @@ pub struct Generation {
     pub number: i32,
     /// What is done with it.
     pub phase: Phase,
-    /// Whether it was found to say what it should.
+    /// True if a verification with the log has succeeded.
     pub is_compared: bool,
     /// When it ceased to be served.
     pub last_active_at: Option<OffsetDateTime>,

@@ -46,28 +46,6 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// The same at full speed: for what others wait for.
-    pub(super) fn unbounded(&self) -> Self {
-        Self {
-            pace: Arc::new(Pace::new(None)),
-            ..self.clone()
-        }
-    }
-
-    /// The same for one build.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub(super) async fn load_one(
-        &self,
-        build: Build,
-        readings: &mut Readings,
-        targets: &PerShard<Position>,
-    ) -> anyhow::Result<()> {
-        self.load(&[build], std::slice::from_mut(readings), targets)
-            .await
-    }
-
     /// Loads everything up to these places into all of the builds, which have one role, and notes
     /// for each what was read.
     ///

@@ -33,11 +33,6 @@ impl Pace {
         }
     }
 
-    /// Whether there is a bound at all.
-    pub fn is_bounded(&self) -> bool {
-        self.max_rate.is_some()
-    }
-
     /// How many events to take at once.
     pub fn chunk_events(&self) -> i64 {
         let most = u32::try_from(CYCLE_EVENTS_MAX).expect("some thousands");

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use super::{
     Build,
-    catch_up::{Goal, is_comparable, rest},
+    catch_up::{is_same_log, rest},
     generation::{self, Generation},
 };
 use crate::{pipeline::checkpoint::Role, read_models::Projection};
@@ -37,7 +37,7 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan>
     let live = generation::active(pool, projection)
         .await
         .context("can't read which generation is served")?;
-    is_comparable(pool, projection, live).await?;
+    is_same_log(pool, projection, live).await?;
     let end = log::end(pool).await.context("can't read the log's end")?;
     // One that is served by now is not begun with again, whatever is noted of it.
     let begun = known
@@ -82,6 +82,8 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan>
 /// # Errors
 /// When the database does not answer.
 pub async fn events_to_head(pool: &PgPool, build: Build) -> anyhow::Result<u64> {
-    let heads = Goal::Head.positions(pool, build).await?;
+    let heads = log::heads(pool)
+        .await
+        .context("cannot read the heads of the log")?;
     Ok(rest(&build.standing(pool).await?.positions, &heads))
 }

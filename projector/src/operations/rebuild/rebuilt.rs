@@ -5,11 +5,8 @@ use std::{fmt, time::Duration};
 use linkledger_core::shard::{Position, Shard};
 use serde::Serialize;
 
-use super::{comparison::Comparison, parked::WouldPark, reading::Readings};
+use super::{parked::WouldPark, reading::Readings};
 use crate::operations::figures::{counted, per_second};
-
-/// Most differences that are told to people.
-const SHOWN_MAX: usize = 10;
 
 /// What has come of a rebuild, or of a rollback.
 #[derive(Debug, Clone, Serialize)]
@@ -26,12 +23,9 @@ pub struct Rebuilt {
     pub shards: Vec<ShardRead>,
     /// How many events were read.
     pub events: u64,
-    /// `None`: the generation that was served says nothing of where this one is.
-    pub comparison: Option<Comparison>,
-    /// How many events it was compared with, unless it says what the other one says.
-    pub verified_events: Option<u64>,
-    /// Accounts that the served generation serves and this one could not: it is not served like
-    /// that.
+    /// Number of events that the generation was verified with.
+    pub verified_events: u64,
+    /// Accounts that are parked in this generation and not in the served one: they prevent the swap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would_park: Option<WouldPark>,
     /// Whether the projection is paused: it has moved all the same, if the generation is served.
@@ -72,6 +66,8 @@ impl fmt::Display for Rebuilt {
             generation,
             previous,
             events,
+            verified_events,
+            would_park,
             seconds,
             ..
         } = self;
@@ -94,55 +90,14 @@ impl fmt::Display for Rebuilt {
             "Generation {generation} of `{projection}` {state}.\n  read: {events}, as many as \
              there are in every shard, {seconds:.1} s after the beginning ({rate}/s)"
         )?;
-        let Some(Comparison {
-            rows,
-            buckets,
-            differences,
-        }) = &self.comparison
-        else {
-            write!(
-                f,
-                "\n  not compared: generation {previous} says nothing of that place of the log"
-            )?;
-            return self.write_verified(f);
-        };
+        let verified = counted(*verified_events, "event");
         write!(
             f,
-            "\n  compared with generation {previous}: {} in {}, ",
-            counted(*rows, "row"),
-            counted(*buckets, "bucket")
+            "\n  verified with {verified} of the log: no row is wrong"
         )?;
-        if differences.is_empty() {
-            write!(f, "no difference")?;
-            return self.write_would_park(f);
-        }
-        write!(f, "{}", counted(differences.len() as u64, "difference"))?;
-        self.write_verified(f)?;
-        match self.would_park {
-            None => write!(f, "\n  generation {previous} was wrong:")?,
-            Some(_) => write!(f, "\n  the differences:")?,
-        }
-        for difference in differences.iter().take(SHOWN_MAX) {
-            write!(f, "\n    {difference}")?;
-        }
-        match differences.len().saturating_sub(SHOWN_MAX) {
-            0 => Ok(()),
-            more => write!(f, "\n    and {more} more (--json shows them)"),
-        }
-    }
-}
-
-impl Rebuilt {
-    fn write_verified(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let events = counted(self.verified_events.unwrap_or(0), "event");
-        write!(f, "\n  verified with {events} of the log: nothing is wrong")?;
-        self.write_would_park(f)
-    }
-
-    fn write_would_park(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.would_park {
+        match would_park {
             None => Ok(()),
-            Some(would_park) => write!(f, "\n  it can't be served like that: {would_park}"),
+            Some(would_park) => write!(f, "\n  cannot be served yet: {would_park}"),
         }
     }
 }

@@ -18,14 +18,14 @@ use tokio::time::sleep;
 
 use super::{
     Build,
-    catch_up::{Goal, REST_EVENTS_MAX, catch_up, rest},
+    catch_up::{REST_EVENTS_MAX, catch_up, rest},
     generation::{Phase, activate_in_tx, is_in_tx},
     loading::Loader,
     parked::WouldPark,
     reading::{Readings, ensure_complete, read},
 };
 use crate::{
-    operations::{audit::ensure_held_in_tx, verify::outcome},
+    operations::audit::ensure_held_in_tx,
     pipeline::{
         apply::{Run, Target, Written, apply_in_tx},
         checkpoint::{
@@ -66,7 +66,7 @@ pub(super) async fn swap(
 ) -> anyhow::Result<()> {
     let mut refusals = 0;
     for _ in 0..ATTEMPTS_MAX {
-        catch_up(loader, &[build], std::slice::from_mut(readings), Goal::Head).await?;
+        catch_up(loader, &[build], std::slice::from_mut(readings)).await?;
         match attempt(loader, build, readings).await {
             Ok(Attempt::Done) => return Ok(()),
             Ok(Attempt::TooFar) => {}
@@ -216,9 +216,6 @@ async fn serve_in_tx(tx: &mut PgConnection, build: Build) -> anyhow::Result<()> 
     activate_in_tx(&mut *tx, projection, live, generation)
         .await
         .context("can't have the generation served")?;
-    outcome::carry_over_in_tx(tx, projection, live, generation)
-        .await
-        .context("can't note when it was verified")?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
-//! Conservation of credits: what an account was granted and charged comes to its balance.
+//! Conservation of credits: grants, charges and adjustments of an account add up to its balance.
 //!
-//! Each entry continues from the balance after the one before it, and the last one ends at the
-//! account's balance: then the sum of all is the balance, however long the ledger is, and the
-//! entry at which it is not can be named.
+//! Each entry must continue from the balance after the previous entry, and the last entry must end at
+//! the balance of the account. Then the sum of all entries is the balance, however long the ledger is,
+//! and the entry at which the sum breaks can be named.
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
@@ -10,50 +10,55 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{
-    bucket::Pass,
-    findings::{Finding, Place},
+    findings::{Finding, FindingKind, FindingPlace, FoundRow},
+    orphans::PAGE_ROWS,
+    shard_pass::PartReport,
+    snapshot::{self, GenerationTarget},
 };
-use crate::read_models::{
-    comparison::{FoundRow, Kind},
-    pages::PAGE_ROWS,
-    snapshot,
-    tables::{Table, Target},
-};
+use crate::read_models::credits::ENTRIES;
 
-/// Where a page begins: with the last entry of the one before it.
-type Entry = (Uuid, i64);
+/// Account and version of the first entry of a page: the last entry of the page before.
+type FirstEntry = (Uuid, i64);
 
-/// A stretch of the ledgers.
+/// Entries in the order of accounts and versions.
 #[derive(Default)]
-struct Page {
+struct LedgerPage {
     mismatches: u64,
-    /// The first entries that don't add up.
+    /// First entries that do not add up.
     named: Vec<Finding>,
-    /// `None` at the end of the table.
-    last: Option<Entry>,
+    /// Last entry; `None` at the end of the table.
+    last: Option<FirstEntry>,
 }
 
 /// Adds up all ledgers of a generation.
-pub(super) async fn ledgers(pool: &PgPool, target: Target) -> anyhow::Result<Pass> {
-    let mut pass = Pass::default();
+pub(super) async fn verify_ledgers(
+    pool: &PgPool,
+    target: GenerationTarget,
+) -> anyhow::Result<PartReport> {
+    let mut report = PartReport::default();
     let mut from = None;
     loop {
         let mut snapshot = snapshot::begin(pool).await?;
         let page = add_up(&mut snapshot, target, from)
             .await
-            .context("can't add up the entries of ledgers")?;
+            .context("cannot add up the entries of ledgers")?;
         snapshot.commit().await?;
-        pass.findings
-            .add(Place::Ledger, page.mismatches, page.named);
+        report
+            .findings
+            .add(FindingPlace::Ledger, page.mismatches, page.named);
         from = page.last;
         if from.is_none() {
-            return Ok(pass);
+            return Ok(report);
         }
     }
 }
 
 /// Adds up a page.
-async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> sqlx::Result<Page> {
+async fn add_up(
+    tx: &mut PgConnection,
+    target: GenerationTarget,
+    from: Option<FirstEntry>,
+) -> sqlx::Result<LedgerPage> {
     let (account_id, version) = from.unwrap_or((Uuid::nil(), i64::MIN));
     let rows = sqlx::query!(
         r#"
@@ -65,32 +70,38 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
             LIMIT $6::bigint + 1
         ), chained AS MATERIALIZED (
             SELECT p.*, lag(p.version) OVER of_account AS previous_version,
-                   coalesce(lag(p.balance_after) OVER of_account, 0) AS balance_before
+                   coalesce(lag(p.balance_after) OVER of_account, 0) AS balance_before,
+                   -- The last row of a full page is also the first row of the next page, which
+                   -- knows the entry after it.
+                   lead(p.account_id) OVER in_page IS DISTINCT FROM p.account_id
+                       AND (lead(p.account_id) OVER in_page IS NOT NULL
+                            OR (SELECT count(*) FROM page) <= $6) AS is_last_entry
             FROM page AS p
-            WINDOW of_account AS (PARTITION BY p.account_id ORDER BY p.version)
+            WINDOW of_account AS (PARTITION BY p.account_id ORDER BY p.version),
+                   in_page AS (ORDER BY p.account_id, p.version)
         ), unbalanced AS MATERIALIZED (
             SELECT p.account_id, p.version, p.entry_id
             FROM chained AS p
-            WHERE ($5 OR (p.account_id, p.version) <> ($3, $4)) AND (
-                -- What was skipped in between is missing from the sum.
-                (p.balance_before + p.amount <> p.balance_after AND NOT EXISTS (
-                    SELECT FROM read_model.skipped_events AS s
-                    JOIN event_store.events AS e
-                        ON e.shard = s.shard AND e.position = s.position
-                       AND e.event_id = s.event_id
-                    WHERE s.account_id = p.account_id AND s.projection = $1
-                      AND e.stream_id = p.account_id AND e.version < p.version
-                      AND e.version > coalesce(p.previous_version, 0)
-                )) OR (NOT EXISTS (
-                    SELECT FROM read_model.credit_entries AS n
-                    WHERE n.generation = $2 AND n.account_id = p.account_id
-                      AND n.version > p.version
-                ) AND NOT EXISTS (
-                    SELECT FROM read_model.credit_balances AS b
-                    WHERE b.generation = $2 AND b.account_id = p.account_id
-                      AND b.balance = p.balance_after
-                ))
-            )
+            -- By key: a subquery under OR could be planned as a scan of all balances.
+            LEFT JOIN LATERAL (
+                SELECT b.balance FROM read_model.credit_balances AS b
+                WHERE p.is_last_entry AND b.generation = $2 AND b.account_id = p.account_id
+                LIMIT 1
+            ) AS b ON true
+            WHERE (p.is_last_entry AND b.balance IS DISTINCT FROM p.balance_after)
+               -- The first row of a later page was the last one of the page before.
+               OR (($5 OR (p.account_id, p.version) <> ($3, $4))
+                   AND p.balance_before + p.amount <> p.balance_after
+                   -- A skipped event in between is missing from the sum.
+                   AND NOT EXISTS (
+                       SELECT FROM read_model.skipped_events AS s
+                       JOIN event_store.events AS e
+                           ON e.shard = s.shard AND e.position = s.position
+                          AND e.event_id = s.event_id
+                       WHERE s.account_id = p.account_id AND s.projection = $1
+                         AND e.stream_id = p.account_id AND e.version < p.version
+                         AND e.version > coalesce(p.previous_version, 0)
+                   ))
         ), named AS (
             SELECT * FROM unbalanced ORDER BY account_id, version LIMIT 100
         )
@@ -111,7 +122,7 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
     )
     .fetch_all(tx)
     .await?;
-    let mut page = Page::default();
+    let mut page = LedgerPage::default();
     for row in rows {
         page.mismatches = row.mismatches.unsigned_abs();
         page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
@@ -123,11 +134,11 @@ async fn add_up(tx: &mut PgConnection, target: Target, from: Option<Entry>) -> s
 
 fn unbalanced(shard: Option<i16>, account_id: Uuid, entry_id: Option<Uuid>) -> Finding {
     let row = FoundRow {
-        kind: Kind::Unbalanced,
+        kind: FindingKind::Unbalanced,
         account_id,
         row_id: entry_id,
         columns: String::new(),
     };
     let shard = shard.and_then(|number| Shard::new(number.into()));
-    Finding::of(&row, Table::CreditEntries, shard, None)
+    Finding::of(&row, &ENTRIES, shard, None)
 }

@@ -1,87 +1,130 @@
-//! What a verification finds wrong: rows by table, bucket and account.
+//! Findings of a verification: wrong rows by table, bucket and account.
 
-use linkledger_core::{id::AccountId, shard::Shard};
-use serde::Serialize;
-
-use crate::read_models::{
-    comparison::{FoundRow, Kind},
-    pages::Key,
-    snapshot::Bucket,
-    tables::Table,
+use linkledger_core::{
+    id::{AccountId, EntryId, LinkId},
+    shard::Shard,
 };
+use serde::Serialize;
+use uuid::Uuid;
 
-/// Most rows that are named; all are counted.
+use super::{orphans::KeyText, snapshot::LogBucket};
+use crate::read_models::description::{ReadTable, RowId};
+
+/// Most findings that are named; all are counted.
 pub const NAMED_MAX: usize = 100;
 
-/// One row that is wrong.
+/// Defect of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// The log expects the row, and the table lacks it.
+    Missing,
+    /// The row differs from the expected row.
+    Different,
+    /// No event explains the row.
+    #[serde(rename = "superfluous")]
+    Orphan,
+    /// The entry does not continue from the previous entry, or the last entry does not end at the
+    /// balance.
+    Unbalanced,
+}
+
+impl FindingKind {
+    /// Name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Different => "different",
+            Self::Orphan => "orphan",
+            Self::Unbalanced => "unbalanced",
+        }
+    }
+}
+
+/// Wrong row as a statement names it.
+#[derive(Debug)]
+pub(super) struct FoundRow {
+    pub(super) kind: FindingKind,
+    pub(super) account_id: Uuid,
+    pub(super) row_id: Option<Uuid>,
+    /// Names of the columns that differ, separated by commas.
+    pub(super) columns: String,
+}
+
+/// One wrong row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// The read table.
-    pub table: Table,
-    /// The shard of its account; none if there is no such account.
+    /// Name of the read table.
+    pub table: &'static str,
+    /// Shard of the row's account; `None` if there is no such account.
     pub shard: Option<i16>,
-    /// Positions of the bucket in which it was found, `None` if it was found in the table.
+    /// Positions of the bucket in which the row was compared; `None` if the row was found in a page of
+    /// the table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bucket: Option<Bucket>,
-    /// Whose row it is.
+    pub bucket: Option<LogBucket>,
+    /// Account of the row.
     pub account_id: AccountId,
-    /// The link (`lnk_…`) or the entry (`ent_…`) whose row it is.
+    /// Link (`lnk_…`) or entry (`ent_…`) of the row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<String>,
-    /// What is wrong with it.
-    pub kind: Kind,
-    /// The columns that differ.
+    /// Defect of the row.
+    pub kind: FindingKind,
+    /// Columns that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
 
-/// All that was found: counted, and the first rows by name.
+/// All findings: counted, and the first ones by name.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// How much is wrong: rows, and places at which a ledger does not add up.
+    /// Number of wrong rows, and of places at which a ledger does not add up.
     pub mismatches: u64,
-    /// The latter: nothing is written there, they are right when the rows are.
+    /// Number of places at which a ledger does not add up. A repair writes nothing there: the ledger
+    /// adds up when the rows are right.
     pub unbalanced: u64,
-    /// In how many buckets and pages they are.
+    /// Number of buckets and pages with findings.
     pub buckets: u64,
-    /// The first of them, up to [`NAMED_MAX`].
+    /// First findings, up to [`NAMED_MAX`].
     pub named: Vec<Finding>,
-    /// Where all of them are: no more than there are buckets and pages.
+    /// Buckets and pages with findings.
     #[serde(skip)]
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<FindingPlace>,
 }
 
-/// Where rows are wrong.
+/// Place of wrong rows.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
-    /// Among the rows of a bucket.
-    Bucket {
-        table: Table,
+pub(super) enum FindingPlace {
+    /// Rows of a bucket, or of a whole shard for a table with rare events.
+    Shard {
+        table: &'static ReadTable,
         shard: Shard,
-        bucket: Bucket,
+        bucket: LogBucket,
     },
-    /// Among the rows of a table after that one.
-    Page { table: Table, after: Option<Key> },
-    /// Among those of a ledger, whose rows are found wrong otherwise too unless the log is.
+    /// Rows of a page of the table, after a key.
+    Page {
+        table: &'static ReadTable,
+        after: Option<KeyText>,
+    },
+    /// Entries of a ledger: each wrong entry is also found elsewhere, unless the log is wrong.
     Ledger,
 }
 
 impl Findings {
-    /// Whether everything is right.
+    /// Returns true if nothing is wrong.
     pub const fn is_empty(&self) -> bool {
         self.mismatches == 0
     }
 
-    /// Adds those of one bucket or page: how many, and the first of them.
+    /// Adds the findings of one bucket or page.
     pub(super) fn add(
         &mut self,
-        place: Place,
+        place: FindingPlace,
         mismatches: u64,
         named: impl IntoIterator<Item = Finding>,
     ) {
         if mismatches > 0 {
             self.mismatches += mismatches;
-            if let Place::Ledger = place {
+            if let FindingPlace::Ledger = place {
                 self.unbalanced += mismatches;
             }
             self.buckets += 1;
@@ -90,7 +133,7 @@ impl Findings {
         }
     }
 
-    /// Adds those of another part.
+    /// Adds the findings of another part.
     pub(super) fn append(&mut self, others: Self) {
         self.mismatches += others.mismatches;
         self.unbalanced += others.unbalanced;
@@ -109,16 +152,21 @@ impl Findings {
 impl Finding {
     pub(super) fn of(
         row: &FoundRow,
-        table: Table,
+        table: &ReadTable,
         shard: Option<Shard>,
-        bucket: Option<Bucket>,
+        bucket: Option<LogBucket>,
     ) -> Self {
+        let row_id = row.row_id.and_then(|row_id| match table.row_id {
+            RowId::Link(_) => Some(LinkId::from_uuid(row_id).to_string()),
+            RowId::Entry(_) => Some(EntryId::from_uuid(row_id).to_string()),
+            RowId::Account => None,
+        });
         Self {
-            table,
+            table: table.name,
             shard: shard.map(Shard::number),
             bucket,
             account_id: AccountId::from_uuid(row.account_id),
-            row: row.row_id.and_then(|row_id| table.id_of(row_id)),
+            row: row_id,
             kind: row.kind,
             columns: row
                 .columns

@@ -8,10 +8,10 @@ use linkledger_core::{
     metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES},
 };
 use metrics::gauge;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use super::Verified;
+use super::VerificationReport;
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
 
 /// How often the gauges are set.
@@ -21,7 +21,11 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When the database does not answer, or may not be written to.
-pub async fn record(pool: &PgPool, verified: &Verified, operator: &str) -> sqlx::Result<()> {
+pub async fn record(
+    pool: &PgPool,
+    verified: &VerificationReport,
+    operator: &str,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "
         INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)
@@ -37,38 +41,6 @@ pub async fn record(pool: &PgPool, verified: &Verified, operator: &str) -> sqlx:
         i64::try_from(verified.findings.mismatches).unwrap_or(i64::MAX)
     )
     .execute(pool)
-    .await?;
-    Ok(())
-}
-
-/// Notes that a generation was found to say what another one says: what is known of that one is
-/// true of it too, unless it was verified later itself.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn carry_over_in_tx(
-    tx: &mut PgConnection,
-    projection: Projection,
-    from: i32,
-    to: i32,
-) -> sqlx::Result<()> {
-    sqlx::query!(
-        "
-        INSERT INTO read_model.verifications AS own
-            (projection, generation, operator, events, mismatches, verified_at)
-        SELECT projection, $3, operator, events, mismatches, verified_at
-        FROM read_model.verifications
-        WHERE projection = $1 AND generation = $2
-        ON CONFLICT (projection, generation) DO UPDATE
-        SET operator = excluded.operator, events = excluded.events,
-            mismatches = excluded.mismatches, verified_at = excluded.verified_at
-        WHERE own.verified_at < excluded.verified_at
-        ",
-        projection.name(),
-        from,
-        to
-    )
-    .execute(tx)
     .await?;
     Ok(())
 }

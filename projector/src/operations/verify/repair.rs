@@ -1,166 +1,211 @@
-//! Repair: what a verification has found is written as the log wants it, and nothing else.
+//! Repair: the projection writes the wrong rows again, from the events of the log.
 //!
-//! Bucket by bucket, each in a transaction under its checkpoint's lock: the rows are compared once
-//! more, at the checkpoint of that moment, and those that are wrong are written in their final
-//! state. Projectors wait for some tens of milliseconds, and go on.
+//! A repair has no code of its own that writes a row. Under the lock of the checkpoint, a chunk of wrong
+//! rows is looked up again, the events of those rows are projected, and the rows are written in the
+//! same transaction: no reader sees an intermediate state. Orphans are deleted by key. Projectors wait
+//! for some tens of milliseconds for each chunk.
 
 use anyhow::Context as _;
-use linkledger_core::shard::Shard;
-use sqlx::{PgConnection, PgPool};
+use linkledger_core::shard::{Position, Shard};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use super::{
-    bucket, credit_rows,
-    findings::{Findings, Place},
-    link_rows,
-    stopped_accounts::StatusEvents,
-    superfluous,
+    comparison::{ComparedEvents, WrongRow, wrong_rows},
+    findings::{FindingPlace, Findings},
+    orphans::{self, KeyText},
+    reprojection::project_in_tx,
+    shard_pass::{BUCKET_EVENTS, RareEvents, next},
+    snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
+    statements,
 };
 use crate::{
     pipeline::retry::{self, Backoff},
     read_models::{
-        pages::Key,
+        description::{CacheEntry, ReadTable},
         redirects::RedirectChanges,
-        snapshot::{Bucket, Snapshot},
-        tables::{Table, Target},
     },
 };
 
-/// Attempts at one bucket before the command gives up: somebody may hold its checkpoint.
+/// Attempts at one chunk before the command gives up: another process may hold the checkpoint.
 const ATTEMPTS_MAX: u32 = 6;
 
-/// Writes what is wrong; how many rows there were.
+/// Most wrong rows of one transaction.
+const CHUNK_ROWS: i64 = 500;
+
+/// Most chunks of one bucket: a row that is still wrong after its repair must not be repaired for ever.
+const CHUNKS_MAX: i64 = BUCKET_EVENTS / CHUNK_ROWS + 1;
+
+/// Repairs all findings, and returns the number of rows written or deleted.
 ///
 /// # Errors
-/// When the database does not answer. What is written until then is right.
-pub(super) async fn repair(
+/// Returns an error if the database does not answer. Rows repaired before the error stay right.
+pub(super) async fn repair_findings(
     pool: &PgPool,
-    target: Target,
+    target: GenerationTarget,
     findings: &Findings,
 ) -> anyhow::Result<u64> {
     let mut rows = 0;
     for place in &findings.places {
-        rows += repair_with_patience(pool, target, place)
-            .await
-            .with_context(|| format!("can't repair `{}`", target.projection))?;
+        let repaired = match place {
+            FindingPlace::Shard {
+                table,
+                shard,
+                bucket,
+            } => repair_rows(pool, target, (table, *shard, *bucket)).await,
+            FindingPlace::Page { table, after } => {
+                with_retries(async || delete_orphans(pool, target, table, after.as_ref()).await)
+                    .await
+            }
+            FindingPlace::Ledger => Ok(0),
+        };
+        rows += repaired.with_context(|| format!("cannot repair `{}`", target.projection))?;
     }
     Ok(rows)
 }
 
-async fn repair_with_patience(pool: &PgPool, target: Target, place: &Place) -> anyhow::Result<u64> {
+async fn with_retries(attempt: impl AsyncFn() -> anyhow::Result<u64>) -> anyhow::Result<u64> {
     let mut backoff = Backoff::default();
     for _ in 1..ATTEMPTS_MAX {
-        match repair_place(pool, target, place).await {
+        match attempt().await {
             Err(error) if retry::passes_by_itself(&error) => {
                 tokio::time::sleep(backoff.next_delay()).await;
             }
             result => return result,
         }
     }
-    repair_place(pool, target, place).await
+    attempt().await
 }
 
-async fn repair_place(pool: &PgPool, target: Target, place: &Place) -> anyhow::Result<u64> {
-    match place {
-        Place::Bucket {
-            table: Table::StoppedAccounts,
-            shard,
-            ..
-        } => repair_stopped_accounts(pool, target, *shard).await,
-        Place::Bucket {
-            table,
-            shard,
-            bucket,
-        } => {
-            let snapshot = Snapshot::lock(pool, target, *shard).await?;
-            repair_bucket(snapshot, *table, *bucket).await
-        }
-        Place::Page { table, after } => repair_page(pool, target, *table, after.as_ref()).await,
-        Place::Ledger => Ok(0),
-    }
-}
-
-async fn repair_bucket(
-    mut snapshot: Snapshot,
-    table: Table,
-    bucket: Bucket,
+/// Repairs the wrong rows of a bucket, or of a shard for a table with rare events, chunk by chunk.
+async fn repair_rows(
+    pool: &PgPool,
+    target: GenerationTarget,
+    place: (&ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<u64> {
-    let mut changes = RedirectChanges::default();
-    let rows = match table {
-        Table::Links => link_rows::repair_links(&mut snapshot, bucket).await?,
-        Table::CreditBalances => credit_rows::repair_balances(&mut snapshot, bucket).await?,
-        Table::CreditEntries => credit_rows::repair_entries(&mut snapshot, bucket).await?,
-        Table::Redirects => {
-            let slugs = link_rows::repair_redirects(&mut snapshot, bucket).await?;
-            for slug in &slugs {
-                changes.add_slug(slug);
-            }
-            slugs.len() as u64
+    let mut rows = 0;
+    for _ in 0..CHUNKS_MAX {
+        let repaired = with_retries(async || repair_chunk(pool, target, place).await).await?;
+        rows += repaired;
+        if repaired < CHUNK_ROWS.unsigned_abs() {
+            break;
         }
-        Table::StoppedAccounts => 0,
-    };
-    commit(snapshot, &changes).await?;
+    }
     Ok(rows)
 }
 
-async fn repair_stopped_accounts(
+async fn repair_chunk(
     pool: &PgPool,
-    target: Target,
-    shard: Shard,
+    target: GenerationTarget,
+    (table, shard, bucket): (&ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<u64> {
-    let mut status_events = StatusEvents::default();
+    let (mut snapshot, events) = if table.rare_events.is_empty() {
+        let snapshot = ShardSnapshot::lock(pool, target, shard).await?;
+        (snapshot, ComparedEvents::Bucket(bucket))
+    } else {
+        lock_at_rare_events(pool, target, shard).await?
+    };
+    let wrong = wrong_rows(&mut snapshot, table, &events, CHUNK_ROWS).await?;
+    let mut positions: Vec<Position> = wrong
+        .iter()
+        .flat_map(|row| &row.positions)
+        .copied()
+        .collect();
+    positions.sort_unstable();
+    positions.dedup();
+    let orphans: Vec<&KeyText> = wrong
+        .iter()
+        .filter(|row| row.positions.is_empty())
+        .map(|row| &row.key)
+        .collect();
+    delete_in_tx(&mut snapshot.tx, target, table, &orphans).await?;
+    let mut changes = project_in_tx(pool, &mut snapshot, &positions).await?;
+    for row in &wrong {
+        add_change(&mut changes, table, row);
+    }
+    snapshot.commit(&changes).await?;
+    Ok(wrong.len() as u64)
+}
+
+fn add_change(changes: &mut RedirectChanges, table: &ReadTable, row: &WrongRow) {
+    match table.invalidates {
+        CacheEntry::None => {}
+        CacheEntry::Slug => row.key.iter().for_each(|slug| changes.add_slug(slug)),
+        CacheEntry::Account => changes.add_account(row.account_id),
+    }
+}
+
+/// Locks the checkpoint, and returns the rare events of the whole shard. Most of the log is read
+/// before the lock; the rest is shorter than a bucket.
+async fn lock_at_rare_events(
+    pool: &PgPool,
+    target: GenerationTarget,
+    shard: Shard,
+) -> anyhow::Result<(ShardSnapshot, ComparedEvents)> {
+    let mut rare_events = RareEvents::default();
     let mut after = 0;
     loop {
-        // Most of the log is read without the lock; what has come since is less than a bucket.
-        let mut snapshot = Snapshot::begin(pool, target, shard).await?;
-        let bucket = bucket::next(after, &snapshot);
+        let mut snapshot = ShardSnapshot::begin(pool, target, shard).await?;
+        let mut bucket = next(after, &snapshot);
         let is_last = bucket.last == snapshot.checkpoint;
         if is_last {
             snapshot.tx.commit().await?;
-            snapshot = Snapshot::lock(pool, target, shard).await?;
-            let bucket = bucket::next(after, &snapshot);
-            if bucket.last < snapshot.checkpoint {
-                continue;
-            }
-            status_events.read(&mut snapshot, bucket).await?;
-            let mut changes = RedirectChanges::default();
-            let accounts = status_events.repair(&mut snapshot).await?;
-            for account_id in &accounts {
-                changes.add_account(*account_id);
-            }
-            commit(snapshot, &changes).await?;
-            return Ok(accounts.len() as u64);
+            snapshot = ShardSnapshot::lock(pool, target, shard).await?;
+            bucket = next(after, &snapshot);
         }
-        status_events.read(&mut snapshot, bucket).await?;
+        rare_events.read(&mut snapshot, bucket).await?;
+        if is_last && bucket.last == snapshot.checkpoint {
+            return Ok((snapshot, rare_events.compared()));
+        }
         snapshot.tx.commit().await?;
         after = bucket.last;
     }
 }
 
-/// A page has rows of all shards.
-async fn repair_page(
+/// Deletes the orphans of a page, which has rows of all shards.
+async fn delete_orphans(
     pool: &PgPool,
-    target: Target,
-    table: Table,
-    after: Option<&Key>,
+    target: GenerationTarget,
+    table: &ReadTable,
+    after: Option<&KeyText>,
 ) -> anyhow::Result<u64> {
-    let mut tx = pool.begin().await.context("can't begin a transaction")?;
+    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
     let is_live = lock_all_in_tx(&mut tx, target).await?;
-    let page = superfluous::page(&mut tx, target, table, after).await?;
-    let keys: Vec<Key> = page.superfluous.into_iter().map(|(_, key)| key).collect();
-    let rows = superfluous::remove(&mut tx, target, table, &keys).await?;
-    if is_live && table == Table::Redirects {
-        let mut changes = RedirectChanges::default();
-        for key in &keys {
-            changes.add_slug(&key.slug_folded);
-        }
-        changes.append_in_tx(&mut tx).await?;
+    let page = orphans::read_page(&mut tx, target, table, after).await?;
+    let keys: Vec<&KeyText> = page.orphans.iter().map(|orphan| &orphan.key).collect();
+    delete_in_tx(&mut tx, target, table, &keys).await?;
+    let mut changes = RedirectChanges::default();
+    if is_live && table.invalidates == CacheEntry::Slug {
+        keys.iter()
+            .copied()
+            .flatten()
+            .for_each(|slug| changes.add_slug(slug));
     }
+    changes.append_in_tx(&mut tx).await?;
     tx.commit().await?;
-    Ok(rows)
+    Ok(keys.len() as u64)
 }
 
-/// Whether what is locked is served.
-async fn lock_all_in_tx(tx: &mut PgConnection, target: Target) -> sqlx::Result<bool> {
+async fn delete_in_tx(
+    tx: &mut PgConnection,
+    target: GenerationTarget,
+    table: &ReadTable,
+    keys: &[&KeyText],
+) -> sqlx::Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut statement =
+        sqlx::query(AssertSqlSafe(statements::delete(table))).bind(target.generation);
+    for index in 0..table.key.len() {
+        let column: Vec<String> = keys.iter().map(|key| key[index].clone()).collect();
+        statement = statement.bind(column);
+    }
+    statement.execute(tx).await?;
+    Ok(())
+}
+
+/// Locks the checkpoints of all shards, and returns true if the generation is served.
+async fn lock_all_in_tx(tx: &mut PgConnection, target: GenerationTarget) -> sqlx::Result<bool> {
     let roles = sqlx::query_scalar!(
         "
         SELECT role FROM read_model.checkpoints
@@ -174,13 +219,4 @@ async fn lock_all_in_tx(tx: &mut PgConnection, target: Target) -> sqlx::Result<b
     .fetch_all(tx)
     .await?;
     Ok(roles.iter().any(|role| role == "live"))
-}
-
-/// Caches hear of it in the same transaction.
-async fn commit(mut snapshot: Snapshot, changes: &RedirectChanges) -> anyhow::Result<()> {
-    if snapshot.is_live {
-        changes.append_in_tx(&mut snapshot.tx).await?;
-    }
-    snapshot.tx.commit().await?;
-    Ok(())
 }

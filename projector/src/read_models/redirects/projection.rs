@@ -173,6 +173,10 @@ impl<'a> RedirectRows<'a> {
         &self.changes
     }
 
+    pub(crate) fn into_changes(self) -> RedirectChanges {
+        self.changes
+    }
+
     pub(crate) async fn write_in_tx(
         &self,
         tx: &mut PgConnection,

@@ -1,18 +1,19 @@
-//! `rebuild` and `rollback`: read models that are made from the log again, and which of their
-//! generations is served.
+//! `rebuild` and `rollback`: recreate read models from the log, and choose the served generation.
+
+mod account;
 
 use std::{num::NonZeroU32, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::event_store::SessionKind;
+use linkledger_core::{event_store::SessionKind, id::AccountId};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{Options, Selection};
+use super::Options;
 use crate::{
     operations::{
-        audit::{self, Outcome, hold},
+        audit::{self, CommandOutcome, hold},
         rebuild::{
             self, CONNECTIONS_MAX, Rebuilt, Settings, generation, is_paused, plan, rollback,
         },
@@ -21,15 +22,22 @@ use crate::{
     surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
 };
 
-/// What to rebuild, and how.
+/// Arguments of `rebuild`.
 #[derive(Debug, Args)]
 pub struct Rebuild {
-    #[command(flatten)]
-    selection: Selection,
+    /// The projection.
+    #[arg(required_unless_present_any = ["all", "account"])]
+    projection: Option<Projection>,
+    /// Every projection.
+    #[arg(long, conflicts_with = "projection")]
+    all: bool,
+    /// Only the rows of this account (acc_…), in the served generation: nothing is swapped.
+    #[arg(long, conflicts_with = "no_swap")]
+    account: Option<AccountId>,
     #[command(flatten)]
     rate: Rate,
-    /// Build and compare, but go on serving what is served; without this option the same command
-    /// finishes it later.
+    /// Build and verify the new generation, but do not serve it; the same command without this
+    /// option finishes it later.
     #[arg(long)]
     no_swap: bool,
     #[command(flatten)]
@@ -105,7 +113,12 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
         operator, options, ..
     } = &command;
     let pool = options.rebuild_pool().await?;
-    let projections = command.selection.projections();
+    let projections: Vec<_> = command
+        .projection
+        .map_or(Projection::ALL.to_vec(), |projection| vec![projection]);
+    if let Some(account_id) = command.account {
+        return account::run(&pool, account_id, &projections, operator, options).await;
+    }
     let settings = Settings {
         max_rate: command.rate.max(),
         swap: !command.no_swap,
@@ -122,7 +135,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     let work = Box::pin(rebuild::rebuild(&pool, &projections, settings, progress));
     let rebuilt = hold(
         &pool,
-        &audit::Command {
+        &audit::OperatorCommand {
             name: "rebuild",
             projections: &projections,
             subject: None,
@@ -228,7 +241,7 @@ pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
     });
     let rebuilt = hold(
         &pool,
-        &audit::Command {
+        &audit::OperatorCommand {
             name: "rollback",
             projections: &[*projection],
             subject: None,
@@ -270,7 +283,7 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
             ""
         };
         format!(
-            "Would {does} generation {generation} of `{projection}`: read {events} events, compare \
+            "Would {does} generation {generation} of `{projection}`: read {events} events, verify \
              it, {then}; nothing was changed.{moves}"
         )
     });
@@ -288,11 +301,11 @@ fn text_of(rebuilt: &[Rebuilt]) -> String {
 }
 
 /// What has come of one of them, for the record.
-fn described(rebuilt: &[Rebuilt], projection: Projection) -> (Outcome, String) {
+fn described(rebuilt: &[Rebuilt], projection: Projection) -> (CommandOutcome, String) {
     let mut of_it = rebuilt.iter();
     let of_it = of_it.find(|it| it.projection == projection.name());
     (
-        Outcome::Done,
+        CommandOutcome::Done,
         of_it.map_or_else(String::new, Rebuilt::to_string),
     )
 }

@@ -1,4 +1,4 @@
-//! `verify`: do the read tables say what the log says? With `--repair`, what is wrong is written.
+//! `verify`: compares the read tables with the log. With `--repair`, writes the wrong rows again.
 
 use std::{
     collections::BTreeSet,
@@ -19,21 +19,23 @@ use crate::{
         audit::{self, hold},
         figures::{counted, per_second},
         progress::ProgressSink as _,
-        verify::{self, Finding, Repaired, SESSIONS, Verified, outcome},
+        verify::{
+            self, Finding, GenerationTarget, RepairReport, SESSIONS, VerificationReport, outcome,
+        },
     },
-    read_models::{Projection, tables::Target},
+    read_models::Projection,
     surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
 };
 
-/// What to verify, and whether to repair it.
+/// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// The projection; all of them if none is named.
     projection: Option<Projection>,
-    /// A generation that is not served: the one to go back to, for example.
+    /// A generation that is not served, for example before a rollback.
     #[arg(long, value_name = "NUMBER", requires = "projection")]
     generation: Option<i32>,
-    /// Write the rows that are wrong as the log wants them, and verify again.
+    /// Project the wrong rows again, delete rows that no event explains, and verify again.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -42,47 +44,47 @@ pub struct Verify {
     options: Options,
 }
 
-/// What has come of it.
+/// Result of the command.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct VerifyOutput {
     dry_run: bool,
-    projections: Vec<Shown>,
+    projections: Vec<ProjectionOutput>,
     seconds: f64,
 }
 
-/// Of one projection.
+/// Result for one projection.
 #[derive(Debug, Serialize)]
-struct Shown {
-    /// As it was found.
+struct ProjectionOutput {
+    /// Verification before a repair.
     #[serde(flatten)]
-    found: Verified,
-    /// What was done about it; absent if nothing was to be.
+    found: VerificationReport,
+    /// Repair; absent if nothing was repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
-    repaired: Option<Repaired>,
+    repaired: Option<RepairReport>,
 }
 
-impl Shown {
-    /// Compared, those that were compared twice among them.
+impl ProjectionOutput {
+    /// Returns the number of compared events; an event that was compared twice counts twice.
     fn events(&self) -> u64 {
         let again = self.repaired.as_ref().map_or(0, |it| it.left.events);
         self.found.events + again
     }
 
-    /// As it is left.
-    fn last(&self) -> &Verified {
+    /// Returns the last verification.
+    fn last(&self) -> &VerificationReport {
         self.repaired.as_ref().map_or(&self.found, |it| &it.left)
     }
 }
 
 pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     let begun = Instant::now();
-    // One more for the lease.
+    // One session more for the lease.
     let pool = command.options.pool_of(SessionKind::Writer, SESSIONS + 1);
     let pool = pool.await?;
     let progress = ProgressReport::shown(command.options.json);
     let work = async {
         let mut projections = Vec::new();
-        // Chosen under the lease: nobody else exchanges generations meanwhile.
+        // The lease comes first: no other command swaps generations meanwhile.
         for target in targets(&pool, &command).await? {
             projections.push(verify_one(&pool, target, &command, &progress).await?);
         }
@@ -93,7 +95,7 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         let names: Vec<_> = command
             .projection
             .map_or(Projection::ALL.to_vec(), |it| vec![it]);
-        let operation = audit::Command {
+        let operation = audit::OperatorCommand {
             name: "verify --repair",
             projections: &names,
             subject: None,
@@ -108,18 +110,18 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         work.await?
     };
     drop(progress);
-    let outcome = Outcome {
+    let output = VerifyOutput {
         dry_run: command.operator.dry_run,
         projections,
         seconds: begun.elapsed().as_secs_f64(),
     };
-    let text = outcome.text(begun.elapsed(), command.repair);
-    command.options.print(&outcome, &text)?;
-    match outcome.mismatches() {
+    let text = output.text(begun.elapsed(), command.repair);
+    command.options.print(&output, &text)?;
+    match output.mismatches() {
         0 => Ok(()),
         _ if repairs => bail!(
-            "not everything could be repaired: the log itself may be wrong, see `command-api log \
-             verify`"
+            "some rows are still wrong after the repair: the log itself may be wrong, see \
+             `command-api log verify`"
         ),
         count => bail!(
             "the read tables are not what the log says: {}; `--repair` mends them",
@@ -128,9 +130,9 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     }
 }
 
-async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Target>> {
+async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<GenerationTarget>> {
     if let (Some(projection), Some(generation)) = (command.projection, command.generation) {
-        return Ok(vec![Target {
+        return Ok(vec![GenerationTarget {
             projection,
             generation,
         }]);
@@ -146,16 +148,16 @@ async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Target>>
 
 async fn verify_one(
     pool: &PgPool,
-    target: Target,
+    target: GenerationTarget,
     command: &Verify,
     progress: &ProgressReport,
-) -> anyhow::Result<Shown> {
+) -> anyhow::Result<ProjectionOutput> {
     let projection = target.projection;
     let on_progress = |events| progress.advance(events);
     let events = verify::event_count(pool, target).await?;
     progress.enter(&format!("verifying {projection}"), events, "events");
-    let mut shown = Shown {
-        found: verify::generation(pool, target, &on_progress).await?,
+    let mut shown = ProjectionOutput {
+        found: verify::verify_generation(pool, target, &on_progress).await?,
         repaired: None,
     };
     if command.operator.dry_run {
@@ -168,42 +170,46 @@ async fn verify_one(
     let operator = command.operator.operator();
     if let Err(error) = outcome::record(pool, shown.last(), &operator).await {
         let error = failure::text(&error.into());
-        // Whoever may only read verifies all the same.
-        let warning = format!("warning: the outcome is not recorded, no alert sees it: {error}");
-        writeln!(std::io::stderr(), "{warning}").context("can't print a warning")?;
+        // A role that may only read can verify too.
+        let warning =
+            format!("warning: the result is not recorded, and no alert shows it: {error}");
+        writeln!(std::io::stderr(), "{warning}").context("cannot print a warning")?;
     }
     Ok(shown)
 }
 
-/// What has come of a repair of one of them, for the record.
-fn in_short(projections: &[Shown], projection: Projection) -> (audit::Outcome, String) {
+/// Returns the outcome of a repair of one projection, for the record.
+fn in_short(
+    projections: &[ProjectionOutput],
+    projection: Projection,
+) -> (audit::CommandOutcome, String) {
     let mut of_it = projections.iter();
     let Some(it) = of_it.find(|it| it.found.projection == projection.name()) else {
-        return (audit::Outcome::Done, String::new());
+        return (audit::CommandOutcome::Done, String::new());
     };
     let detail = match &it.repaired {
         None => "nothing was wrong".to_owned(),
         Some(repaired) => format!("{} repaired", counted(repaired.rows, "row")),
     };
     match it.last().findings.mismatches {
-        0 => (audit::Outcome::Done, detail),
+        0 => (audit::CommandOutcome::Done, detail),
         left => {
             let detail = format!("{detail}, {} left", mismatches(left));
-            (audit::Outcome::Failed, detail)
+            (audit::CommandOutcome::Failed, detail)
         }
     }
 }
 
-impl Outcome {
+impl VerifyOutput {
     fn mismatches(&self) -> u64 {
-        let left = self.projections.iter().map(Shown::last);
-        left.map(|it| it.findings.mismatches).sum()
+        let left = self.projections.iter().map(ProjectionOutput::last);
+        left.map(|report| report.findings.mismatches).sum()
     }
 
     fn text(&self, took: Duration, is_repair: bool) -> String {
         let mut text = String::new();
-        let events: u64 = self.projections.iter().map(Shown::events).sum();
-        for Shown { found, repaired } in &self.projections {
+        let events: u64 = self.projections.iter().map(ProjectionOutput::events).sum();
+        for ProjectionOutput { found, repaired } in &self.projections {
             found.write(&mut text);
             if let Some(repaired) = repaired {
                 let rows = counted(repaired.rows, "row");
@@ -224,13 +230,13 @@ impl Outcome {
     }
 }
 
-impl Verified {
+impl VerificationReport {
     fn write(&self, text: &mut String) {
         let Self {
             projection,
             generation,
             events,
-            rows_wanted,
+            rows_expected,
             findings,
             ..
         } = self;
@@ -238,7 +244,7 @@ impl Verified {
             text,
             "`{projection}`, generation {generation}: {} want {}; ",
             counted(*events, "event"),
-            counted(*rows_wanted, "row")
+            counted(*rows_expected, "row")
         )
         .expect("writing to a string never fails");
         if findings.is_empty() {
@@ -269,7 +275,7 @@ impl Verified {
 
 impl Finding {
     fn write(&self, text: &mut String) {
-        let (table, kind) = (self.table.name(), self.kind.name());
+        let (table, kind) = (self.table, self.kind.name());
         write!(text, "  {table}: {kind} {}", self.account_id)
             .expect("writing to a string never fails");
         if let Some(row) = &self.row {
@@ -286,7 +292,7 @@ impl Finding {
                 bucket.first, bucket.last
             ),
             (Some(shard), None) => writeln!(text, ", shard {shard}"),
-            (None, _) => writeln!(text, ", of no account that there is"),
+            (None, _) => writeln!(text, ", of no existing account"),
         }
         .expect("writing to a string never fails");
     }

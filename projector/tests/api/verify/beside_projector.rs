@@ -6,9 +6,9 @@ use std::{
 };
 
 use linkledger_core::id::AccountId;
-use linkledger_projector::{
-    operations::{parked::retry, verify},
-    read_models::comparison::Kind,
+use linkledger_projector::operations::{
+    parked::retry,
+    verify::{self, FindingKind},
 };
 use sqlx::PgPool;
 use tokio::runtime;
@@ -119,13 +119,13 @@ async fn rows_of_an_account_that_is_released_meanwhile_are_not_missed() {
     };
     let target = super::TARGETS[1];
     let session = super::sessions(&stage);
-    let verified = verify::generation(&session, target, &release).await;
+    let verified = verify::verify_generation(&session, target, &release).await;
     let named = verified.unwrap().findings.named;
     assert!(is_released.into_inner());
     assert_eq!(named.len(), 1);
     assert_eq!(
         (named[0].kind, named[0].account_id),
-        (Kind::Different, parked)
+        (FindingKind::Different, parked)
     );
     // All tables by key, however little Postgres knows of them.
     assert_eq!(findings(&stage).await.len(), 1);

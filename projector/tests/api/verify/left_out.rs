@@ -6,7 +6,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     id::EventId,
 };
-use linkledger_projector::{operations::parked::retry, read_models::comparison::Kind};
+use linkledger_projector::operations::{parked::retry, verify::FindingKind};
 use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;
@@ -154,5 +154,5 @@ async fn what_is_skipped_excuses_no_other_event_at_its_place() {
     charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
     skip(pool, charge).await;
     let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [Kind::Unbalanced, Kind::Missing]);
+    assert_eq!(kinds, [FindingKind::Unbalanced, FindingKind::Missing]);
 }

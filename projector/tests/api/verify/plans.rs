@@ -16,7 +16,9 @@ const ENTRIES_PER_EVENT_MAX: i64 = 70;
 async fn verify_all(pool: &PgPool) -> u64 {
     let mut events = 0;
     for target in TARGETS {
-        let verified = verify::generation(pool, target, &|_| ()).await.unwrap();
+        let verified = verify::verify_generation(pool, target, &|_| ())
+            .await
+            .unwrap();
         events += verified.events;
     }
     events
@@ -40,6 +42,32 @@ async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
     let events = i64::from(LARGE);
     assert!(
         (events..ENTRIES_PER_EVENT_MAX * events).contains(&entries),
+        "{entries} entries"
+    );
+}
+
+/// More than a page of entries.
+const LINKS: usize = 6_000;
+
+#[tokio::test]
+async fn statistics_of_one_large_account_keep_reads_linear() {
+    let stage = Stage::set().await;
+    stage.account_with_links("large", LINKS).await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    sqlx::query("ANALYZE")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let before = reads(stage.database.pool()).await;
+    let session = measured(&stage);
+    let events = log.len() as u64;
+    assert_eq!(verify_all(&session).await, 3 * events);
+    end(&stage, session).await;
+    let (_, entries) = reads(stage.database.pool()).await;
+    let entries = (entries - before.1).unsigned_abs();
+    assert!(
+        entries < ENTRIES_PER_EVENT_MAX.unsigned_abs() * events,
         "{entries} entries"
     );
 }

@@ -5,10 +5,7 @@ use linkledger_core::{event_store, fail_point};
 use sqlx::PgPool;
 use tokio::time::sleep;
 
-use crate::{
-    pipeline::retry::Backoff,
-    read_models::{Projection, tables::Table},
-};
+use crate::{pipeline::retry::Backoff, read_models::Projection};
 
 /// Most attempts to get a lock that readers or vacuum are in the way of: some minutes.
 const LOCK_ATTEMPTS_MAX: u32 = 100;
@@ -42,8 +39,8 @@ pub async fn create(
 
 /// Tells the planner what is in the tables, where that can be done in time: autovacuum does the rest.
 pub async fn analyze(pool: &PgPool, projection: Projection, number: i32) {
-    for table in Table::of(projection) {
-        let table = table.name();
+    for table in projection.tables() {
+        let table = table.name;
         let analyzed = sqlx::query!(
             "SELECT read_model.analyze_table($1, $2, $3)",
             projection.name(),

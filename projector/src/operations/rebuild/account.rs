@@ -1,0 +1,207 @@
+//! Rebuild of one account: its rows in the served generations are projected again from the log.
+//!
+//! The account's events are read in chunks of its stream. Under the lock of the checkpoint, the
+//! projection writes the rows of a chunk in one transaction, each from all its applied events: no
+//! reader sees an intermediate state. Orphans, which no event explains, stay: `verify --repair`
+//! deletes them.
+
+use anyhow::Context as _;
+use linkledger_core::{
+    id::AccountId,
+    shard::{Position, Shard},
+};
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, FromRow, PgPool};
+use tokio::time::sleep;
+
+use crate::{
+    operations::verify::{self, reprojection::project_in_tx, snapshot::ShardSnapshot},
+    pipeline::retry::{self, Backoff},
+    read_models::{
+        Projection,
+        description::{NOT_SKIPPED, applied_up_to},
+    },
+};
+
+/// Events of the account's stream in one chunk.
+const CHUNK_EVENTS: i64 = 200;
+
+/// Attempts at one chunk before the command gives up: another process may hold the checkpoint.
+const ATTEMPTS_MAX: u32 = 20;
+
+/// Result of the rebuild of one account in one read model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AccountRebuild {
+    /// Name of the read model.
+    pub projection: &'static str,
+    /// Number of the served generation.
+    pub generation: i32,
+    /// Number of events that were projected again.
+    pub events: u64,
+}
+
+/// Returns the number of events of the account's own stream, which a rebuild of the account reads.
+///
+/// # Errors
+/// Returns an error if there is no such account, or if the database does not answer.
+pub async fn event_count(pool: &PgPool, account_id: AccountId) -> anyhow::Result<u64> {
+    let version = sqlx::query_scalar!(
+        "SELECT version FROM event_store.accounts WHERE account_id = $1",
+        account_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await
+    .context("cannot read the account")?;
+    let version = version.with_context(|| format!("there is no account `{account_id}`"))?;
+    Ok(version.unsigned_abs())
+}
+
+/// Projects all rows of an account again, up to the checkpoint, or to the first waiting event of a
+/// parked account.
+///
+/// # Errors
+/// Returns an error if this release cannot read an event of the account, if a checkpoint stays locked,
+/// or if the database does not answer. The same command repeats the work safely.
+pub async fn rebuild_account(
+    pool: &PgPool,
+    projection: Projection,
+    account_id: AccountId,
+) -> anyhow::Result<AccountRebuild> {
+    let mut progress = AccountProgress::default();
+    let mut backoff = Backoff::default();
+    let mut failures = 0;
+    let generation = loop {
+        match rebuild_chunk(pool, projection, account_id, progress).await {
+            Ok((generation, next)) => {
+                progress = next;
+                failures = 0;
+                backoff.reset();
+                if progress.is_done {
+                    break generation;
+                }
+            }
+            Err(error) if failures < ATTEMPTS_MAX && retry::passes_by_itself(&error) => {
+                failures += 1;
+                sleep(backoff.next_delay()).await;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(AccountRebuild {
+        projection: projection.name(),
+        generation,
+        events: progress.events,
+    })
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct AccountProgress {
+    /// Last version of the account's stream whose rows are written.
+    version: i64,
+    /// Last status event up to that version.
+    status_event: Option<Position>,
+    events: u64,
+    is_done: bool,
+}
+
+/// Row of [`chunk_statement`].
+#[derive(FromRow)]
+struct ChunkRow {
+    event_count: i64,
+    last_version: Option<i64>,
+    status_event: Option<Position>,
+    positions: Vec<Position>,
+}
+
+async fn rebuild_chunk(
+    pool: &PgPool,
+    projection: Projection,
+    account_id: AccountId,
+    mut progress: AccountProgress,
+) -> anyhow::Result<(i32, AccountProgress)> {
+    let target = verify::served(pool, projection).await?;
+    let shard = Shard::of(account_id);
+    let mut snapshot = ShardSnapshot::lock(pool, target, shard).await?;
+    let chunk: ChunkRow = sqlx::query_as(AssertSqlSafe(chunk_statement(projection)))
+        .bind(projection.name())
+        .bind(target.generation)
+        .bind(shard.number())
+        .bind(snapshot.checkpoint)
+        .bind(account_id.uuid())
+        .bind(progress.version)
+        .bind(CHUNK_EVENTS)
+        .fetch_one(&mut *snapshot.tx)
+        .await
+        .context("cannot read the events of the account")?;
+    progress.version = chunk.last_version.unwrap_or(progress.version);
+    progress.status_event = chunk.status_event.or(progress.status_event);
+    progress.is_done = chunk.event_count < CHUNK_EVENTS;
+    let mut positions = chunk.positions;
+    let ends_redirects = progress.is_done && projection == Projection::Redirects;
+    if ends_redirects {
+        // Earlier status events would change the account's row for a moment.
+        positions.extend(progress.status_event);
+    }
+    positions.sort_unstable();
+    positions.dedup();
+    let mut changes = project_in_tx(pool, &mut snapshot, &positions).await?;
+    if ends_redirects {
+        // Caches may hold wrong rows of any link of the account.
+        changes.add_account(account_id.uuid());
+    }
+    snapshot.commit(&changes).await?;
+    progress.events += positions.len() as u64;
+    Ok((target.generation, progress))
+}
+
+/// Returns the statement of the next events of the account's stream after the version `$6`, up to `$7`,
+/// with the positions of all events from which the projection writes their rows.
+///
+/// A charge stands right behind the creation of its link: no index by account is needed.
+pub fn chunk_statement(projection: Projection) -> String {
+    let applied_up_to = applied_up_to("$4");
+    let positions = match projection {
+        Projection::Credits => format!(
+            "SELECT e.position FROM chunk AS e WHERE e.is_credit_event AND {NOT_SKIPPED}
+             UNION
+             SELECT last.position FROM (
+                 SELECT e.position FROM event_store.events AS e
+                 WHERE e.shard = $3 AND e.stream_id = $5 AND e.position <= {applied_up_to}
+                   AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
+                   AND {NOT_SKIPPED}
+                 ORDER BY e.version DESC
+                 LIMIT 1
+             ) AS last"
+        ),
+        Projection::Links | Projection::Redirects => format!(
+            "SELECT e.position FROM chunk
+             CROSS JOIN LATERAL (
+                 SELECT stream_id FROM event_store.events
+                 WHERE chunk.type = 'CreditsCharged' AND shard = $3
+                   AND position = chunk.position - 1
+                 LIMIT 1
+             ) AS link
+             CROSS JOIN LATERAL (
+                 SELECT e.position FROM event_store.events AS e
+                 WHERE e.shard = $3 AND e.stream_id = link.stream_id
+                   AND e.position <= {applied_up_to} AND {NOT_SKIPPED}
+             ) AS e"
+        ),
+    };
+    format!(
+        "WITH chunk AS MATERIALIZED (
+            SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
+                            AS is_credit_event
+            FROM event_store.events AS e
+            WHERE e.shard = $3 AND e.stream_id = $5 AND e.version > $6
+              AND e.position <= {applied_up_to}
+            ORDER BY e.version
+            LIMIT $7::bigint
+        )
+        SELECT (SELECT count(*) FROM chunk) AS event_count,
+               (SELECT max(version) FROM chunk) AS last_version,
+               (SELECT max(e.position) FROM chunk AS e
+                WHERE NOT e.is_credit_event AND {NOT_SKIPPED}) AS status_event,
+               ARRAY({positions}) AS positions"
+    )
+}

@@ -1,0 +1,48 @@
+//! The verification of a generation before the swap.
+
+use anyhow::{Context as _, bail};
+
+use super::{Build, loading::Loader};
+use crate::operations::verify::{self, GenerationTarget, outcome};
+
+/// Name that the record of the verification gives as its operator: the operator of the command is
+/// in the record of the command.
+const RECORDED_BY: &str = "rebuild";
+
+/// Verifies the generation with the log, records the outcome, and returns the number of verified
+/// events.
+///
+/// # Errors
+/// Returns an error if a row is wrong, or if the database does not answer.
+pub(super) async fn ensure_verified(loader: &Loader, build: Build) -> anyhow::Result<u64> {
+    let Build {
+        projection,
+        generation,
+        live,
+        ..
+    } = build;
+    let target = GenerationTarget {
+        projection,
+        generation,
+    };
+    let events = verify::event_count(&loader.pool, target).await?;
+    loader
+        .progress
+        .enter(&format!("{projection}: verifying"), events, "events");
+    let on_progress = |events| loader.progress.advance(events);
+    let verified = verify::verify_generation(&loader.pool, target, &on_progress).await?;
+    outcome::record(&loader.pool, &verified, RECORDED_BY)
+        .await
+        .context("cannot record the outcome of the verification")?;
+    if verified.findings.is_empty() {
+        return Ok(verified.events);
+    }
+    let named = serde_json::to_string(&verified.findings.named.first())
+        .context("cannot print the first wrong row")?;
+    bail!(
+        "generation {generation} of `{projection}` does not say what the log says: {} rows are \
+         wrong, the first one is {named}. Generation {live} is still served. `projector drop \
+         {projection} {generation}`, then `projector rebuild {projection}` makes a new one",
+        verified.findings.mismatches
+    )
+}

@@ -1,0 +1,88 @@
+//! Rows that the log expects in `read_model.credit_entries` and `read_model.credit_balances`.
+
+use crate::read_models::description::{NOT_SKIPPED, applied_up_to};
+
+/// Condition on the event `e`: the event is one of the ledger.
+const IS_CREDIT_EVENT: &str = "e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')";
+
+/// Returns the common table expression `happened`: the applied credit events of the bucket.
+fn happened() -> String {
+    let applied_up_to = applied_up_to("$4");
+    format!(
+        "happened AS MATERIALIZED (
+            SELECT e.*
+            FROM (
+                SELECT *, {applied_up_to} AS applied_up_to
+                FROM event_store.events AS e
+                WHERE shard = $3 AND position BETWEEN $5 AND $6 AND {IS_CREDIT_EVENT}
+            ) AS e
+            WHERE e.position <= e.applied_up_to AND {NOT_SKIPPED}
+        )"
+    )
+}
+
+/// Returns the expected rows of `credit_entries`. The link of a charge is created by the event right
+/// before the charge; the payload, which the projection reads, says the same.
+pub(super) fn entries() -> String {
+    let happened = happened();
+    format!(
+        "{happened}, expected AS MATERIALIZED (
+            SELECT h.account_id, h.event_id AS row_id, true AS is_expected, h.version,
+                   h.event_id AS entry_id,
+                   CASE h.type WHEN 'CreditsGranted' THEN 'grant'
+                               WHEN 'CreditsAdjusted' THEN 'adjustment'
+                               WHEN 'CreditsCharged' THEN 'charge' END AS type,
+                   CASE h.type WHEN 'CreditsCharged' THEN -(h.payload->>'amount')::bigint
+                               ELSE (h.payload->>'amount')::bigint END AS amount,
+                   (h.payload->>'balance_after')::bigint AS balance_after,
+                   CASE h.type WHEN 'CreditsCharged' THEN (
+                       SELECT stream_id FROM event_store.events
+                       WHERE shard = $3 AND position = h.position - 1
+                   ) END AS link_id,
+                   h.recorded_at AS created_at, h.applied_up_to
+            FROM happened AS h
+        )"
+    )
+}
+
+/// Returns the expected rows of `credit_balances`: the last credit event of an account holds its
+/// balance.
+pub(super) fn balances() -> String {
+    let happened = happened();
+    format!(
+        "{happened}, latest AS MATERIALIZED (
+            SELECT DISTINCT ON (account_id) account_id, version, payload, applied_up_to
+            FROM happened
+            ORDER BY account_id, version DESC
+        ), expected AS MATERIALIZED (
+            SELECT l.account_id, NULL::uuid AS row_id, true AS is_expected,
+                   (l.payload->>'balance_after')::bigint AS balance, l.version, l.applied_up_to
+            FROM latest AS l
+            LEFT JOIN LATERAL (
+                SELECT e.position FROM event_store.events AS e
+                WHERE e.shard = $3 AND e.stream_id = l.account_id AND e.version > l.version
+                  AND {IS_CREDIT_EVENT} AND {NOT_SKIPPED}
+                ORDER BY e.version
+                LIMIT 1
+            ) AS next ON true
+            WHERE next.position IS NULL OR next.position > l.applied_up_to
+        )"
+    )
+}
+
+/// Returns the query of the positions of the row's event and of the account's last credit event: the
+/// projection of an entry writes the balance too, which the last event determines.
+pub(super) fn entry_and_last_event() -> String {
+    format!(
+        "SELECT e.position FROM event_store.events AS e
+         WHERE e.shard = $3 AND e.stream_id = wrong.account_id AND e.version = wrong.version
+         UNION
+         SELECT last.position FROM (
+             SELECT e.position FROM event_store.events AS e
+             WHERE e.shard = $3 AND e.stream_id = wrong.account_id AND {IS_CREDIT_EVENT}
+               AND e.position <= wrong.applied_up_to AND {NOT_SKIPPED}
+             ORDER BY e.version DESC
+             LIMIT 1
+         ) AS last"
+    )
+}

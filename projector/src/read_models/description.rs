@@ -1,0 +1,130 @@
+//! Descriptions of the read tables: name, columns, and the SQL of what the log expects in a table.
+//!
+//! Verification and repair assemble their statements from these descriptions
+//! (`docs/adr/0013-statements-from-descriptions.md`), so that a column stands in one place. The SQL
+//! shares nothing with the projections: a defect of a projection is found because both disagree.
+
+/// Column of a read table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Name of the column.
+    pub name: &'static str,
+    /// Type of the column, as Postgres prints the type.
+    pub sql_type: &'static str,
+}
+
+impl Column {
+    /// Returns a column of type `uuid`.
+    pub(crate) const fn uuid(name: &'static str) -> Self {
+        let sql_type = "uuid";
+        Self { name, sql_type }
+    }
+
+    /// Returns a column of type `text`.
+    pub(crate) const fn text(name: &'static str) -> Self {
+        let sql_type = "text";
+        Self { name, sql_type }
+    }
+
+    /// Returns a column of type `bigint`.
+    pub(crate) const fn bigint(name: &'static str) -> Self {
+        let sql_type = "bigint";
+        Self { name, sql_type }
+    }
+
+    /// Returns a column of type `timestamptz`.
+    pub(crate) const fn timestamp(name: &'static str) -> Self {
+        let sql_type = "timestamp with time zone";
+        Self { name, sql_type }
+    }
+}
+
+/// Id by which people know a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowId {
+    /// Id of a link (`lnk_…`), in this column.
+    Link(&'static str),
+    /// Id of an entry (`ent_…`), in this column.
+    Entry(&'static str),
+    /// The account has one row, which needs no further id.
+    Account,
+}
+
+/// Entry of the redirect caches that a changed row invalidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheEntry {
+    /// None: no cache holds the row.
+    None,
+    /// The slug, which is the key of the row.
+    Slug,
+    /// All slugs of the account.
+    Account,
+}
+
+/// Description of a read table.
+///
+/// Parameters of the SQL: `$1` is the name of the projection, `$2` the generation, `$3` the shard, `$4`
+/// the position of the shard's checkpoint, `$5` and `$6` the first and last position of a bucket.
+/// With `rare_events`, `$5` is an array of positions instead.
+#[derive(Debug)]
+pub struct ReadTable {
+    /// Name of the table in the schema `read_model`.
+    pub name: &'static str,
+    /// Columns of the primary key after `generation`.
+    pub key: &'static [Column],
+    /// All other columns.
+    pub values: &'static [Column],
+    /// Id by which people know a row.
+    pub row_id: RowId,
+    /// Common table expressions that end with `expected`: `account_id`, `row_id`, `is_expected`, the
+    /// columns of the table, and whatever `events_of_row` needs. A row is compared in the bucket of
+    /// the last event that determines the row.
+    pub expected: fn() -> String,
+    /// Query of the positions of all events that the projection needs to write the row `wrong`.
+    pub events_of_row: fn() -> String,
+    /// Types of the events that determine the rows, if such events are rare: their positions are
+    /// collected, and the rows of a shard are compared at its end. Empty if the rows are compared
+    /// bucket by bucket.
+    pub rare_events: &'static [&'static str],
+    /// Event that explains a row. `None` with `rare_events`: their comparison finds orphans too.
+    pub explanation: Option<Explanation>,
+    /// Cached data that a change of the row invalidates.
+    pub invalidates: CacheEntry,
+}
+
+/// The first event of a row of the table, looked up by the row's key. A row without this event is an
+/// orphan: no event explains the row.
+#[derive(Debug)]
+pub struct Explanation {
+    /// Join that finds the shard of a row `page`, as `owner.shard`.
+    pub owner: &'static str,
+    /// Condition on the event `e` of that shard.
+    pub event: &'static str,
+}
+
+impl ReadTable {
+    /// Returns all columns but `generation`, the key first.
+    pub fn columns(&self) -> impl Iterator<Item = &'static Column> {
+        self.key.iter().chain(self.values)
+    }
+}
+
+/// Condition on the event `e`: no operator has skipped the event.
+pub(crate) const NOT_SKIPPED: &str = "NOT EXISTS (
+    SELECT FROM read_model.skipped_events AS s
+    WHERE s.projection = $1 AND s.shard = e.shard AND s.position = e.position
+      AND s.event_id = e.event_id
+)";
+
+/// Last position that is applied to the account of the event `e` when the checkpoint of its shard is
+/// at the position `checkpoint`: a parked account stands before its first waiting event.
+pub(crate) fn applied_up_to(checkpoint: &str) -> String {
+    format!(
+        "least({checkpoint}, (
+            SELECT w.position - 1 FROM read_model.parked_events AS w
+            WHERE w.account_id = e.account_id AND w.projection = $1 AND w.generation = $2
+            ORDER BY w.position
+            LIMIT 1
+        ))"
+    )
+}

@@ -1,0 +1,93 @@
+//! Rows that the log expects in `read_model.links`.
+//!
+//! The metadata of the last event of a link holds the state of the link after the event, written by
+//! the command side; the projections read payloads instead. Where an operator has skipped an event
+//! of the account, the payloads of the remaining events say what is left.
+
+use crate::read_models::description::{NOT_SKIPPED, applied_up_to};
+
+/// Returns common table expressions that end with `link_states`: the state of each link whose last
+/// applied event is in the bucket.
+pub(crate) fn link_states() -> String {
+    let applied_up_to = applied_up_to("$4");
+    format!(
+        "happened AS MATERIALIZED (
+            SELECT DISTINCT ON (e.stream_id) e.*
+            FROM (
+                SELECT *, {applied_up_to} AS applied_up_to
+                FROM event_store.events AS e
+                WHERE shard = $3 AND position BETWEEN $5 AND $6 AND stream_id <> account_id
+            ) AS e
+            WHERE e.position <= e.applied_up_to AND {NOT_SKIPPED}
+            ORDER BY e.stream_id, e.version DESC
+        ), latest AS MATERIALIZED (
+            SELECT h.*, EXISTS (
+                SELECT FROM read_model.skipped_events AS s
+                WHERE s.account_id = h.account_id AND s.projection = $1
+            ) AS is_incomplete
+            FROM happened AS h
+            LEFT JOIN LATERAL (
+                SELECT e.position FROM event_store.events AS e
+                WHERE e.shard = $3 AND e.stream_id = h.stream_id AND e.version > h.version
+                  AND {NOT_SKIPPED}
+                ORDER BY e.version
+                LIMIT 1
+            ) AS next ON true
+            WHERE next.position IS NULL OR next.position > h.applied_up_to
+        ), link_states AS MATERIALIZED (
+            SELECT l.account_id, l.stream_id AS link_id, l.version, first.slug, first.created_at,
+                   CASE WHEN l.version = 1 THEN l.payload->>'destination_url'
+                        WHEN l.is_incomplete THEN left_over.destination_url
+                        ELSE l.metadata#>>'{{link,destination_url}}'
+                   END AS destination_url,
+                   CASE WHEN l.type = 'LinkDeleted' THEN 'deleted'
+                        WHEN l.version > 1 AND NOT l.is_incomplete
+                             AND (l.metadata#>>'{{link,disabled}}')::boolean THEN 'disabled'
+                        WHEN l.is_incomplete AND left_over.is_disabled THEN 'disabled'
+                        ELSE 'active'
+                   END AS state
+            FROM latest AS l
+            CROSS JOIN LATERAL (
+                SELECT l.payload->>'slug' AS slug, l.recorded_at AS created_at
+                WHERE l.version = 1
+                UNION ALL
+                SELECT e.payload->>'slug', e.recorded_at
+                FROM event_store.events AS e
+                WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version = 1
+                  AND l.version > 1 AND {NOT_SKIPPED}
+            ) AS first
+            LEFT JOIN LATERAL (
+                SELECT (array_agg(e.payload->>'destination_url' ORDER BY e.version DESC)
+                            FILTER (WHERE e.type IN ('LinkCreated', 'LinkDestinationChanged'))
+                       )[1] AS destination_url,
+                       (array_agg(e.type = 'LinkDisabled' ORDER BY e.version DESC)
+                            FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
+                       )[1] AS is_disabled
+                FROM event_store.events AS e
+                WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version <= l.version
+                  AND {NOT_SKIPPED}
+            ) AS left_over ON l.is_incomplete
+        )"
+    )
+}
+
+/// Returns the expected rows: a deleted link has none.
+pub(super) fn links() -> String {
+    let link_states = link_states();
+    format!(
+        "{link_states}, expected AS MATERIALIZED (
+            SELECT account_id, link_id AS row_id, state <> 'deleted' AS is_expected, link_id, slug,
+                   destination_url, version, created_at
+            FROM link_states
+        )"
+    )
+}
+
+/// Returns the query of the positions of a link's events up to the expected version.
+pub(crate) fn events_of_link() -> String {
+    format!(
+        "SELECT e.position FROM event_store.events AS e
+         WHERE e.shard = $3 AND e.stream_id = wrong.row_id AND e.version <= wrong.version
+           AND {NOT_SKIPPED}"
+    )
+}

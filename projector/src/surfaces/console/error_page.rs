@@ -1,0 +1,172 @@
+//! Error pages: the reason, and what to do.
+
+use axum::{
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use maud::{Markup, html};
+
+use super::{
+    figures::sentence,
+    layout::{self, Nav},
+};
+
+/// Longest part of a request's text that an error page repeats, in characters.
+const SHOWN_MAX: usize = 80;
+
+/// Error page.
+#[derive(Debug)]
+pub(super) struct ErrorPage {
+    status: StatusCode,
+    title: &'static str,
+    detail: String,
+    help: Markup,
+}
+
+impl ErrorPage {
+    pub(super) fn bad_parameter(name: &str, detail: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            title: "That cannot be asked like this",
+            detail: format!("`{}`: {detail}", shown(name)),
+            help: html! {
+                "Change the address, or begin again with " a href="/events" { "all events" } "."
+            },
+        }
+    }
+
+    pub(super) fn bad_id(given: &str, kind: &str, prefix: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            title: "That is no id",
+            detail: format!("`{}` is not the id of {kind}.", shown(given)),
+            help: html! {
+                "An id is " code { (prefix) } " and 26 digits and small letters without i, l, o, u; \
+                 copy it as a whole. " (find_help())
+            },
+        }
+    }
+
+    pub(super) fn unfindable(given: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            title: "That cannot be found by",
+            detail: format!("`{}` is neither an id nor a slug.", shown(given)),
+            help: html! {
+                "Links and accounts are found by id (" code { "lnk_…" } ", " code { "acc_…" }
+                "), links by slug too: 3 to 64 letters, digits, " code { "-" } " and " code { "_" }
+                ". A whole short link will do."
+            },
+        }
+    }
+
+    pub(super) fn not_found(what: &str) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            title: "There is no such thing in the log",
+            detail: what.to_owned(),
+            help: html! {
+                "Is it from another installation, or from before the log was restored? "
+                (find_help())
+            },
+        }
+    }
+
+    pub(super) fn no_such_page(path: &str) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            title: "There is no such page",
+            detail: format!("`{}` is not a page of the console.", shown(path)),
+            help: html! {
+                "There are the " a href="/" { "overview" } ", the " a href="/events" { "events" }
+                ", and a page for each account and each link. " (find_help())
+            },
+        }
+    }
+
+    pub(super) fn only_to_read(method: &Method) -> Self {
+        Self {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            title: "The console only shows",
+            detail: format!("{method} changes things; here there are GET and HEAD."),
+            help: html! {
+                "What an operator changes is changed by commands: " code { "projector --help" } ", "
+                code { "command-api --help" } "."
+            },
+        }
+    }
+
+    pub(super) fn unknown_host() -> Self {
+        Self {
+            status: StatusCode::MISDIRECTED_REQUEST,
+            title: "The console does not know itself by this name",
+            detail: "The console is not known by the name in the address; the request could come from a page of \
+                     somebody who wants to read along."
+                .to_owned(),
+            help: html! {
+                "Use the IP address or " code { "localhost" } ", or start the projector with "
+                code { "--console-host NAME" } "."
+            },
+        }
+    }
+
+    fn unanswered(error: &str) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            title: "The database does not answer",
+            detail: error.to_owned(),
+            help: html! {
+                "The pages have nothing to show without it. Look at " a href="/metrics" { "/metrics" }
+                " and at the log of this process; reload the page when the database is back."
+            },
+        }
+    }
+}
+
+/// Returns the beginning of a text from the request.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn find_help() -> Markup {
+    html! { "The field at the top finds links and accounts by id, and links by slug." }
+}
+
+impl From<sqlx::Error> for ErrorPage {
+    fn from(error: sqlx::Error) -> Self {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "console: the database does not answer"
+        );
+        Self::unanswered(&error.to_string())
+    }
+}
+
+impl From<anyhow::Error> for ErrorPage {
+    fn from(error: anyhow::Error) -> Self {
+        tracing::warn!(error = format!("{error:#}"), "console: nothing to show");
+        Self::unanswered(&format!("{error:#}"))
+    }
+}
+
+impl IntoResponse for ErrorPage {
+    fn into_response(self) -> Response {
+        let content = html! {
+            section.refusal {
+                p.status { "HTTP status " (self.status.as_u16()) }
+                h1 { (self.title) }
+                p { (sentence(&self.detail)) }
+                p { (self.help) }
+            }
+        };
+        (
+            self.status,
+            layout::page(self.title, Nav::Elsewhere, &content),
+        )
+            .into_response()
+    }
+}
