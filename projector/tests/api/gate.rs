@@ -1,6 +1,6 @@
 //! Blocks each transaction that writes rows of `links`, until the gate is opened.
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use sqlx::{PgPool, raw_sql};
 
 pub(crate) struct Gate(PgPool);

@@ -1,7 +1,7 @@
 //! Old changes are deleted in small batches.
 
-use linkledger_core::testing::eventually;
 use linkledger_projector::pipeline::redirect_changes::{PRUNED_MAX, prune};
+use linkledger_testing::eventually;
 use sqlx::PgPool;
 
 use crate::{redirect_changes::numbers, stage::Stage};
