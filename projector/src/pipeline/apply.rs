@@ -1,7 +1,7 @@
 //! Applies batches of events to the read models, in one transaction.
 //!
 //! The transaction locks the checkpoints, writes the rows of all events, parks accounts with an
-//! event that can't be applied, advances the checkpoints, and appends the changes that redirect
+//! event that cannot be applied, advances the checkpoints, and appends the changes that redirect
 //! caches follow. Either all of that is committed or nothing.
 
 mod isolate;

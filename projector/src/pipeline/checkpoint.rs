@@ -145,8 +145,8 @@ pub enum CheckpointLock {
 /// Locks the checkpoints that advance, if they are in the expected state.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout (SQLSTATE
-/// 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     advances: &[CheckpointAdvance],
@@ -189,11 +189,12 @@ pub async fn lock_in_tx(
     })
 }
 
-/// Locks the checkpoint of the account's shard and generation, if the generation has the given role.
+/// Locks the checkpoint of the account's shard and generation, if the generation has the given
+/// role.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout (SQLSTATE
-/// 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_of_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,

@@ -62,7 +62,7 @@ impl Consumer {
         let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
             .set("group.id", &settings.group_id)
-            // A new group, or one whose offsets have expired, must not skip the records on the topic.
+            // A new group, or a group with expired offsets, must not skip the records on the topic.
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -81,10 +81,10 @@ impl Consumer {
         };
         let inner: StreamConsumer<GroupContext> = config
             .create_with_context(GroupContext::new())
-            .context("can't create the Kafka consumer")?;
+            .context("cannot create the Kafka consumer")?;
         inner
             .subscribe(&[kafka.topic.as_str()])
-            .context("can't subscribe to the topic")?;
+            .context("cannot subscribe to the topic")?;
         Ok(Self {
             inner,
             topic: kafka.topic.clone(),
@@ -125,7 +125,7 @@ impl Consumer {
                     }
                 }
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
-                    return Err(error).context("can't consume");
+                    return Err(error).context("cannot consume");
                 }
                 Err(error) => errors.record(&error, ""),
             }
@@ -181,7 +181,7 @@ impl Consumer {
             let (topic, partition) = (self.topic.as_str(), shard.number().into());
             let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
             if let Err(error) = added {
-                tracing::warn!(%shard, %error, "can't commit the offset of a partition");
+                tracing::warn!(%shard, %error, "cannot commit the offset of a partition");
             }
         }
         self.committed_at = Instant::now();
@@ -189,7 +189,7 @@ impl Consumer {
             return;
         }
         if let Err(error) = self.inner.commit(&offsets, CommitMode::Async) {
-            tracing::warn!(%error, "can't commit offsets");
+            tracing::warn!(%error, "cannot commit offsets");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::read_models::DecodedEvent;
 pub enum BatchEvent {
     /// The payload was decoded. The database may still refuse the event's rows.
     Decoded(DecodedEvent),
-    /// The event can't be applied.
+    /// The event cannot be applied.
     Poison(RecordedEvent, Poison),
 }
 
@@ -23,7 +23,7 @@ impl BatchEvent {
         }
     }
 
-    /// Returns the recorded event if the event can't be applied.
+    /// Returns the recorded event if the event cannot be applied.
     pub fn as_poison(&self) -> Option<&RecordedEvent> {
         match self {
             Self::Decoded(_) => None,

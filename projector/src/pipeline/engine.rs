@@ -1,8 +1,8 @@
 //! Applies events to the read models, cycle by cycle, for the shards that this process is assigned.
 //!
-//! A cycle takes the events that the topic delivered, and reads from the event store the events
-//! that the topic lacks. The engine knows nothing of Kafka. Its memory of a checkpoint may be
-//! stale: every transaction compares the remembered checkpoint with the stored one.
+//! A cycle takes the events delivered by the topic, and reads missing events from the event store.
+//! The engine has no Kafka client. A remembered checkpoint may be stale: every transaction compares
+//! the remembered checkpoint with the stored one.
 
 mod admission;
 pub(crate) mod checkpoint_refusal;
@@ -35,10 +35,10 @@ use crate::pipeline::{
     retry,
 };
 
-/// Timeout of a cycle, in minutes. A cycle is a few short statements: only a connection that died
-/// silently takes longer.
+/// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
+/// takes longer.
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
-/// Most events of one transaction, so that a transaction takes far less than a second.
+/// Most events of one transaction, which then takes far less than a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
 
 /// Fewest events for which a cycle uses two parallel transactions.
@@ -70,8 +70,8 @@ impl Engine {
 
     /// Adds shards that the consumer group has assigned to this process.
     pub fn assign(&mut self, shards: &[Shard]) {
-        // The group answers again: shards that may have been taken over and that the group does
-        // not name belong to another process.
+        // The group answers again. A shard that the group did not assign again belongs to another
+        // process.
         self.assignments
             .retain(|_, assignment| !assignment.may_be_taken_over);
         let added = shards.iter().map(|shard| (*shard, ShardAssignment::new()));
@@ -88,7 +88,7 @@ impl Engine {
     /// Keeps shards whose assignment was lost because the consumer group did not answer.
     ///
     /// A broker outage must not stop the projections: the shards are served from the event store
-    /// until another process advances one of their checkpoints.
+    /// until another process advances a checkpoint of the shard.
     pub fn keep_until_taken_over(&mut self, shards: &[Shard]) {
         for shard in shards {
             if let Some(assignment) = self.assignments.get_mut(shard) {
@@ -97,8 +97,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if the next cycle has work without a new delivery: a backfill, a projection
-    /// that is catching up, unread checkpoints, or a release that is due.
+    /// Returns true if the next cycle has work without a new delivery: a backfill, a catch-up,
+    /// unread checkpoints, or a due release.
     pub fn has_work(&self) -> bool {
         self.assignments.values().any(|assignment| {
             let progress = assignment.progress.as_ref();
@@ -240,12 +240,12 @@ impl Engine {
                     return Ok(());
                 }
                 Err(error) if retry::is_refusal(&error) => {
-                    tracing::debug!(%error, "the database refused a batch: isolating its poison event");
+                    tracing::debug!(%error, "the database refused a batch: isolating the event");
                     apply::isolate(&self.pool, &batches, ApplyTarget::LIVE).await?;
                     self.forget_progress(&batches);
                     return Ok(());
                 }
-                Err(error) => return Err(error).context("can't apply events"),
+                Err(error) => return Err(error).context("cannot apply events"),
             }
         }
         Ok(())

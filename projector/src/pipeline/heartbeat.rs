@@ -1,6 +1,6 @@
 //! Table `read_model.tenures`: the report of this process on its shards, once a second.
 //!
-//! The report is for operators: nothing is decided by it, and a failed report delays nothing.
+//! The report is for operators: no code decides by the report, and a failed report delays no event.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -68,7 +68,7 @@ impl Heartbeat {
         self.error = Some((text, SystemClock.now()));
     }
 
-    /// Writes the reports if the previous ones are older than [`REPORT_INTERVAL`].
+    /// Writes the reports if the previous reports are older than [`REPORT_INTERVAL`].
     pub async fn report_if_due(&mut self, reports: &[AssignmentReport]) {
         if self
             .reported_at
@@ -93,7 +93,7 @@ impl Heartbeat {
             .retain(|shard, _| reports.iter().any(|report| report.shard == *shard));
         match timeout(REPORT_TIME_MAX, self.write(reports, &rates)).await {
             Ok(Ok(())) => self.error = None,
-            Ok(Err(error)) => tracing::debug!(%error, "can't write the report for operators"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),
             Err(_) => tracing::debug!("the report for operators timed out"),
         }
     }

@@ -1,7 +1,7 @@
-//! Parking: an event that can't be applied stops only its own account.
+//! Parking: an event that cannot be applied stops only its own account.
 //!
-//! The account is parked in the projection that can't apply the event. From that event on, the
-//! account's events wait: the projector stores their positions while the checkpoint advances. Once
+//! The account is parked in the projection that cannot apply the event. From that event on, the
+//! account's events wait: the projector stores the positions while the checkpoint advances. Once
 //! the event can be applied, the account is released, and the waiting events are applied in order.
 //! An operator may skip the event instead: the projection then treats the event as absent.
 //!
@@ -43,7 +43,7 @@ pub struct ParkingCause {
     pub position: Position,
     /// Stored name of the event type.
     pub event_type: String,
-    /// Reason for which the event can't be applied.
+    /// Reason for which the event cannot be applied.
     pub poison: Poison,
 }
 
@@ -52,6 +52,6 @@ pub struct ParkingCause {
 pub struct Parking {
     /// Parked account.
     pub account: ParkedAccount,
-    /// First waiting event, which can't be applied.
+    /// First waiting event, which cannot be applied.
     pub cause: ParkingCause,
 }

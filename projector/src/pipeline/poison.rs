@@ -1,5 +1,5 @@
-//! Reasons for which an event can't be applied. Such an event is a poison event. The projector does
-//! not skip it, but parks its account (see [`crate::pipeline::parking`]); other accounts go on.
+//! Poison events: events that cannot be applied. The projector does not skip a poison event, but
+//! parks its account (see [`crate::pipeline::parking`]); other accounts go on.
 
 use linkledger_core::event::DecodeError;
 
@@ -46,7 +46,7 @@ pub struct Poison {
 }
 
 impl Poison {
-    /// Returns the poison of an event whose payload can't be decoded.
+    /// Returns the poison of an event whose payload cannot be decoded.
     pub fn undecodable(error: DecodeError) -> Self {
         let reason = match &error {
             DecodeError::Unknown { .. } => PoisonReason::UnknownEvent,

@@ -106,8 +106,8 @@ impl Progress {
         self
     }
 
-    /// Returns the progress of some projections, whose checkpoints have one epoch. No event is
-    /// above the checkpoints of the other projections, so that they apply nothing.
+    /// Returns the progress of some projections, whose checkpoints have one epoch. The other
+    /// projections have the highest possible checkpoint, so that no event is applied to them.
     pub fn of(shard: Shard, checkpoints: &[(Projection, Checkpoint)]) -> Self {
         let epoch = checkpoints
             .first()
@@ -151,8 +151,8 @@ impl Progress {
         self.modes[projection.index()]
     }
 
-    /// Returns the progress of the projections that catch up: live ones, with a backfill up to the
-    /// floor of the projections that are live in `self`. `None` if no projection catches up.
+    /// Returns a separate progress of the catching-up projections, in mode [`Mode::Live`] and with
+    /// a backfill up to the floor of `self`. `None` if no projection catches up.
     pub fn catching_up(&self) -> Option<Self> {
         self.floor_of(Mode::CatchingUp)?;
         let modes = self.modes.map(|mode| match mode {
@@ -212,7 +212,8 @@ impl Progress {
         }
         let highest = events.iter().map(|event| event.position).max().unwrap_or(0);
         if self.needs_backfill() {
-            // The backfill reads these events too, in larger chunks than the topic delivers.
+            // The backfill reads the delivered events too, in larger chunks than the topic
+            // delivers.
             self.extend_backfill(highest);
             return Ok(AdmittedEvents::default());
         }
@@ -227,8 +228,8 @@ impl Progress {
     /// event store has no more events.
     pub fn admit_read(&mut self, events: Vec<RecordedEvent>, is_end: bool) -> AdmittedEvents {
         if is_end {
-            // The relay publishes an event after its commit. Positions beyond the end of the log
-            // are therefore invalid, even if a record claims one.
+            // The relay publishes committed events only. A record with a position beyond the end of
+            // the log is therefore invalid.
             self.backfill_until = 0;
         }
         self.admit(events)

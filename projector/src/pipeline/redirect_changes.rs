@@ -50,7 +50,7 @@ pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
 /// Prunes once per [`PRUNE_INTERVAL`] until the shutdown.
 ///
 /// # Errors
-/// Returns the first error that a retry can't remedy.
+/// Returns the first error that a retry cannot remedy.
 pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut due = time::interval(PRUNE_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,7 +60,7 @@ pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::R
             () = shutdown.cancelled() => return Ok(()),
         }
         let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
-        match pruned.context("can't prune redirect changes") {
+        match pruned.context("cannot prune redirect changes") {
             Ok(removed) if removed >= PRUNED_MAX.into() => due.reset_immediately(),
             Ok(_) => {}
             Err(error) if retry::passes_by_itself(&error) => {

@@ -40,8 +40,8 @@ pub fn passes_by_itself(error: &anyhow::Error) -> bool {
         .is_some_and(is_transient)
 }
 
-/// Returns true if the failure is permanent for this event: the database refuses the data, or the
-/// stored data can't be decoded.
+/// Returns true if the failure of an event is permanent: the database refuses the data, or the
+/// stored data cannot be decoded.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error
         .as_database_error()
@@ -51,9 +51,9 @@ pub fn is_refusal(error: &sqlx::Error) -> bool {
         || matches!(error, sqlx::Error::Decode(_))
 }
 
-/// Returns true if a table lacks the partition of the row. Postgres reports the violation of a check
-/// without a name. The table is wrong, not the event: a retry succeeds once an operator has created
-/// the partition.
+/// Returns true if a table lacks the partition of the row. Postgres reports the violation of a
+/// check without a name. The table is wrong, not the event: a retry succeeds once an operator has
+/// created the partition.
 fn lacks_partition(error: &sqlx::Error) -> bool {
     error
         .as_database_error()

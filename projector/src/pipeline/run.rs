@@ -29,7 +29,7 @@ impl RunLoop {
     /// Runs until the shutdown, which waits for the current cycle.
     ///
     /// # Errors
-    /// Returns the first error that a retry can't remedy.
+    /// Returns the first error that a retry cannot remedy.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let result = self.run_until_shutdown(&shutdown).await;
         if let Err(error) = &result {

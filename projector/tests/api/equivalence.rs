@@ -167,8 +167,8 @@ impl Owner {
     }
 }
 
-/// Runs an older release, restarted several times, and then a release that can decode the whole log.
-/// The later release starts by itself, or after an operator's retry.
+/// Runs an older release, restarted several times, and then a release that can decode the whole
+/// log. The later release starts by itself, or after an operator's retry.
 async fn park_and_release(
     stage: &Stage,
     log: &[PublishedEvent],

@@ -1,5 +1,5 @@
-//! A rebuild, a rollback or a drop that is killed at any step: what is served is whole, and the same
-//! command again ends well.
+//! A rebuild, a rollback or a drop that is killed at any step: what is served is whole, and the
+//! same command again ends well.
 
 use std::{
     os::unix::process::ExitStatusExt as _,

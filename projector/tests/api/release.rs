@@ -29,8 +29,8 @@ use crate::{
     tables::Tables,
 };
 
-/// An account parked for the creation of a link at position 8, which is applicable again. The events
-/// behind it give wrong rows if applied in another order.
+/// An account parked for the creation of a link at position 8, which is applicable again. The
+/// events behind it give wrong rows if applied in another order.
 pub(crate) struct Parked {
     pub(crate) account_id: AccountId,
     pub(crate) engine: Engine,

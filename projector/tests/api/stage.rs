@@ -175,7 +175,8 @@ impl Stage {
         }
     }
 
-    /// Starts a projector and waits until it is ready. Its rebalances do not wait for other members.
+    /// Starts a projector and waits until it is ready. Its rebalances do not wait for other
+    /// members.
     pub(crate) async fn projector(&self, group_id: &str) -> RunningProjector {
         self.projector_with(group_id, GroupProtocol::Consumer).await
     }

@@ -50,7 +50,7 @@ impl ApplySummary {
         self.log_parked();
     }
 
-    /// Logs one line per account, even if several projections can't apply the event.
+    /// Logs one line per account, even if several projections cannot apply the event.
     fn log_parked(&self) {
         let mut by_account: BTreeMap<_, Vec<&Parking>> = BTreeMap::new();
         for parking in &self.parked {
@@ -70,7 +70,7 @@ impl ApplySummary {
                 event_type = cause.event_type,
                 reason = cause.poison.reason.name(),
                 projections = projections.join(","),
-                "an event can't be applied: the account is parked, its events wait until it is \
+                "an event cannot be applied: the account is parked, its events wait until it is \
                  released (`projector parked list`)"
             );
         }

@@ -69,8 +69,8 @@ pub async fn generation_progress(
 /// Locks the checkpoints of these generations until the end of the transaction.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout (SQLSTATE
-/// 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     projection: Projection,

@@ -58,7 +58,8 @@ impl ClientContext for GroupContext {
         self.errors.log(level, facility, message);
     }
 
-    /// Records an error together with its reason. The consumer receives the same error without it.
+    /// Records an error together with its reason. The consumer receives the same error without
+    /// the reason.
     fn error(&self, error: KafkaError, reason: &str) {
         self.errors.error(error, reason);
     }

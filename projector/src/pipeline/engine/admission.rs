@@ -71,7 +71,7 @@ impl Engine {
         }
         let epoch = log::epoch(&self.pool)
             .await
-            .context("can't read the epoch of the log")?;
+            .context("cannot read the epoch of the log")?;
         for (shard, record) in records {
             if record.found > epoch {
                 report_foreign(*shard, &record.to_string());
@@ -86,7 +86,7 @@ impl Engine {
     /// because the log was restored from a backup. The log is then read instead.
     ///
     /// Only the first and the last event of a shard are looked up: if the last event is in the log,
-    /// so are all events before it.
+    /// so are all earlier events.
     pub(super) async fn drop_events_missing_from_log(
         &mut self,
         admission: &mut EventsByShard,
@@ -98,7 +98,7 @@ impl Engine {
         let mut places: Vec<EventPlace> = places.collect();
         while let Some(absent) = log::first_absent(&self.pool, &places)
             .await
-            .context("can't compare the topic with the log")?
+            .context("cannot compare the topic with the log")?
         {
             let shard = absent.shard;
             places.retain(|place| place.shard != shard);
@@ -126,7 +126,7 @@ impl Engine {
         let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
         let events = log::read_after(&self.pool, &starts, limit.try_into()?)
             .await
-            .context("can't read the event store")?;
+            .context("cannot read the event store")?;
         let mut chunks: EventsByShard = starts
             .iter()
             .map(|start| (start.shard, Vec::new()))
@@ -148,8 +148,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Decodes the payloads of the admitted events. A shard with an undecodable event that differs
-    /// from the log is dropped: its events are read from the event store instead.
+    /// Decodes the payloads of the admitted events. If an undecodable event differs from the
+    /// log, the events of the shard are dropped, and read from the event store instead.
     pub(super) async fn decode_admitted(
         &mut self,
         admission: EventsByShard,
@@ -161,7 +161,7 @@ impl Engine {
             let is_trusted = poison.is_empty()
                 || apply::is_in_log(&self.pool, shard, &poison)
                     .await
-                    .context("can't read the event store")?;
+                    .context("cannot read the event store")?;
             if is_trusted {
                 decoded.insert(shard, events);
                 continue;
@@ -192,7 +192,7 @@ impl Engine {
         let limit = (CYCLE_EVENTS_MAX / starts.len()).max(1);
         let events = log::read_after(&self.pool, &starts, limit.try_into()?)
             .await
-            .context("can't read the event store")?;
+            .context("cannot read the event store")?;
         let progress_of = |shard| {
             catching_up
                 .iter()
@@ -225,7 +225,7 @@ impl Engine {
 }
 
 /// Counts and logs a record that the log lacks. The relay refuses to publish to such a topic, and
-/// its status names the remedy.
+/// `relay status` names the remedy.
 fn report_foreign(shard: Shard, record: &str) {
     counter!(RECORDS_FOREIGN_TOTAL, "shard" => shard.to_string()).increment(1);
     tracing::error!(

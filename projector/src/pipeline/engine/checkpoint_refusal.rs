@@ -89,7 +89,7 @@ pub(super) struct RefusedShard {
 }
 
 impl ShardAssignment {
-    /// Refuses the shard until an operator has repaired it.
+    /// Refuses the shard until an operator has repaired the read tables.
     pub(super) fn refuse(&mut self, shard: Shard, refusal: CheckpointRefusal) {
         self.forget_progress(0);
         let is_new = self
@@ -97,7 +97,7 @@ impl ShardAssignment {
             .as_ref()
             .is_none_or(|refused| refused.refusal != refusal);
         if is_new {
-            tracing::error!(%shard, error = %refusal, "the shard is not applied until it is repaired");
+            tracing::error!(%shard, error = %refusal, "the shard is not applied until repaired");
         }
         report_refused(shard, true);
         self.refused = Some(RefusedShard {
@@ -106,7 +106,7 @@ impl ShardAssignment {
         });
     }
 
-    /// Ends the refusal of the shard, if it was refused: its checkpoints belong to the log.
+    /// Ends the refusal of the shard, if there is one: the checkpoints belong to the log.
     pub(super) fn accept(&mut self, shard: Shard) {
         report_refused(shard, false);
         if self.refused.take().is_some() {

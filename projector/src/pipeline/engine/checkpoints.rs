@@ -1,4 +1,4 @@
-//! Loads the checkpoints of assigned shards, and compares the remembered ones with the stored ones.
+//! Loads the checkpoints of assigned shards, and compares remembered with stored checkpoints.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::{Engine, shard_assignment::ShardAssignment};
 use crate::pipeline::{checkpoint, progress::Mode};
 
-/// Interval at which the remembered checkpoints are compared with the stored ones.
+/// Interval of the comparison of remembered with stored checkpoints.
 pub(super) const CHECKPOINTS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Compares the remembered checkpoints with the stored ones, once per
-    /// [`CHECKPOINTS_INTERVAL`], and at once after a transaction found other checkpoints. A stale
-    /// checkpoint is forgotten, and loaded again by [`Engine::load_checkpoints`].
+    /// Compares remembered with stored checkpoints, once per [`CHECKPOINTS_INTERVAL`], and at once
+    /// after a transaction found moved checkpoints. The progress of a shard with a stale checkpoint
+    /// is forgotten; [`Engine::load_checkpoints`] loads the checkpoints again.
     ///
     /// Checkpoints are committed with `synchronous_commit = off`. A crash of Postgres may therefore
     /// roll the latest commits back, and the new database session does not report the crash.
@@ -27,7 +27,7 @@ impl Engine {
         let shards: Vec<Shard> = self.assignments.keys().copied().collect();
         let rows = checkpoint::load_live(&self.pool, &shards)
             .await
-            .context("can't read the checkpoints")?;
+            .context("cannot read the checkpoints")?;
         self.checkpoints_due_at = Instant::now() + CHECKPOINTS_INTERVAL;
         for (shard, assignment) in &mut self.assignments {
             assignment.record_parked_and_skipped(*shard, &rows);
@@ -47,7 +47,7 @@ impl Engine {
             }
             if remembered == stored {
                 let is_paused = row.is_paused;
-                tracing::info!(%shard, %projection, is_paused, "an operator paused or resumed the projection");
+                tracing::info!(%shard, %projection, is_paused, "an operator changed the pause");
                 assignment.forget_progress(0);
                 continue;
             }
@@ -65,7 +65,7 @@ impl Engine {
                 stored = stored.position,
                 "the checkpoint has moved: reading it again"
             );
-            // A crash moves the checkpoint back; the new owner of the shard moves it forward.
+            // A crash moves a checkpoint back; a new owner of the shard moves a checkpoint forward.
             if assignment.may_be_taken_over && remembered.position < stored.position {
                 self.assignments.remove(&shard);
             } else {
@@ -92,10 +92,10 @@ impl Engine {
         // unless the log has lost events.
         let rows = checkpoint::load_live(&self.pool, &shards)
             .await
-            .context("can't read the checkpoints")?;
+            .context("cannot read the checkpoints")?;
         let end = log::end(&self.pool)
             .await
-            .context("can't read the heads of the log")?;
+            .context("cannot read the heads of the log")?;
         for shard in shards {
             if let Some(assignment) = self.assignments.get_mut(&shard) {
                 assignment.begin(shard, &end, &rows)?;

@@ -44,7 +44,7 @@ impl Engine {
         }
         let end = log::end(&self.pool)
             .await
-            .context("can't read the heads of the log")?;
+            .context("cannot read the heads of the log")?;
         self.lag_checked_at = Some(now);
         if self.ages_read_at.is_none_or(|at| now - at >= AGES_INTERVAL) {
             self.report_ages().await?;
@@ -86,7 +86,7 @@ impl Engine {
         let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
         let recorded = log::recorded_after(&self.pool, &starts)
             .await
-            .context("can't read when events were recorded")?;
+            .context("cannot read when events were recorded")?;
         let now = SystemClock.now();
         for ((projection, from), recorded_at) in checkpoints.into_iter().zip(recorded) {
             let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));

@@ -22,9 +22,9 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns the parked accounts among the accounts of these events. Queries only the shards with
+    /// Returns the parked accounts among the accounts of `events`. Queries only the shards with
     /// parked accounts. Memory does not grow with the number of parked accounts; if an account is
-    /// released after this query, the transaction reports a conflict.
+    /// released after the query, the transaction reports a conflict.
     pub(super) async fn parked_among(
         &self,
         events: &BTreeMap<Shard, Vec<BatchEvent>>,
@@ -47,10 +47,10 @@ impl Engine {
         let account_ids: Vec<Uuid> = account_ids.into_iter().collect();
         table::parked_among(&self.pool, &account_ids)
             .await
-            .context("can't read which accounts are parked")
+            .context("cannot read which accounts are parked")
     }
 
-    /// Returns the skipped events among these events. Queries only the shards with a skipped event
+    /// Returns the skipped events among `events`. Queries only the shards with a skipped event
     /// above the checkpoints.
     pub(super) async fn skipped_among(
         &self,
@@ -64,7 +64,7 @@ impl Engine {
         let affected: Vec<_> = affected.collect();
         Skipped::within(&self.pool, &affected)
             .await
-            .context("can't read which events are skipped")
+            .context("cannot read which events are skipped")
     }
 
     /// Releases one chunk of one parked account, if a release is due. One chunk per cycle keeps the
@@ -90,13 +90,13 @@ impl Engine {
     async fn try_release(&self, shard: Shard, attempt: ReleaseAttempt) -> Option<ReleaseAttempt> {
         let next = listing::next_after(&self.pool, shard, attempt.after)
             .await
-            .context("can't read the parked accounts");
+            .context("cannot read the parked accounts");
         let parking = match next {
             Ok(parking) => parking?,
             Err(error) => {
                 let is_transient = retry::passes_by_itself(&error);
                 let error = format!("{error:#}");
-                tracing::warn!(%shard, error, "can't release the parked accounts of the shard");
+                tracing::warn!(%shard, error, "cannot release the parked accounts of the shard");
                 return if is_transient { attempt.retry() } else { None };
             }
         };
@@ -117,7 +117,7 @@ impl Engine {
             Err(error) => {
                 let is_transient = retry::passes_by_itself(&error);
                 let error = format!("{error:#}");
-                tracing::warn!(%account_id, %projection, error, "can't release the account");
+                tracing::warn!(%account_id, %projection, error, "cannot release the account");
                 if is_transient { attempt.retry() } else { None }
             }
         };

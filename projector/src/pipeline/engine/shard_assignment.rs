@@ -22,7 +22,7 @@ use crate::pipeline::{
 
 /// A shard that this process owns.
 pub(super) struct ShardAssignment {
-    /// Remembered checkpoints; `None` until the checkpoints are read, and after they may have moved.
+    /// Remembered checkpoints; `None` before the first read, and after a possible move.
     pub(super) progress: Option<Progress>,
     /// Start of the assignment.
     pub(super) since: OffsetDateTime,
@@ -36,8 +36,8 @@ pub(super) struct ShardAssignment {
     pub(super) has_skipped: bool,
     /// Next automatic release of a parked account; `None` once every parked account was tried.
     ///
-    /// Every assignment begins with an attempt: this release of the program may be able to read
-    /// an event that the previous one could not.
+    /// Every assignment begins with an attempt, because an upgraded program may decode an event
+    /// that the previous release could not decode.
     pub(super) next_release: Option<ReleaseAttempt>,
     /// Position up to which events must be read from the event store once the checkpoints are read.
     backfill_until: Position,
@@ -142,8 +142,8 @@ impl ShardAssignment {
         }
     }
 
-    /// Forgets the checkpoints, which may have moved. The topic does not deliver again the events
-    /// up to `delivered_until`: they are read from the event store.
+    /// Forgets the checkpoints, which may have moved. Extends the backfill to `delivered_until`,
+    /// because the topic does not deliver these events again.
     pub(super) fn forget_progress(&mut self, delivered_until: Position) {
         let backfill_until = self
             .progress

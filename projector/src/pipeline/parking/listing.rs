@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::{ParkedAccount, Parking, ParkingCause, table::ParkedAccountRow};
 use crate::pipeline::poison::{Poison, PoisonReason};
 
-/// Returns the parked account of a shard that follows `after` in the order of the keys, or the first
-/// one. Considers live generations only.
+/// Returns the parked account after `after` in the order of the keys, or the first account of the
+/// shard. Considers live generations only.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
@@ -52,7 +52,7 @@ pub async fn next_after(
     row.map(ParkingRow::into_parking).transpose()
 }
 
-/// Returns the parked account of a generation in a shard that follows `after`, or the first one.
+/// Returns the parked account after `after` of a generation in a shard, or the first account.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.

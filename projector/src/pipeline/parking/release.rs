@@ -1,7 +1,7 @@
 //! Releases a parked account: applies its waiting events in order, chunk by chunk.
 //!
-//! Each chunk is one transaction; after a crash, the remaining events still wait. Events that arrive
-//! during the release wait as well. The account is parked until no event waits.
+//! Each chunk is one transaction; after a crash, the remaining events still wait. New events of the
+//! account wait as well during the release. The account is parked until no event waits.
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
@@ -20,7 +20,7 @@ use crate::{
     read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
 };
 
-/// Most events of one transaction, so that the checkpoint is locked for far less than a second.
+/// Most events of one transaction, which then locks the checkpoint for far less than a second.
 pub const CHUNK_EVENTS_MAX: u16 = 1_000;
 
 /// Outcome of an attempt to release an account.
@@ -46,14 +46,13 @@ pub enum ReleaseState {
     Released,
     /// More events wait, or another session is releasing the account: the next attempt continues.
     Unfinished,
-    /// The first waiting event can't be applied.
+    /// The first waiting event cannot be applied.
     Stuck(ParkingCause),
     /// An operator has paused the projection.
     Paused,
 }
 
-/// Applies up to `events_max` waiting events to the live generation, and stops at an event that can't
-/// be applied.
+/// Applies up to `events_max` waiting events to the live generation, and stops at a poison event.
 ///
 /// # Errors
 /// Returns an error if the database does not answer, or the log lacks a waiting event.
@@ -90,10 +89,10 @@ pub async fn release_as(
                 return Ok(ReleaseOutcome { applied, state });
             }
             Err(error) if !retry::is_refusal(&error) => {
-                return Err(error).context("can't release an account");
+                return Err(error).context("cannot release an account");
             }
             Err(error) => match chunk.events.as_slice() {
-                [] => return Err(error).context("can't end the parking of an account"),
+                [] => return Err(error).context("cannot end the parking of an account"),
                 [event] => {
                     let cause = cause_of(event, Poison::refused(error));
                     return record_cause(pool, parking, role, cause).await;
@@ -106,14 +105,14 @@ pub async fn release_as(
 }
 
 /// The next waiting events of an account. A chunk has either events to apply or skipped events, not
-/// both, and ends before an event that can't be decoded.
+/// both, and ends before an event that cannot be decoded.
 struct Chunk {
     account: ParkedAccount,
     /// Positions of the events that no longer wait after the chunk.
     positions: Vec<Position>,
     /// Events at `positions`; empty if the events are skipped.
     events: Vec<DecodedEvent>,
-    /// Event behind the chunk that can't be decoded.
+    /// Event behind the chunk that cannot be decoded.
     poison: Option<ParkingCause>,
 }
 
@@ -132,10 +131,10 @@ impl Chunk {
     async fn read(pool: &PgPool, account: ParkedAccount, limit: u16) -> anyhow::Result<Self> {
         let positions = table::waiting(pool, account, limit.into())
             .await
-            .context("can't read the waiting events of a parked account")?;
+            .context("cannot read the waiting events of a parked account")?;
         let found = log::read_at(pool, account.shard, &positions)
             .await
-            .context("can't read the event store")?;
+            .context("cannot read the event store")?;
         ensure!(
             found.len() == positions.len(),
             "the event store lacks events of shard {} that wait to be applied",
@@ -147,7 +146,7 @@ impl Chunk {
         };
         let skipped = Skipped::within(pool, &range)
             .await
-            .context("can't read which events are skipped")?;
+            .context("cannot read which events are skipped")?;
         Ok(Self::of(account, found, &skipped))
     }
 
@@ -255,7 +254,7 @@ async fn record_cause(
         cause,
     };
     let state = update_cause(pool, parking, role).await;
-    let state = state.context("can't record why an account is parked")?;
+    let state = state.context("cannot record why an account is parked")?;
     Ok(ReleaseOutcome::none(state))
 }
 

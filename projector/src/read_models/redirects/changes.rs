@@ -1,4 +1,5 @@
-//! Table `read_model.redirect_changes`: numbered changes, by which redirect caches drop stale entries.
+//! Table `read_model.redirect_changes`: numbered changes, by which redirect caches drop stale
+//! entries.
 //!
 //! Numbers have no gaps and become visible in order, because a transaction locks the counter row
 //! until its commit. Checkpoints and rows are locked before the counter row, so that there is no

@@ -11,17 +11,17 @@ use uuid::Uuid;
 
 use crate::read_models::{DecodedEvent, skipped::Skipped};
 
-/// Folded slugs by link; `None` for a link whose creation was skipped and can't be decoded.
+/// Folded slugs by link; `None` for a link whose creation was skipped and cannot be decoded.
 #[derive(Debug, Default)]
 pub struct FoldedSlugs(HashMap<Uuid, Option<String>>);
 
 impl FoldedSlugs {
-    /// Reads the slugs that the events lack from the first event of each link's stream. Queries only
-    /// if there are such events.
+    /// Reads the slugs that the events lack from the first event of each link's stream. Queries
+    /// only if there are such events.
     ///
     /// # Errors
     /// Returns an error if the database does not answer, or if the creation of a link is absent or
-    /// can't be decoded.
+    /// cannot be decoded.
     pub async fn read(
         pool: &PgPool,
         events: impl Iterator<Item = &DecodedEvent>,
