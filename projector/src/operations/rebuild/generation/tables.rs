@@ -5,7 +5,10 @@ use linkledger_core::{event_store, fail_point};
 use sqlx::PgPool;
 use tokio::time::sleep;
 
-use crate::{pipeline::retry::Backoff, read_models::Projection};
+use crate::{
+    pipeline::retry::Backoff,
+    read_models::{Projection, description::ReadModel as _},
+};
 
 /// Most attempts to get a lock that readers or vacuum are in the way of: some minutes.
 const LOCK_ATTEMPTS_MAX: u32 = 100;
