@@ -46,10 +46,10 @@ pub enum AdminCommand {
     Link(link::LinkSubcommand),
     /// The publishing of events to Kafka.
     #[command(subcommand)]
-    Relay(relay::Command),
+    Relay(relay::RelaySubcommand),
     /// The Kafka topic of the event stream.
     #[command(subcommand)]
-    Topic(topic::Command),
+    Topic(topic::TopicSubcommand),
     /// Show the events of an account or a link and their actors, the latest first; or export or
     /// verify the whole log.
     Log(log::Log),

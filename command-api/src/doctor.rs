@@ -108,19 +108,19 @@ async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
     let settings = topic.settings.iter().map(|setting| {
         let verdict = match setting.verdict {
-            judgement::Verdict::Ok => Severity::Ok,
-            judgement::Verdict::Wrong => Severity::Warning,
-            judgement::Verdict::Refused => Severity::Error,
-            judgement::Verdict::Unknown => Severity::Unseen,
+            judgement::SettingVerdict::Ok => Severity::Ok,
+            judgement::SettingVerdict::Wrong => Severity::Warning,
+            judgement::SettingVerdict::Refused => Severity::Error,
+            judgement::SettingVerdict::Unknown => Severity::Unseen,
         };
         let remedy = match setting.verdict {
-            judgement::Verdict::Wrong | judgement::Verdict::Refused => {
+            judgement::SettingVerdict::Wrong | judgement::SettingVerdict::Refused => {
                 format!(
                     "should be {}: `command-api topic check` prints the command that changes the setting",
                     setting.should_be
                 )
             }
-            judgement::Verdict::Ok | judgement::Verdict::Unknown => String::new(),
+            judgement::SettingVerdict::Ok | judgement::SettingVerdict::Unknown => String::new(),
         };
         Finding::new(
             "topic",

@@ -1,8 +1,8 @@
-//! The epoch of the log: which one it is, and raising it after a restore that has lost events. The
-//! history is table `event_store.log_epochs`.
+//! Epoch of the log, and its raise after a restore that has lost events. Table
+//! `event_store.log_epochs` has the history.
 //!
-//! A raise changes nothing else. What refers to the former epoch is refused by whoever meets it,
-//! until it is made anew: the relay's cursors by a refill, the read tables by a rebuild.
+//! A raise changes nothing but the epoch. Relay and projectors refuse cursors and checkpoints of a
+//! former epoch, until a refill moves the cursors and a rebuild replaces the read tables.
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
@@ -12,80 +12,80 @@ use linkledger_core::{
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
-/// How the epoch of the log is to be raised.
+/// Request to raise the epoch of the log.
 #[derive(Debug, Clone)]
 pub struct Raise {
-    /// An epoch that is known to have been published; the next is above it.
+    /// Epoch that was published already; the new epoch is higher.
     pub above: i32,
-    /// Who asks for it.
+    /// Operator who asks for the raise.
     pub by: String,
-    /// Why.
+    /// Reason of the raise.
     pub reason: String,
-    /// Only say what it would come to.
+    /// True if nothing is to be changed.
     pub is_dry_run: bool,
 }
 
-/// A log that has another epoch, or would have.
+/// Result of a raise, or of a dry run.
 #[derive(Debug, Clone)]
 pub struct Raised {
-    /// The epoch before.
+    /// Epoch before the raise.
     pub former_epoch: i32,
-    /// The epoch of everything that is published from here on.
+    /// Epoch of all events that are published from now on.
     pub epoch: i32,
-    /// Where the log ended.
+    /// Heads of the shards at the raise.
     pub heads: PerShard<Position>,
 }
 
-/// An epoch that was raised.
+/// Earlier raise of the epoch.
 #[derive(Debug, Clone)]
 pub struct PastRaise {
-    /// The epoch that came of it.
+    /// Epoch after the raise.
     pub epoch: i32,
-    /// The one before.
+    /// Epoch before the raise.
     pub former_epoch: i32,
-    /// When.
+    /// Time of the raise.
     pub at: OffsetDateTime,
-    /// By whom.
+    /// Operator who raised the epoch.
     pub by: String,
-    /// Why.
+    /// Reason of the raise.
     pub reason: String,
-    /// Where the log ended then, by shard.
+    /// Head of each shard at the raise.
     pub heads: Vec<Position>,
 }
 
-/// The epochs of the log and of what is made from it.
+/// Epochs of the log, of the published records and of the read tables.
 #[derive(Debug, Clone)]
 pub struct Epochs {
-    /// Of the log.
+    /// Epoch of the log.
     pub epoch: i32,
-    /// How it came to that, the latest first.
+    /// Raises, the latest first.
     pub raises: Vec<PastRaise>,
-    /// What the relay's cursors refer to, each with how many shards.
+    /// Epochs of the relay's cursors, each with the number of shards.
     pub published: Vec<(i32, i64)>,
-    /// What the live checkpoints refer to: projection, epoch, and how many shards.
+    /// Epochs of the live checkpoints: projection, epoch and number of shards.
     pub projected: Vec<(String, i32, i64)>,
 }
 
-/// Raises the epoch above all that are known. Nothing may be published meanwhile.
+/// Raises the epoch above every known epoch.
 ///
 /// # Errors
-/// When somebody publishes, or the database does not answer.
+/// Returns an error if a relay publishes, or the database does not answer.
 pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
-    let mut tx = pool.begin().await.context("can't begin")?;
-    // Nobody else raises it, and no relay takes a lease, until this is committed.
+    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
+    // The lock keeps other raises out until the commit; relays acquire no lease meanwhile.
     let former_epoch = sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta FOR UPDATE")
         .fetch_one(&mut *tx)
         .await
-        .context("can't lock the epoch; try again")?;
+        .context("cannot lock the epoch; try again")?;
     let highest = highest_known(&mut tx, former_epoch).await?;
     let epoch = highest.max(raise.above) + 1;
     let heads = log::heads(&mut *tx).await;
-    let heads = heads.context("can't read the log's heads")?;
+    let heads = heads.context("cannot read the heads of the log")?;
     if !raise.is_dry_run {
         sqlx::query!("UPDATE event_store.log_meta SET epoch = $1", epoch)
             .execute(&mut *tx)
             .await
-            .context("can't raise the epoch")?;
+            .context("cannot raise the epoch")?;
         sqlx::query!(
             "INSERT INTO event_store.log_epochs (epoch, former_epoch, raised_by, reason, heads)
              VALUES ($1, $2, $3, $4, $5)",
@@ -97,10 +97,10 @@ pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
         )
         .execute(&mut *tx)
         .await
-        .context("can't note that the epoch is raised")?;
-        tx.commit()
-            .await
-            .context("it is not known whether it was done; `command-api log epoch show` says so")?;
+        .context("cannot record the raise of the epoch")?;
+        tx.commit().await.context(
+            "the outcome of the raise is unknown; `command-api log epoch show` shows the epoch",
+        )?;
     }
     Ok(Raised {
         former_epoch,
@@ -109,8 +109,8 @@ pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
     })
 }
 
-/// The highest epoch that the cursors, the read tables or the log tell of, provided that nobody
-/// publishes: a relay that refuses to, or is paused, does not.
+/// Returns the highest epoch of log, cursors and read tables, unless a relay publishes. A paused or
+/// refusing relay does not publish.
 async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<i32> {
     let cursors = sqlx::query!(
         r#"SELECT shard, epoch, lost_epoch, owner,
@@ -119,8 +119,8 @@ async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<
     )
     .fetch_all(&mut *tx)
     .await
-    .context("can't lock the cursors; try again")?;
-    if let Some(cursor) = cursors.iter().find(|it| it.is_published) {
+    .context("cannot lock the cursors; try again")?;
+    if let Some(cursor) = cursors.iter().find(|cursor| cursor.is_published) {
         let owner = cursor.owner.as_deref().unwrap_or_default();
         bail!(
             "{owner} publishes shard {}: raise the epoch when nothing is published. After a restore \
@@ -129,19 +129,21 @@ async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<
             cursor.shard
         );
     }
-    let published = cursors.iter().map(|it| it.lost_epoch.max(Some(it.epoch)));
+    let published = cursors
+        .iter()
+        .map(|cursor| cursor.lost_epoch.max(Some(cursor.epoch)));
     let projected = sqlx::query_scalar!("SELECT max(epoch) FROM read_model.checkpoints")
         .fetch_one(tx)
         .await
-        .context("can't read the checkpoints")?;
+        .context("cannot read the checkpoints")?;
     let known = published.chain([projected]).flatten();
     Ok(known.fold(log_epoch, i32::max))
 }
 
-/// Reads the epochs of the log, of what is published and of the read tables.
+/// Reads the epochs of the log, of the published records and of the read tables.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read(pool: &PgPool) -> anyhow::Result<Epochs> {
     let epoch = log::epoch(pool).await;
     let raises = sqlx::query_as!(
@@ -160,25 +162,30 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Epochs> {
            WHERE role = 'live' GROUP BY projection, epoch ORDER BY projection, epoch"#
     )
     .fetch_all(pool);
-    let published = published.await.context("can't read the cursors")?;
-    let projected = projected.await.context("can't read the checkpoints")?;
+    let published = published.await.context("cannot read the cursors")?;
+    let projected = projected.await.context("cannot read the checkpoints")?;
     Ok(Epochs {
-        epoch: epoch.context("can't read the log's epoch")?,
-        raises: raises.await.context("can't read the former epochs")?,
-        published: published.iter().map(|it| (it.epoch, it.shards)).collect(),
+        epoch: epoch.context("cannot read the epoch of the log")?,
+        raises: raises
+            .await
+            .context("cannot read the history of the epoch")?,
+        published: published
+            .iter()
+            .map(|row| (row.epoch, row.shards))
+            .collect(),
         projected: projected
             .into_iter()
-            .map(|it| (it.projection, it.epoch, it.shards))
+            .map(|row| (row.projection, row.epoch, row.shards))
             .collect(),
     })
 }
 
 impl Epochs {
-    /// What still refers to another epoch, and the command that ends it.
+    /// Returns a remedy for each cursor and read table of another epoch.
     pub fn remedies(&self) -> Vec<String> {
         let mut remedies = Vec::new();
         let is_other = |epoch: &i32| *epoch != self.epoch;
-        if let Some((epoch, _)) = self.published.iter().find(|it| is_other(&it.0)) {
+        if let Some((epoch, _)) = self.published.iter().find(|(epoch, _)| is_other(epoch)) {
             remedies.push(format!(
                 "What is published is of epoch {epoch}: `command-api relay refill --from 0`, into \
                  an empty topic."

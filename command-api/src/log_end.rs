@@ -1,6 +1,5 @@
-//! Follows the end of the log, whoever publishes or projects it: shows the heads, with which an
-//! alert compares when those who should follow the log are not there to say so, and knows the epoch,
-//! which an operator may raise at any time.
+//! Follows the end of the log, and reports heads and epoch. Alerts compare relay and projectors with
+//! the heads even while no relay or projector runs; an operator may raise the epoch at any time.
 
 use std::{
     sync::{
@@ -22,35 +21,35 @@ use metrics::gauge;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-/// How often the end is looked at.
+/// Interval between two reads of the end of the log.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The epoch of the log, as of a short while ago. Clones share it.
+/// Epoch of the log as of the last read. Clones share the value.
 #[derive(Debug, Clone)]
 pub struct LogEpoch(Arc<AtomicI32>);
 
 impl LogEpoch {
-    /// As it is found.
+    /// Returns a shared epoch with that value.
     pub fn new(epoch: i32) -> Self {
         Self(Arc::new(AtomicI32::new(epoch)))
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     pub fn get(&self) -> i32 {
         self.0.load(Ordering::Relaxed)
     }
 
     fn set(&self, epoch: i32) {
         if self.0.swap(epoch, Ordering::Relaxed) != epoch {
-            tracing::info!(epoch, "the log has another epoch");
+            tracing::info!(epoch, "the epoch of the log has changed");
         }
     }
 }
 
-/// Follows the end until the shutdown.
+/// Follows the end of the log until the shutdown.
 ///
 /// # Errors
-/// Never: what the database does not answer is asked again.
+/// Never returns an error: a read that fails is retried.
 pub async fn follow(
     pool: PgPool,
     epoch: LogEpoch,
@@ -70,8 +69,8 @@ async fn look(pool: &PgPool, epoch: &LogEpoch) {
     let end = match within(ANSWER_TIME_MAX, log::end(pool)).await {
         Ok(end) => end,
         Err(error) => {
-            // The relay tells of a database that is away, with what waits for it.
-            tracing::debug!(%error, "can't read where the log ends");
+            // The relay logs an outage of the database, together with the backlog.
+            tracing::debug!(%error, "cannot read the end of the log");
             return;
         }
     };

@@ -1,8 +1,11 @@
-//! The relay: publishes the log to Kafka, shard by shard, in order, from a stored cursor.
+//! The relay: publishes the log to Kafka, shard by shard, in order, from stored cursors.
 //!
-//! What must stay true: the cursor never passes an event that the broker has not acknowledged, so
-//! a run of earlier records may be repeated on the topic, but none is ever missing.
+//! Every instance of command-api runs a relay; a lease lets one of them publish (ADR 12).
+//!
+//! Invariant: a cursor never passes an event that the broker has not acknowledged, so
+//! earlier records may be repeated on the topic, but no record is ever missing.
 
+mod announcements;
 mod backlog;
 pub mod batch_interval;
 pub mod binding;
@@ -10,14 +13,14 @@ mod connect;
 mod continuity;
 pub mod cursor;
 mod delivery;
-mod held;
+mod leased;
 mod outage;
 pub mod pause;
 pub mod producers;
 pub mod publisher;
 pub mod refill;
 pub mod refusal;
-mod standing;
+
 pub mod status;
 pub mod topic;
 
@@ -39,72 +42,71 @@ use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use announcements::Announcements;
 use backlog::Backlog;
 use batch_interval::BatchInterval;
-use cursor::LeaseTable;
-use held::{HeldShards, Renewal};
+use cursor::{LeaseTable, Renewal};
+use leased::LeasedShards;
 use outage::Outage;
-use producers::Note;
+use producers::ProducerRegistration;
 use publisher::EventPublisher;
-use refusal::Refusal;
-use standing::Standing;
+use refusal::RelayRefusal;
 
-/// Longest time that an event waits for the relay to look, should nobody have woken it.
+/// Interval at which an idle relay looks for new events, if no writer wakes the relay.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often leases are renewed and the backlog is looked at; a lease lasts three times as long.
+/// Interval at which the lease is renewed and the backlog is measured; a lease lasts three times
+/// as long.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
-/// How often acknowledged positions are stored at most: the bound on what a crash repeats.
+/// Shortest interval between two stores of the acknowledged positions; bounds how many records a
+/// crash repeats.
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
-/// Most events of one shard in one batch.
+/// Highest number of events of one shard in one batch.
 const SHARD_EVENTS_MAX: i64 = 1_000;
-/// Longest wait for the answers to a few statements, each of which a server that is there ends by
-/// itself.
-const STATEMENTS_TIME_MAX: Duration = Duration::from_secs(15);
-/// First delay after a failure.
-const FAILURE_DELAY_MIN: Duration = Duration::from_millis(100);
-/// Longest delay between two attempts: short enough to keep the leases meanwhile.
-const FAILURE_DELAY_MAX: Duration = RENEW_INTERVAL;
-/// A broker that acknowledges nothing for so long is told of; it is waited for all the same.
+/// Timeout for a few statements; a running server ends each statement earlier.
+const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(15);
+/// First backoff after a failure.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// Longest backoff: short enough to keep the lease meanwhile.
+const BACKOFF_MAX: Duration = RENEW_INTERVAL;
+/// Time without an acknowledgement after which the outage is logged; the relay goes on waiting.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 
-/// Publishes the shards that this process has the leases of.
+/// Publishes all shards while this process has the lease.
 pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
     appended: Arc<Notify>,
     batch_interval: BatchInterval,
-    shards: HeldShards,
-    producer: Note,
+    shards: LeasedShards,
+    producer: ProducerRegistration,
     renewed_at: Option<Instant>,
-    /// A lease was taken that the producer, if there is one, knows nothing of.
-    is_any_unbound: bool,
-    /// The last renewal found nothing that speaks against publishing.
+    /// True if the last renewal found no reason against publishing.
     is_renewed: bool,
     backlog: Backlog,
     outage: Outage,
-    standing: Standing,
+    announcements: Announcements,
 }
 
 impl<P: EventPublisher> Relay<P> {
-    /// A relay that leases shards under the name `owner`, which is the same after a restart.
+    /// Returns a relay that acquires the lease under the name `owner`, which must be the same after
+    /// a restart.
     pub fn new(pool: PgPool, publisher: P, owner: String, appended: Arc<Notify>) -> Self {
         Self {
-            shards: HeldShards::new(LeaseTable::new(pool.clone(), owner.clone())),
-            producer: Note::new(pool.clone(), owner),
+            shards: LeasedShards::new(LeaseTable::new(pool.clone(), owner.clone())),
+            producer: ProducerRegistration::new(pool.clone(), owner),
             pool,
             publisher: Arc::new(publisher),
             appended,
             batch_interval: BatchInterval::default(),
             renewed_at: None,
-            is_any_unbound: false,
             is_renewed: false,
             backlog: Backlog::default(),
             outage: Outage::default(),
-            standing: Standing::default(),
+            announcements: Announcements::default(),
         }
     }
 
-    /// The same, collecting for that long between two batches.
+    /// Sets the interval between two batches.
     #[must_use]
     pub fn with_batch_interval(self, batch_interval: BatchInterval) -> Self {
         Self {
@@ -113,15 +115,15 @@ impl<P: EventPublisher> Relay<P> {
         }
     }
 
-    /// Publishes until the shutdown. A failure of the broker or the database is told and tried
-    /// again, for as long as it takes: the log keeps what is to be published.
+    /// Publishes until the shutdown. A failure of the broker or the database is logged and retried
+    /// without limit: the log keeps unpublished events.
     ///
     /// # Errors
-    /// None: every failure is told and tried again.
+    /// Never returns an error: every failure is logged and retried.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
         counter!(RELAY_FAILURES_TOTAL).increment(0);
-        let mut delay = FAILURE_DELAY_MIN;
+        let mut backoff = BACKOFF_MIN;
         let mut published_at = Instant::now();
         while !shutdown.is_cancelled() {
             let begun = Instant::now();
@@ -131,10 +133,10 @@ impl<P: EventPublisher> Relay<P> {
             };
             match step {
                 Ok(published) => {
-                    delay = FAILURE_DELAY_MIN;
+                    backoff = BACKOFF_MIN;
                     self.outage.published(self.backlog, published);
-                    if !self.shards.leases().is_empty() {
-                        self.standing.accepted();
+                    if self.shards.lease().is_some() {
+                        self.announcements.accepted();
                     }
                     if published == 0 {
                         self.wait(POLL_INTERVAL, &shutdown).await;
@@ -151,22 +153,25 @@ impl<P: EventPublisher> Relay<P> {
                 Err(error) => {
                     self.failed(begun, &error).await;
                     tokio::select! {
-                        () = tokio::time::sleep(delay) => {}
+                        () = tokio::time::sleep(backoff) => {}
                         () = shutdown.cancelled() => {}
                     }
-                    delay = (delay * 2).min(FAILURE_DELAY_MAX);
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
             }
         }
         if let Err(error) = self.hand_over().await {
-            tracing::warn!(error = %format!("{error:#}"), "the leases run out by themselves");
+            tracing::warn!(
+                error = %format!("{error:#}"),
+                "cannot release the lease of the relay; the lease expires in 3 s"
+            );
         }
         Ok(())
     }
 
     async fn hand_over(&mut self) -> anyhow::Result<()> {
         self.end_producer().await?;
-        answered("handing the leases over", self.shards.hand_over()).await
+        answered("cannot hand the lease over", self.shards.hand_over()).await
     }
 
     async fn wait(&self, time: Duration, shutdown: &CancellationToken) {
@@ -177,21 +182,22 @@ impl<P: EventPublisher> Relay<P> {
         }
     }
 
-    /// Publishes what has been appended to the leased shards since the last time, and returns how
-    /// many events that were.
+    /// Publishes the next batch of unpublished events, and returns their number; 0 without the
+    /// lease.
     ///
     /// # Errors
-    /// When the database or the broker fails; what was acknowledged until then is kept.
+    /// Returns an error if the database or the broker fails; positions that were acknowledged
+    /// before the failure are kept.
     pub async fn step(&mut self) -> anyhow::Result<usize> {
         let is_due = |at: Instant| at.elapsed() >= RENEW_INTERVAL;
         if !self.is_renewed || self.renewed_at.is_none_or(is_due) {
             self.renew().await?;
         }
-        if self.shards.leases().is_empty() {
+        let Some(lease) = self.shards.lease() else {
             self.end_producer().await?;
             return Ok(0);
-        }
-        self.connect().await?;
+        };
+        self.connect(lease).await?;
         let events = self.read().await?;
         let count = events.len();
         if count > 0 {
@@ -200,47 +206,52 @@ impl<P: EventPublisher> Relay<P> {
             fail_point::reached("relay.acknowledged");
         }
         if self.shards.stored_at.elapsed() >= STORE_INTERVAL {
-            answered("storing the cursors", self.shards.store()).await?;
+            answered("cannot store the cursors", self.shards.store()).await?;
         }
         Ok(count)
     }
 
-    /// Renews the leases, takes those that are free, and looks at the backlog.
+    /// Renews or acquires the lease, looks for a reason against publishing, and measures the
+    /// backlog.
     async fn renew(&mut self) -> anyhow::Result<()> {
         self.is_renewed = false;
         let end = self.log_end().await?;
         answered(
-            "giving leases up",
+            "cannot give the lease up",
             self.shards.leave_unless_of(&end, &self.pool),
         )
         .await?;
-        answered("renewing the leases", self.shards.renew()).await?;
-        // A former life of this process may have left leases in its name; later on such a lease
-        // is another process's that has the same name.
+        answered("cannot renew the lease", self.shards.renew()).await?;
+        // At the start, an unexpired lease of the same owner is that of an earlier run. Later, such
+        // a lease belongs to another process of the same name.
         let takes_own = self.renewed_at.is_none();
         if takes_own {
             answered(
-                "settling the former producer",
+                "cannot settle the former producer",
                 self.producer.settle_former(),
             )
             .await?;
         }
-        self.is_any_unbound |=
-            answered("taking free leases", self.shards.acquire(takes_own)).await?;
+        if answered("cannot acquire the lease", self.shards.acquire(takes_own)).await? {
+            // The cursors are compared with the topic before a new producer sends anything.
+            self.end_producer().await?;
+        }
         let last = self.shards.last();
         answered(
-            "comparing what was published with the log",
+            "cannot compare published events with the log",
             continuity::watch(&self.pool, &last, end.epoch),
         )
         .await?;
-        let refusal = answered("judging the topic", continuity::judge(&self.pool)).await?;
-        if self.is_any_unbound || refusal.is_some() {
-            // Their cursors are compared with the topic before anything is sent.
+        let refusal = answered(
+            "cannot compare the cursors with the log",
+            continuity::judge(&self.pool),
+        )
+        .await?;
+        if refusal.is_some() {
             self.end_producer().await?;
-            self.is_any_unbound = false;
         }
-        self.standing
-            .paused(answered("looking for a pause", pause::find(&self.pool)).await?);
+        let pause = answered("cannot look for a pause", pause::find(&self.pool)).await?;
+        self.announcements.paused(pause);
         if let Some(refusal) = refusal {
             return Err(refusal.into());
         }
@@ -252,7 +263,7 @@ impl<P: EventPublisher> Relay<P> {
 
     async fn measure(&self) -> anyhow::Result<Backlog> {
         answered(
-            "measuring the backlog",
+            "cannot measure the backlog",
             backlog::measure(&self.pool, &self.shards.acknowledged()),
         )
         .await
@@ -260,13 +271,13 @@ impl<P: EventPublisher> Relay<P> {
 
     async fn log_end(&self) -> anyhow::Result<log::LogEnd> {
         let end = async { Ok(log::end(&self.pool).await?) };
-        answered("can't read where the log ends", end).await
+        answered("cannot read the end of the log", end).await
     }
 
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
         let end = self.log_end().await?;
         if !self.shards.are_of(&end) {
-            // It was restored meanwhile.
+            // The log was restored meanwhile.
             self.renew().await?;
             return Ok(Vec::new());
         }
@@ -275,41 +286,43 @@ impl<P: EventPublisher> Relay<P> {
             return Ok(Vec::new());
         }
         let events = async { Ok(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await?) };
-        let events = answered("can't read the log", events).await?;
+        let events = answered("cannot read the log", events).await?;
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
     }
 
-    /// Publishes in order, and checks that the topic is still the same.
+    /// Publishes events in order, and checks that the topic was not created anew meanwhile.
     async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
         let to = Arc::clone(&self.publisher);
         let published = match self.wait_for(to.publish(events)).await {
             Ok(Some(published)) => published,
-            // What is on its way may arrive all the same: earlier records, repeated.
+            // Records in flight may still arrive: as repetitions of earlier records.
             given_up => {
                 self.end_producer().await?;
                 return given_up.map(drop);
             }
         };
-        if let Some(lease) = self.shards.began_again(&published) {
+        if let Some(lease) = self.shards.lease()
+            && let Some(shard) = self.shards.began_again(&published)
+        {
             answered(
-                "noting that the topic was lost",
-                self.shards.table.note_topic_lost(lease),
+                "cannot record that the topic was lost",
+                self.shards.table.record_topic_lost(lease, shard),
             )
             .await?;
             self.end_producer().await?;
-            return Err(Refusal::BeganAgain { shard: lease.shard }.into());
+            return Err(RelayRefusal::BeganAgain { shard }.into());
         }
         self.shards.acknowledge(&published, events);
         match published.failure {
             None => Ok(()),
-            Some(error) => Err(error.context("the broker did not take every record")),
+            Some(error) => Err(error.context("the broker did not acknowledge every record")),
         }
     }
 
-    /// Waits for the broker; meanwhile the leases are renewed, and given up with one that is lost.
-    /// Returns nothing when publishing is paused by then.
+    /// Waits for the broker, and renews the lease meanwhile. Returns `None` if publishing is paused
+    /// meanwhile.
     async fn wait_for<T>(&mut self, answer: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
         let begun = Instant::now();
         let mut answer = pin!(answer);
@@ -318,10 +331,12 @@ impl<P: EventPublisher> Relay<P> {
                 answer = &mut answer => return Ok(Some(answer)),
                 () = tokio::time::sleep(RENEW_INTERVAL) => {}
             }
-            match answered("renewing the leases", self.shards.renew()).await? {
+            match answered("cannot renew the lease", self.shards.renew()).await? {
                 Renewal::Kept => {}
                 Renewal::Paused => return Ok(None),
-                Renewal::Lost => anyhow::bail!("a lease was lost while the broker was waited for"),
+                Renewal::Lost => {
+                    anyhow::bail!("the lease was lost while the relay waited for the broker")
+                }
             }
             self.renewed_at = Some(Instant::now());
             self.backlog = self.measure().await?;
@@ -335,10 +350,11 @@ impl<P: EventPublisher> Relay<P> {
     }
 }
 
-/// What the database says, if it does in time: every step of the relay may be dropped half-way.
+/// Awaits `work` with a timeout: every step of the relay may be dropped half-way. `failure` is the
+/// context of an error.
 async fn answered<T>(
-    what: &'static str,
+    failure: &'static str,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
-    within(STATEMENTS_TIME_MAX, work).await.context(what)
+    within(STATEMENTS_TIMEOUT, work).await.context(failure)
 }

@@ -1,11 +1,11 @@
-//! The settings of the projector: each is a flag, an environment variable and a line of `--help`.
+//! Settings of the projector: each is a flag, an environment variable and a line of `--help`.
 
 use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
 use linkledger_core::{config::Secret, kafka_config::KafkaConfig, telemetry::TelemetryConfig};
 
-/// All settings of `run`.
+/// Settings of `run`.
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
     #[command(flatten)]
@@ -14,7 +14,7 @@ pub struct Settings {
     pub listen: ListenConfig,
 }
 
-/// What the service does.
+/// Settings of the service.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
@@ -29,12 +29,12 @@ pub struct Config {
     /// Consumer group whose members share the partitions of the topic.
     #[arg(long, env = "GROUP_ID", default_value = "linkledger-projector")]
     pub group_id: String,
-    /// How the members of the group come to share them.
+    /// Protocol by which the members of the group share the partitions.
     #[arg(long, env = "GROUP_PROTOCOL", value_enum, default_value = "classic")]
     pub group_protocol: GroupProtocol,
-    /// Longest time for which a broker holds back the answer to a fetch that finds nothing, in
-    /// milliseconds. Brokers that don't wake a waiting fetch, as the local stack's own, add it to
-    /// the delay of an event.
+    /// Longest time in milliseconds for which a broker delays the answer to a fetch without
+    /// records. Brokers that do not wake a waiting fetch, such as the local stack's own, add this
+    /// time to the delay of an event.
     #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub fetch_wait_max_ms: u16,
@@ -52,7 +52,7 @@ pub struct Config {
     pub console_hosts: Vec<String>,
 }
 
-/// Where the service listens, and how it logs.
+/// Settings of listeners and telemetry.
 #[derive(Debug, Clone, Args)]
 pub struct ListenConfig {
     #[command(flatten)]
@@ -61,10 +61,10 @@ pub struct ListenConfig {
     pub telemetry: TelemetryConfig,
 }
 
-/// Where the service answers those who watch it.
+/// Address of the internal listener.
 #[derive(Debug, Clone, Args)]
 pub struct InternalListen {
-    /// Address of the internal listener: the operators' console, which asks nobody who he is, and
+    /// Address of the internal listener: the operators' console, which has no authentication, and
     /// /livez, /readyz, /metrics.
     #[arg(
         id = "internal_listen",
@@ -76,17 +76,18 @@ pub struct InternalListen {
     pub address: SocketAddr,
 }
 
-/// How the members of the group agree on who gets which partition.
+/// Protocol of a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GroupProtocol {
-    /// The members agree among themselves; every broker knows it.
+    /// The members assign the partitions themselves; every broker supports the protocol.
     Classic,
-    /// The broker decides (KIP-848); Apache Kafka 4.0 or later. Rebalances at once.
+    /// The broker assigns the partitions (KIP-848); needs Apache Kafka 4.0 or later. Rebalances at
+    /// once.
     Consumer,
 }
 
 impl GroupProtocol {
-    /// The name by which it is set.
+    /// Returns the name of the protocol in the settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",

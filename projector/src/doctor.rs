@@ -1,4 +1,4 @@
-//! `check-config` and `doctor`: the settings alone, and what they lead to.
+//! `check-config` checks the settings alone; `doctor` also checks the database behind them.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -9,7 +9,7 @@ use linkledger_core::{
 
 use crate::{config::Settings, operations::status, surfaces::console};
 
-/// What the service reads and writes, in short: a release whose grants are older lacks some.
+/// Sample of the rights that the service needs: older grants lack some of them.
 const RIGHTS: [Privilege; 10] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
@@ -23,7 +23,7 @@ const RIGHTS: [Privilege; 10] = [
     ("read_model.tenures", "UPDATE"),
 ];
 
-/// What can be said of the settings without connecting to anything.
+/// Checks the settings without a connection.
 pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
     let mut findings = configuration::database(config.database_url.reveal());
     findings.push(configuration::kafka(&config.kafka));
@@ -31,7 +31,7 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// That, and what the settings lead to.
+/// Checks the settings, the database and the read models.
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let config = &settings.config;
     let database_url = config.database_url.reveal();
@@ -61,17 +61,20 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// As `projector status` has it.
+/// Returns the findings of `projector status`.
 async fn read_models(database_url: &str) -> anyhow::Result<Vec<Finding>> {
     let pool = event_store::pool(database_url, SessionKind::Reader, 1)?;
     migrations::check(&pool).await?;
     let status = status::collect(&pool)
         .await
-        .context("can't read the status")?;
+        .context("cannot read the status")?;
     pool.close().await;
     let finding = |it: &String| Finding::new("read models", Severity::Warning, it, "");
     Ok(if status.findings.is_empty() {
-        vec![Finding::ok("read models", "nothing waits for an operator")]
+        vec![Finding::ok(
+            "read models",
+            "no finding waits for an operator",
+        )]
     } else {
         status.findings.iter().map(finding).collect()
     })

@@ -67,16 +67,17 @@ pub struct Projector {
     pub console: Router,
 }
 
-/// Starts the projector among `tasks`; it ends with them.
+/// Starts the projector as tasks of `tasks`.
 ///
 /// # Errors
-/// When the database does not answer, a migration is pending, or a setting is refused.
+/// Returns an error if the database does not answer, a migration is pending, or a setting is
+/// refused.
 pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
-    // What can be seen without a database is told first.
+    // Kafka settings can be refused without a database, and are refused first.
     drop(config.kafka.client_settings()?);
     let database_url = config.database_url.reveal();
     let pool = event_store::pool(database_url, SessionKind::Projector, config.connections_max)
-        .context("can't read the address of the database")?;
+        .context("cannot parse the address of the database")?;
     let allows_unsafe = config.allow_unsafe_postgres;
     server::admit(database_url, SessionKind::Projector, allows_unsafe).await?;
     migrations::check(&pool).await?;
@@ -107,11 +108,11 @@ pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projecto
     };
     tasks.spawn("projector", projector.run(tasks.shutdown()));
     let console = console::start(database_url, config.console_hosts, tasks)
-        .context("can't read the address of the database")?;
+        .context("cannot parse the address of the database")?;
     Ok(Projector { readiness, console })
 }
 
-/// What alerts look at is counted from 0: its first time is an increase.
+/// Starts the counters of alerts at 0, so that the first event is an increase.
 fn begin_counters() {
     counter!(RECORDS_UNREADABLE_TOTAL).increment(0);
     for name in [
@@ -129,7 +130,7 @@ fn begin_counters() {
 /// Runs the projector and its internal listener until the shutdown.
 ///
 /// # Errors
-/// Whatever has ended it before.
+/// Returns the error that ended the projector before the shutdown.
 pub async fn serve(
     config: Config,
     listeners: Listeners,

@@ -20,7 +20,7 @@ use linkledger_projector::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Gives memory back that many threads have held (ADR 11).
+/// Returns memory of many threads to the system (ADR 11).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -30,18 +30,18 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[derive(Parser)]
 #[command(name = "projector", version)]
 enum Cli {
-    /// Run the service: apply events as they come.
+    /// Run the service: apply events as they arrive.
     Run(Box<Settings>),
     /// Ask the service on this machine whether it is ready; exit code 1 if not.
     Health(InternalListen),
     /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
     CheckConfig(Box<DoctorArgs<Settings>>),
-    /// Check the settings of `run` and what they lead to: the server, its settings and its upkeep,
-    /// migrations, rights, the read models. Exits with 1 if something must be mended.
+    /// Check the settings of `run` and the database: the server and its settings, migrations,
+    /// rights, the read models. Exits with 1 if an operator must act.
     Doctor(Box<DoctorArgs<Settings>>),
     #[command(flatten)]
-    Operator(cli::Command),
+    Operator(cli::OperatorSubcommand),
 }
 
 #[tokio::main]
@@ -57,14 +57,14 @@ async fn main() -> ExitCode {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        // Nothing is left to do should standard error be closed.
+        // A failure of standard error cannot be reported.
         writeln!(io::stderr(), "error: {}", failure::text(&error)).ok();
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }
 
-/// The reader, `head` for instance, has seen enough.
+/// Returns true if the reader of standard output, such as `head`, has closed the pipe.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! What an operator does: each operation is a function that others can call.
+//! Operations of an operator: each is a function that the command line and the console call.
 
 pub mod audit;
 pub(crate) mod figures;

@@ -1,4 +1,4 @@
-//! How an operator sees the projector: the command line, the console, the progress of a command.
+//! Surfaces for operators: the command line, the console, and the progress of a command.
 
 pub mod cli;
 pub mod console;

@@ -1,5 +1,4 @@
-//! `log`: what has happened, for operators; all of it, for those who want it without Kafka; and
-//! whether all of it is as it was written.
+//! Command `log`: shows events, exports the log, verifies the log, and shows or raises its epoch.
 
 mod epoch;
 mod export;
@@ -13,39 +12,39 @@ use clap::{Args, Subcommand};
 
 pub use show::{ShowLog, ShownEvent, show};
 
-/// A stream is shown, or something is done with the whole log.
+/// Arguments of `log`: a stream to show, or a subcommand.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Log {
     #[command(flatten)]
     show: Option<ShowLog>,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<LogSubcommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// Write the history of the log as lines of JSON, an event each, with the attributes of records
-    /// on the topic.
+enum LogSubcommand {
+    /// Write the log as lines of JSON, one for each event, with the attributes of records on the
+    /// topic.
     ///
-    /// Either to a folder, one file for each shard, where a later run goes on after the last line;
-    /// or one shard to standard output.
+    /// Writes to a folder, one file for each shard, and a later run continues after the last line;
+    /// or writes one shard to standard output.
     Export(export::Export),
     /// Show the epoch of the log, or raise it after a restore.
     #[command(subcommand)]
-    Epoch(epoch::Command),
+    Epoch(epoch::EpochSubcommand),
     /// Check the whole log: positions, versions, payloads, pairs of link and charge, balances against
-    /// accounts, slugs, and sealed segments; exit with 1 if something is wrong.
+    /// accounts, slugs, and sealed segments; exit with 1 if anything is wrong.
     ///
-    /// May run beside the services. It takes up to 60 bytes of memory for each link.
+    /// May run beside the services. Needs up to 60 bytes of memory for each link.
     Verify(verify::Verify),
 }
 
 pub(super) async fn run(log: Log) -> anyhow::Result<()> {
     match (log.command, log.show) {
-        (Some(Command::Export(export)), _) => export::run(export).await,
-        (Some(Command::Epoch(command)), _) => epoch::run(command).await,
-        (Some(Command::Verify(verify)), _) => verify::run(verify).await,
+        (Some(LogSubcommand::Export(export)), _) => export::run(export).await,
+        (Some(LogSubcommand::Epoch(command)), _) => epoch::run(command).await,
+        (Some(LogSubcommand::Verify(verify)), _) => verify::run(verify).await,
         (None, Some(show)) => show::run(show).await,
         (None, None) => bail!("name an account or a link"),
     }

@@ -1,4 +1,4 @@
-//! `relay status`, `relay pause`, `relay resume`, `relay refill`: the publishing of events.
+//! Commands `relay status`, `relay pause`, `relay resume` and `relay refill`.
 
 use std::fmt::Write as _;
 
@@ -15,46 +15,46 @@ use super::{Options, operator::OPERATOR, print};
 use crate::relay::{
     pause,
     refill::{self, Refill},
-    status::{self, ShardStatus, Status},
+    status::{self, RelayStatus, ShardStatus},
     topic::Topic,
 };
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// What may be done with the relay.
+/// Subcommand of `relay`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Show how far each shard is published, by whom, and why not.
+pub enum RelaySubcommand {
+    /// Show the published position of each shard, the lease, and why nothing is published.
     Status(Options),
-    /// Publish nothing until `relay resume`, in no process, from a second after. Events wait in
-    /// the log; the API goes on as before. Holds after restarts. Safe to repeat.
+    /// Stop publishing in every process within a second, until `relay resume`. Events wait in the
+    /// log, and the API is not affected. The pause survives restarts. Safe to repeat.
     Pause {
-        /// Why; `relay status` shows it.
+        /// Reason, which `relay status` shows.
         #[arg(long, value_parser = parse_text)]
         reason: String,
         #[command(flatten)]
         options: Options,
     },
-    /// Publish again, what has waited first. Safe to repeat.
+    /// Publish again, the waiting events first. Safe to repeat.
     Resume(Options),
-    /// Publish the log again from a position, into an empty topic: after it was created anew, or
-    /// after a move to another cluster. Publishing stands still meanwhile.
+    /// Publish the log again from a position, into an empty topic: after the topic was created anew,
+    /// or after a move to another cluster. Publishing is paused meanwhile.
     Refill(Box<RefillOptions>),
 }
 
-/// What to publish again.
+/// Options of `relay refill`.
 #[derive(Debug, Clone, Args)]
 pub struct RefillOptions {
-    /// The first record of each shard will be the one after this position, which must not be
-    /// beyond what has been published; 0 for the whole log.
+    /// Position before the first record of each shard; 0 for the whole log. Must not be beyond the
+    /// published position.
     #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
     pub from: Position,
     /// Only this shard, whose partition must be empty.
     #[arg(long, value_parser = parse_shard)]
     pub shard: Option<Shard>,
-    /// A process (its name as the refusal shows it) that has ended without ending its producer;
-    /// can be repeated. If it still runs, consumers may miss events.
+    /// Name of a process that has ended without closing its producer, as the refusal shows the name;
+    /// can be repeated. If the process still runs, consumers may miss events.
     #[arg(long, value_name = "NAME")]
     pub ended: Vec<String>,
     #[command(flatten)]
@@ -63,25 +63,25 @@ pub struct RefillOptions {
     pub options: Options,
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
+pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
     match command {
-        Command::Status(options) => {
+        RelaySubcommand::Status(options) => {
             let status = status::read(&options.pool().await?).await?;
             print(&options, &ShownStatus::of(&status), &text(&status))
         }
-        Command::Pause { reason, options } => {
+        RelaySubcommand::Pause { reason, options } => {
             let pool = options.pool().await?;
             let changed = pause::begin(&pool, OPERATOR, &reason).await?;
             let text = if changed {
                 "Nothing is published, from a second from now at the latest. Events wait in the \
                  log until `command-api relay resume`."
             } else {
-                "The relay is paused (it was so before, with its own reason)."
+                "The relay was paused already; the earlier reason stays."
             };
             let paused = true;
             print(&options, &ShownPause { paused, changed }, text)
         }
-        Command::Resume(options) => {
+        RelaySubcommand::Resume(options) => {
             let changed = pause::end(&options.pool().await?, None).await?;
             let text = if changed {
                 "The relay publishes again, what has waited first."
@@ -91,7 +91,7 @@ pub(super) async fn run(command: Command) -> anyhow::Result<()> {
             let paused = false;
             print(&options, &ShownPause { paused, changed }, text)
         }
-        Command::Refill(refill) => run_refill(*refill).await,
+        RelaySubcommand::Refill(refill) => run_refill(*refill).await,
     }
 }
 
@@ -192,9 +192,13 @@ struct ShownShard {
 }
 
 impl ShownStatus {
-    fn of(status: &Status) -> Self {
+    fn of(status: &RelayStatus) -> Self {
         let pause = status.pause.as_ref();
-        let mut producers: Vec<_> = status.producers.iter().map(|it| it.owner.clone()).collect();
+        let mut producers: Vec<_> = status
+            .producers
+            .iter()
+            .map(|producer| producer.owner.clone())
+            .collect();
         producers.dedup();
         Self {
             paused: pause.map(|pause| ShownPauseDetail {
@@ -225,14 +229,14 @@ impl ShownShard {
             refused_since: refused_at.map(timestamp::format),
             cluster_id: shard.cluster_id.clone(),
             record_offset: shard.record_offset,
-            refilled_at: refilled.as_ref().map(|it| timestamp::format(it.0)),
-            refilled_by: refilled.as_ref().map(|it| it.1.clone()),
-            refilled_from: refilled.map(|it| it.2),
+            refilled_at: refilled.as_ref().map(|(at, ..)| timestamp::format(*at)),
+            refilled_by: refilled.as_ref().map(|(_, by, _)| by.clone()),
+            refilled_from: refilled.map(|(.., from)| from),
         }
     }
 }
 
-fn text(status: &Status) -> String {
+fn text(status: &RelayStatus) -> String {
     let mut text = headline(status);
     write!(
         text,
@@ -258,8 +262,8 @@ fn text(status: &Status) -> String {
     text
 }
 
-/// What somebody has to know first.
-fn headline(status: &Status) -> String {
+/// Returns the lines above the table: pause, refusals, backlog.
+fn headline(status: &RelayStatus) -> String {
     let mut lines = Vec::new();
     if let Some(pause) = &status.pause {
         lines.push(format!(
@@ -272,7 +276,7 @@ fn headline(status: &Status) -> String {
     let mut refusals: Vec<_> = status
         .shards
         .iter()
-        .filter_map(|it| it.refusal.as_ref())
+        .filter_map(|shard| shard.refusal.as_ref())
         .collect();
     refusals.dedup_by_key(|(refusal, _)| refusal);
     for (refusal, since) in refusals {
@@ -281,7 +285,7 @@ fn headline(status: &Status) -> String {
             timestamp::format(*since)
         ));
     }
-    let oldest = status.shards.iter().filter_map(|it| it.oldest_age_s);
+    let oldest = status.shards.iter().filter_map(|shard| shard.oldest_age_s);
     let oldest = oldest.fold(0.0, f64::max);
     lines.push(match status.backlog() {
         0 => "No event waits.".to_owned(),

@@ -1,4 +1,4 @@
-//! `topic create`, `topic check`: the topic of the event stream, as it is and as it should be.
+//! Commands `topic create` and `topic check`: creation and check of the topic of the event stream.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,39 +10,40 @@ use serde::Serialize;
 use super::print_as;
 use crate::relay::topic::{
     self, Cluster, NewTopicSettings, Settings, Topic,
-    judgement::{Finding, Verdict, Wanted, judge},
+    judgement::{CheckedSetting, SettingVerdict, WantedSettings, judge},
 };
 
-/// How many brokers should keep a record where there are as many.
+/// Default replication factor, if the cluster has as many brokers.
 const REPLICATION_FACTOR: i32 = 3;
-/// How often, and how many times, a topic that was just created is looked for.
+/// Interval between two lookups of a topic that was just created.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Highest number of lookups.
 const LOOKS_MAX: u32 = 50;
 
-/// What may be done with the topic.
+/// Subcommand of `topic`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum TopicSubcommand {
     /// Create the topic of the event stream: a partition for each shard, never compacted. Safe to
-    /// repeat: a topic that exists is left as it is and checked.
+    /// repeat: an existing topic is checked and not changed.
     Create(WantedTopic),
-    /// Show the settings of the topic that matter: what each is, and what it should be. Exits
-    /// with 1 if one is wrong.
+    /// Show the actual and the wanted value of each relevant setting of the topic. Exits with 1 if
+    /// a value is wrong.
     Check(WantedTopic),
 }
 
-/// The topic as it should be.
+/// Wanted state of the topic.
 #[derive(Debug, Clone, Args)]
 pub struct WantedTopic {
     #[command(flatten)]
     pub kafka: KafkaConfig,
-    /// Days for which events are kept at least, counted from when they happened; 0 for ever.
+    /// Lowest retention in days, counted from the time of an event; 0 for unlimited.
     #[arg(long, default_value_t = 30)]
     pub retention_days: u16,
     /// Brokers that keep each event [default: 3, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     pub replication_factor: Option<i32>,
-    /// Brokers that must have an event before it counts as published [default: one fewer than
-    /// keep it, at least 1].
+    /// Brokers that must have an event before the event counts as published [default: one fewer
+    /// than --replication-factor, at least 1].
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     pub min_insync_replicas: Option<i32>,
     /// Print the result as one JSON object.
@@ -50,36 +51,39 @@ pub struct WantedTopic {
     pub json: bool,
 }
 
-/// A topic, with what was found.
+/// Result of the check of a topic.
 #[derive(Debug, Serialize)]
 pub struct CheckedTopic {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// The cluster that it is in.
+    /// Id of the cluster.
     pub cluster_id: Option<String>,
-    /// Whether the command has made it.
+    /// True if the command has created the topic.
     pub created: bool,
-    /// Whether it has no records; not known of a topic with another count of partitions.
+    /// True if the topic has no records; unknown for a wrong number of partitions.
     pub empty: Option<bool>,
-    /// Setting by setting.
-    pub settings: Vec<Finding>,
-    /// What to do about those that are wrong.
+    /// Check of each setting.
+    pub settings: Vec<CheckedSetting>,
+    /// Remedies for wrong settings.
     pub remedies: Vec<String>,
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
+pub(super) async fn run(command: TopicSubcommand) -> anyhow::Result<()> {
     let (wanted, checked) = match command {
-        Command::Create(wanted) => {
+        TopicSubcommand::Create(wanted) => {
             let checked = create(&wanted).await?;
             (wanted, checked)
         }
-        Command::Check(wanted) => {
+        TopicSubcommand::Check(wanted) => {
             let checked = check(&wanted).await?;
             (wanted, checked)
         }
     };
     print_as(wanted.json, &checked, &checked.text())?;
-    let bad = checked.settings.iter().filter(|it| it.verdict.is_bad());
+    let bad = checked
+        .settings
+        .iter()
+        .filter(|checked| checked.verdict.is_bad());
     let count = bad.count();
     ensure!(
         count == 0,
@@ -88,16 +92,16 @@ pub(super) async fn run(command: Command) -> anyhow::Result<()> {
     );
     ensure!(
         checked.remedies.is_empty(),
-        "the settings of the topic {} can't be seen",
+        "the settings of the topic {} cannot be read",
         checked.topic
     );
     Ok(())
 }
 
-/// Creates the topic, unless it exists, and checks it.
+/// Creates the topic, unless the topic exists, and checks the topic.
 ///
 /// # Errors
-/// When the cluster refuses it or does not answer.
+/// Returns an error if the cluster refuses the topic or does not answer.
 pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
     let cluster = topic::describe(&wanted.kafka).await?;
     if let Some(topic) = &cluster.topic {
@@ -119,7 +123,7 @@ pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
         ],
     };
     topic::create(&wanted.kafka, new).await?;
-    // Its partitions get their leaders a moment later.
+    // The partitions get their leaders a moment later.
     for _ in 1..LOOKS_MAX {
         if let Ok(cluster) = topic::describe(&wanted.kafka).await
             && let Some(topic) = &cluster.topic
@@ -131,10 +135,10 @@ pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
     bail!("the topic was created, but does not show; `command-api topic check` looks again")
 }
 
-/// Compares the topic with what is wanted.
+/// Compares the topic with the wanted settings.
 ///
 /// # Errors
-/// When it does not exist, or the cluster does not answer.
+/// Returns an error if the topic does not exist, or the cluster does not answer.
 pub async fn check(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
     let cluster = topic::describe(&wanted.kafka).await?;
     let topic = cluster.topic.as_ref().with_context(|| {
@@ -148,12 +152,12 @@ pub async fn check(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
 }
 
 impl WantedTopic {
-    fn of(&self, cluster: &Cluster) -> Wanted {
+    fn of(&self, cluster: &Cluster) -> WantedSettings {
         let brokers = i32::try_from(cluster.brokers).unwrap_or(i32::MAX);
         let replication_factor = self
             .replication_factor
             .unwrap_or_else(|| brokers.clamp(1, REPLICATION_FACTOR));
-        Wanted {
+        WantedSettings {
             retention_days: self.retention_days,
             replication_factor,
             min_insync_replicas: self
@@ -209,28 +213,26 @@ impl CheckedTopic {
     }
 }
 
-fn remedies(kafka: &KafkaConfig, topic: &Topic, findings: &[Finding]) -> Vec<String> {
+fn remedies(kafka: &KafkaConfig, topic: &Topic, findings: &[CheckedSetting]) -> Vec<String> {
     let name = &topic.name;
     let mut remedies = Vec::new();
-    if findings
-        .iter()
-        .any(|it| it.verdict == Verdict::Refused && it.setting == "partitions")
-    {
+    if findings.iter().any(|checked| {
+        checked.verdict == SettingVerdict::Refused && checked.setting == "partitions"
+    }) {
         remedies.push(
             "A topic keeps its partitions: delete it, then `command-api topic create` and \
              `command-api relay refill --from 0`."
                 .to_owned(),
         );
     }
-    if findings
-        .iter()
-        .any(|it| it.verdict == Verdict::Wrong && it.setting == "replication factor")
-    {
+    if findings.iter().any(|checked| {
+        checked.verdict == SettingVerdict::Wrong && checked.setting == "replication factor"
+    }) {
         remedies.push("More replicas: kafka-reassign-partitions.sh.".to_owned());
     }
     let values: Vec<&str> = findings
         .iter()
-        .filter_map(|it| it.remedy.as_deref())
+        .filter_map(|checked| checked.remedy.as_deref())
         .collect();
     if !values.is_empty() {
         remedies.push(format!(

@@ -1,44 +1,35 @@
-//! What waits in the log to be published, how much and since when: for the gauges and for log
-//! lines. It is looked up, never counted along, so it is true however long the broker is away.
+//! Lag of the relay: number and age of the unpublished events, for gauges and log lines. The backlog
+//! is read from the log, never counted along, so the figures stay true in a long outage.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::log::{self, PerShard, ReadFrom},
+    event_store::log::{self, ReadFrom},
     metrics::{RELAY_BACKLOG_EVENTS, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS},
-    shard::{Position, Shard},
+    shard::Shard,
 };
 use metrics::gauge;
 use sqlx::PgPool;
 
-/// The backlog of the shards of this process together.
+/// Sum of the backlogs of all leased shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Backlog {
     pub(super) events: i64,
     pub(super) oldest_age: Duration,
 }
 
-/// Looks what waits above the acknowledged positions, and shows it in the gauges.
-pub(super) async fn measure(
-    pool: &PgPool,
-    acknowledged: &PerShard<Option<Position>>,
-) -> anyhow::Result<Backlog> {
+/// Measures the backlog above the `acknowledged` positions, and sets the gauges.
+pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow::Result<Backlog> {
     let heads = log::heads(pool)
         .await
-        .context("can't read the log's heads")?;
-    let places: Vec<ReadFrom> = Shard::all()
-        .filter_map(|shard| {
-            let after = acknowledged[shard.index()]?;
-            Some(ReadFrom { shard, after })
-        })
-        .collect();
-    let recorded = log::recorded_after(pool, &places).await;
-    let recorded = recorded.context("can't read the log")?;
+        .context("cannot read the heads of the log")?;
+    let recorded = log::recorded_after(pool, acknowledged).await;
+    let recorded = recorded.context("cannot read the log")?;
     let now = SystemClock.now();
     let mut backlog = Backlog::default();
-    for (place, recorded_at) in places.iter().zip(recorded) {
+    for (place, recorded_at) in acknowledged.iter().zip(recorded) {
         let events = heads[place.shard.index()] - place.after;
         let age = recorded_at.map_or(Duration::ZERO, |at| {
             Duration::try_from(now - at).unwrap_or_default()
@@ -50,8 +41,8 @@ pub(super) async fn measure(
     Ok(backlog)
 }
 
-/// From here on the shard is told of by the process that has it.
-pub(super) fn is_of_another(shard: Shard) {
+/// Sets the gauges of a shard to zero: from now on another process reports the shard.
+pub(super) fn clear(shard: Shard) {
     show(shard, 0, Duration::ZERO);
 }
 
@@ -61,7 +52,7 @@ fn show(shard: Shard, events: i64, oldest_age: Duration) {
     gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => label).set(oldest_age);
 }
 
-/// A position or a count of events as a metric; exact up to 2^53.
+/// Converts a position or a number of events to a metric; exact up to 2^53.
 #[expect(
     clippy::cast_precision_loss,
     reason = "metrics are floating point numbers"

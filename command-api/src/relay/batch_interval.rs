@@ -1,30 +1,30 @@
-//! How long the relay collects before it publishes again (ADR 2).
+//! Interval between two batches of the relay (ADR 2).
 
 use std::time::Duration;
 
-/// No interval is shorter, unless less is set.
+/// Shortest interval, unless a shorter one is configured.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
-/// At so many events per second the interval is as long as is set.
+/// Rate of events per second at which the interval reaches the configured length.
 const RATE_MAX_PER_S: f64 = 20_000.0;
 
-/// The shortest time between the starts of two batches. Under load a batch then has what several
-/// commits brought, which the broker and every consumer handle at a fraction of the cost of many
-/// small ones; where little comes, that is not worth as long a wait.
+/// Shortest time between the starts of two batches. Under load a batch then has the events of
+/// several commits, which cost broker and consumers a fraction of many small batches. At a low rate
+/// the saving is not worth a long wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BatchInterval {
     max: Duration,
 }
 
 impl BatchInterval {
-    /// One that is at most that long.
+    /// Returns an interval of at most `max`.
     #[must_use]
     pub fn up_to(max: Duration) -> Self {
         Self { max }
     }
 
-    /// The time from the start of a batch of so many events to the start of the next, when the
-    /// batch before had begun `since` earlier. It follows the rate alone, and not how long the last
-    /// interval was: otherwise short intervals would keep themselves short.
+    /// Returns the time from the start of a batch of `events` to the start of the next batch, if the
+    /// batch before started `since` earlier. The interval depends on the rate alone, not on the last
+    /// interval: otherwise short intervals would stay short under load.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn after(self, events: usize, since: Duration) -> Duration {
         let rate_per_s = events as f64 / since.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_grows_with_the_rate_up_to_the_longest() {
+    fn interval_grows_with_the_rate_up_to_the_maximum() {
         let interval = BatchInterval::up_to(ms(20));
         for (events, since, expected) in [
             (1, 1_000, 5),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_never_longer_than_asked_for() {
+    fn interval_is_never_longer_than_configured() {
         for max in [0, 2] {
             let interval = BatchInterval::up_to(ms(max));
             assert_eq!(interval.after(1_000, ms(10)), ms(max));

@@ -1,35 +1,34 @@
-//! What the cursors refer to: the Kafka cluster, and where in the topic the last record is. A topic
-//! that was created anew, or another cluster, lacks the records up to the cursors.
+//! Binding of the cursors to a Kafka cluster and to an offset of the topic. A topic that was created
+//! anew, or another cluster, lacks the records up to the cursors and is refused.
 
 use anyhow::Context as _;
 use linkledger_core::shard::{Position, Shard};
 use sqlx::PgPool;
 
 use super::{
-    cursor::Lease,
-    refusal::Refusal,
+    refusal::RelayRefusal,
     topic::{Cluster, tail::Span},
 };
 
-/// What the cursor of a shard refers to.
+/// Cluster and offset of the cursor of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// The shard.
+    /// Shard of the cursor.
     pub shard: Shard,
-    /// Everything up to it was acknowledged.
+    /// Highest acknowledged position.
     pub position: Position,
-    /// By this cluster; unknown of what an earlier release has published.
+    /// Cluster of the records; unknown for records of an earlier release.
     pub cluster_id: Option<String>,
-    /// Where in the topic there is a record, if that is known; new ones come behind it.
+    /// Offset of a published record, if one is known; later records have higher offsets.
     pub offset: Option<i64>,
-    /// The topic was seen to begin again while it was published to.
+    /// True if the topic began again at a lower offset while a relay published.
     pub is_lost: bool,
 }
 
-/// What the cursors of all shards refer to, whoever publishes them.
+/// Reads the bindings of all shards.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn read(pool: &PgPool) -> anyhow::Result<Vec<Binding>> {
     let rows = sqlx::query!(
         "SELECT shard, position, cluster_id, record_offset, topic_lost
@@ -37,7 +36,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Vec<Binding>> {
     )
     .fetch_all(pool)
     .await
-    .context("can't read what the cursors refer to")?;
+    .context("cannot read the bindings of the cursors")?;
     let bindings = rows.into_iter().filter_map(|row| {
         Some(Binding {
             shard: Shard::new(row.shard.into())?,
@@ -50,14 +49,14 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Vec<Binding>> {
     Ok(bindings.collect())
 }
 
-/// Whether the cluster has what the cursors stand for.
+/// Checks that the cluster has, or had, the records up to the cursors.
 ///
-/// Old records that retention has removed are not missed: their offsets are never given out again,
-/// so a partition's end stays above the last record.
+/// Retention may have removed records: Kafka never gives their offsets to other records, so the end
+/// of a partition stays above the last record.
 ///
 /// # Errors
-/// Why not.
-pub fn judge(bindings: &[Binding], cluster: &Cluster) -> Result<(), Refusal> {
+/// Returns the refusal if the cluster is another one, or the topic was created anew.
+pub fn judge(bindings: &[Binding], cluster: &Cluster) -> Result<(), RelayRefusal> {
     let Some(topic) = &cluster.topic else {
         return Ok(());
     };
@@ -73,18 +72,18 @@ pub fn judge(bindings: &[Binding], cluster: &Cluster) -> Result<(), Refusal> {
             if nothing_is_missing {
                 continue;
             }
-            return Err(Refusal::OtherCluster {
+            return Err(RelayRefusal::OtherCluster {
                 bound: bound.clone(),
                 present: present.clone(),
             });
         }
         if binding.is_lost {
-            return Err(Refusal::BeganAgain { shard });
+            return Err(RelayRefusal::BeganAgain { shard });
         }
         if let Some(offset) = binding.offset
             && watermarks.high <= offset
         {
-            return Err(Refusal::RecordsGone {
+            return Err(RelayRefusal::RecordsGone {
                 topic: topic.name.clone(),
                 shard,
                 offset,
@@ -95,14 +94,14 @@ pub fn judge(bindings: &[Binding], cluster: &Cluster) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The records that were published after the cursors of these leases were stored.
-pub fn behind(bindings: &[Binding], leases: &[Lease], cluster: &Cluster) -> Vec<Span> {
-    let is_ours = |it: &&Binding| leases.iter().any(|lease| lease.shard == it.shard);
-    let span = |it: &Binding| {
+/// Returns the offsets of the records behind the cursors.
+pub fn behind(bindings: &[Binding], cluster: &Cluster) -> Vec<Span> {
+    let span = |binding: &Binding| {
         let partitions = &cluster.topic.as_ref()?.watermarks;
-        Span::after(it.shard, it.offset, *partitions.get(it.shard.index())?)
+        let partition = *partitions.get(binding.shard.index())?;
+        Span::after(binding.shard, binding.offset, partition)
     };
-    bindings.iter().filter(is_ours).filter_map(span).collect()
+    bindings.iter().filter_map(span).collect()
 }
 
 #[cfg(test)]
@@ -143,24 +142,24 @@ mod tests {
     }
 
     #[test]
-    fn cursors_are_good_for_the_topic_that_has_their_records() {
+    fn topic_with_the_records_of_the_cursors_is_accepted() {
         let here = Some("present");
         for (bindings, cluster) in [
-            // As it was left.
+            // Unchanged since the cursor was stored.
             (bound(7, here, Some(6)), cluster(0, 7)),
-            // Records of somebody who published before the cursor was stored.
+            // A relay crashed after it had published and before it stored the cursor.
             (bound(7, here, Some(6)), cluster(0, 9)),
-            // Retention has removed some, or all.
+            // Retention has removed some records, or all.
             (bound(7, here, Some(6)), cluster(5, 7)),
             (bound(7, here, Some(6)), cluster(7, 7)),
-            // Of an earlier release: nothing is known.
+            // An earlier release stored no cluster and no offset.
             (bound(7, None, None), cluster(0, 7)),
-            // Set back, and nothing published since.
+            // Moved back by a refill, and nothing published since.
             (bound(7, here, None), cluster(0, 0)),
-            // Nothing was published yet, or a first batch before a crash.
+            // Nothing published yet, or a first batch before a crash.
             (bound(0, here, None), cluster(0, 0)),
             (bound(0, here, None), cluster(0, 2)),
-            // Nothing was published to the cluster before either.
+            // Nothing published to the former cluster either.
             (bound(0, Some("former"), None), cluster(0, 0)),
         ] {
             assert_eq!(
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_whose_records_are_elsewhere_or_gone_are_refused() {
+    fn other_cluster_and_lost_records_are_refused() {
         let (here, former) = (Some("present"), Some("former"));
         for (bindings, cluster, expected) in [
             (bound(7, here, Some(6)), cluster(0, 6), "records_gone"),
@@ -180,7 +179,7 @@ mod tests {
             (bound(7, former, Some(6)), cluster(0, 0), "other_cluster"),
             (bound(7, former, Some(6)), cluster(0, 7), "other_cluster"),
             (bound(7, former, None), cluster(0, 0), "other_cluster"),
-            // Somebody else's records.
+            // Records of another log.
             (bound(0, former, None), cluster(0, 1), "other_cluster"),
         ] {
             assert_eq!(
@@ -189,7 +188,7 @@ mod tests {
                 "{bindings:?} {cluster:?}"
             );
         }
-        // One shard is enough.
+        // One refused shard is enough.
         let mut bindings = bound(0, here, None);
         bindings[3].position = 7;
         bindings[3].offset = Some(6);

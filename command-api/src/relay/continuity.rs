@@ -1,5 +1,5 @@
-//! Whether the log still has what was published. A restore, or a failover to a standby that lagged,
-//! can lose its last events; their positions are then given out again, to other events.
+//! Comparison of the log with the published events. A restore, or a failover to a lagging standby,
+//! can lose the last events of the log; later events then get the same positions.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -8,25 +8,26 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use super::{refusal::Refusal, topic::tail::Record};
+use super::{refusal::RelayRefusal, topic::tail::Record};
 
-/// A cursor beside the end of the log, both of one moment.
+/// Cursor of a shard and end of the log, read in one snapshot.
 #[derive(Debug, Clone, Copy)]
-struct Published {
+struct CursorAndLog {
     shard: Shard,
     position: Position,
     epoch: i32,
-    /// The latest epoch of which the log was seen to lack what was published.
+    /// Latest epoch with published events that the log lacks.
     lost_epoch: Option<i32>,
     head: Position,
     log_epoch: i32,
 }
 
-/// Why nothing may be published of the log as it is, if so; whoever has the leases.
+/// Returns the refusal to publish, if the log lacks published events or has another epoch than a
+/// cursor.
 ///
 /// # Errors
-/// When the database does not answer.
-pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<Refusal>> {
+/// Returns an error if the database does not answer.
+pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<RelayRefusal>> {
     let rows = sqlx::query!(
         "SELECT c.shard, c.position, c.epoch, c.lost_epoch, s.head, m.epoch AS log_epoch
          FROM event_store.relay_cursors AS c
@@ -36,9 +37,9 @@ pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<Refusal>> {
     )
     .fetch_all(pool)
     .await
-    .context("can't compare the cursors with the log")?;
+    .context("cannot compare the cursors with the log")?;
     let published = rows.into_iter().filter_map(|row| {
-        Some(Published {
+        Some(CursorAndLog {
             shard: Shard::new(row.shard.into())?,
             position: row.position,
             epoch: row.epoch,
@@ -47,18 +48,18 @@ pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<Refusal>> {
             log_epoch: row.log_epoch,
         })
     });
-    let refusals: Vec<Refusal> = published.filter_map(refuse).collect();
-    // Another epoch comes first: what is filled again before would have to be once more.
-    let is_lost = |it: &&Refusal| matches!(it, Refusal::EventsLost { .. });
+    let refusals: Vec<RelayRefusal> = published.filter_map(refuse).collect();
+    // Lost events come first: a new epoch is needed, and a refill before would be in vain.
+    let is_lost = |refusal: &&RelayRefusal| matches!(refusal, RelayRefusal::EventsLost { .. });
     let refusal = refusals.iter().find(is_lost).or(refusals.first()).cloned();
-    if let Some(Refusal::EventsLost { shard, epoch }) = refusal {
-        note_lost(pool, &[shard], epoch).await?;
+    if let Some(RelayRefusal::EventsLost { shard, epoch }) = refusal {
+        record_lost(pool, &[shard], epoch).await?;
     }
     Ok(refusal)
 }
 
-fn refuse(published: Published) -> Option<Refusal> {
-    let Published {
+fn refuse(published: CursorAndLog) -> Option<RelayRefusal> {
+    let CursorAndLog {
         shard,
         epoch,
         log_epoch,
@@ -68,52 +69,52 @@ fn refuse(published: Published) -> Option<Refusal> {
     let beyond = is_beyond.then_some(log_epoch);
     let lost = published.lost_epoch.filter(|lost| *lost >= log_epoch);
     if let Some(epoch) = lost.max(beyond) {
-        return Some(Refusal::EventsLost { shard, epoch });
+        return Some(RelayRefusal::EventsLost { shard, epoch });
     }
-    (epoch != log_epoch).then_some(Refusal::OtherEpoch {
+    (epoch != log_epoch).then_some(RelayRefusal::OtherEpoch {
         shard,
         epoch,
         log_epoch,
     })
 }
 
-/// Notes it if the log has not what this process has published last in that epoch: it may have been
-/// restored, and have grown beyond since.
+/// Records a loss if the log lacks the last event that this process has published in the epoch. A
+/// restored log may have grown beyond the lost positions since.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<()> {
     let absent = log::first_absent(pool, last).await;
-    match absent.context("can't compare what was published with the log")? {
-        Some(place) => note_lost(pool, &[place.shard], epoch).await,
+    match absent.context("cannot compare published events with the log")? {
+        Some(place) => record_lost(pool, &[place.shard], epoch).await,
         None => Ok(()),
     }
 }
 
-/// Why nothing may be published, if these records are on the topic: the log has not, or no more,
-/// what was published in its epoch, or in a later one.
+/// Returns the refusal to publish, if the log lacks one of `records` of the log's epoch, or a record
+/// has a later epoch.
 ///
-/// What is of an earlier epoch does no harm: consumers drop it.
+/// Records of an earlier epoch do no harm: consumers drop such records.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub(super) async fn judge_records(
     pool: &PgPool,
     records: &[Record],
-) -> anyhow::Result<Option<Refusal>> {
+) -> anyhow::Result<Option<RelayRefusal>> {
     let log_epoch = log::epoch(pool).await;
-    let log_epoch = log_epoch.context("can't read the log's epoch")?;
-    let later = records.iter().filter(|it| it.log_epoch > log_epoch);
+    let log_epoch = log_epoch.context("cannot read the epoch of the log")?;
+    let later = records.iter().filter(|record| record.log_epoch > log_epoch);
     let places: Vec<_> = records
         .iter()
-        .filter(|it| it.log_epoch == log_epoch)
-        .map(|it| it.place)
+        .filter(|record| record.log_epoch == log_epoch)
+        .map(|record| record.place)
         .collect();
-    let absent = match later.max_by_key(|it| it.log_epoch).copied() {
+    let absent = match later.max_by_key(|record| record.log_epoch).copied() {
         Some(later) => Some(later),
         None => log::first_absent(pool, &places)
             .await
-            .context("can't compare the topic with the log")?
+            .context("cannot compare the topic with the log")?
             .map(|place| Record { place, log_epoch }),
     };
     let Some(Record { place, log_epoch }) = absent else {
@@ -124,21 +125,21 @@ pub(super) async fn judge_records(
         event.position = place.position,
         event.id = %place.event_id,
         log_epoch,
-        "the topic has an event that the log has not"
+        "the topic has an event that the log lacks"
     );
-    note_lost(pool, &[place.shard], log_epoch).await?;
+    record_lost(pool, &[place.shard], log_epoch).await?;
     let (shard, epoch) = (place.shard, log_epoch);
-    Ok(Some(Refusal::EventsLost { shard, epoch }))
+    Ok(Some(RelayRefusal::EventsLost { shard, epoch }))
 }
 
-/// Notes that the log has lost published events of these shards in that epoch.
+/// Records that the log has lost published events of these shards in the epoch.
 ///
-/// Without a lease: within an epoch the log only grows, so who has seen it shorter than what was
-/// published is right whoever publishes now.
+/// Needs no lease: within an epoch the log only grows, so a loss stays true whichever process
+/// publishes now.
 ///
 /// # Errors
-/// When the database does not answer.
-pub(super) async fn note_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> anyhow::Result<()> {
+/// Returns an error if the database does not answer.
+pub(super) async fn record_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> anyhow::Result<()> {
     let shards: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
     sqlx::query!(
         "
@@ -155,7 +156,7 @@ pub(super) async fn note_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> an
     )
     .execute(pool)
     .await
-    .context("can't note that the log has lost events")?;
+    .context("cannot record that the log has lost events")?;
     Ok(())
 }
 
@@ -169,7 +170,7 @@ mod tests {
         (head, log_epoch): (Position, i32),
     ) -> Option<&'static str> {
         let shard = Shard::new(3).unwrap();
-        let published = Published {
+        let published = CursorAndLog {
             shard,
             position,
             epoch,
@@ -181,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_is_in_the_log_and_of_its_epoch() {
+    fn cursors_beyond_the_log_or_its_epoch_are_refused() {
         for (cursor, lost_epoch, end, expected) in [
             ((0, 1), None, (0, 1), None),
             ((7, 1), None, (7, 1), None),
             ((7, 1), None, (9, 1), None),
             ((7, 1), None, (6, 1), Some("events_lost")),
-            // Seen before the log grew again; a refill in the same epoch mends nothing.
+            // Recorded before the log grew again; a refill in the same epoch changes nothing.
             ((7, 1), Some(1), (9, 1), Some("events_lost")),
             ((0, 1), Some(1), (9, 1), Some("events_lost")),
             // The topic has records of a later epoch.
@@ -197,7 +198,7 @@ mod tests {
             // The epoch was raised: positions do not compare.
             ((7, 1), None, (6, 2), Some("other_epoch")),
             ((7, 1), Some(1), (9, 2), Some("other_epoch")),
-            // And the log was published again.
+            // The log was published again in the new epoch.
             ((0, 2), Some(1), (9, 2), None),
             ((9, 2), Some(1), (9, 2), None),
             // A database of before the epoch was raised.

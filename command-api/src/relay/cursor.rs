@@ -1,50 +1,51 @@
-//! Leases and cursors of the relay: table `event_store.relay_cursors`. A lease has a fencing epoch
-//! that rises whenever the lease changes hands. A cursor is stored only under the epoch it was read
-//! with, so a relay that was paused can't move it back.
+//! Lease and cursors of the relay: table `event_store.relay_cursors`, one row for each shard.
+//!
+//! One process at a time publishes all shards. The lease has a fencing epoch, stored in all rows,
+//! and each new lease has a higher epoch. Every update names the epoch of the lease, so a relay
+//! without a valid lease can't move a cursor, even after a long sleep.
 
 use anyhow::Context as _;
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::shard::{Position, SHARD_COUNT, Shard};
 use sqlx::PgPool;
 
-/// The right to publish a shard.
+/// Right to publish, identified by its fencing epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// The shard.
-    pub shard: Shard,
-    /// The fencing epoch.
-    pub epoch: i64,
+    pub(super) epoch: i64,
 }
 
-/// How far a shard is published.
+/// Progress of a published shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcknowledgedPosition {
+    /// Published shard.
+    pub shard: Shard,
+    /// Highest acknowledged position; every earlier position is acknowledged too.
+    pub position: Position,
+    /// Offset of a published record, if one is known; later records have higher offsets.
+    pub offset: Option<i64>,
+}
+
+/// Stored progress of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Everything up to it is acknowledged.
-    pub position: Position,
-    /// The epoch of the log that the position belongs to.
+    /// Progress at the last store.
+    pub acknowledged: AcknowledgedPosition,
+    /// Epoch of the log of the position.
     pub epoch: i32,
-    /// Where in the topic there is a record, if that is known; new ones come behind it.
-    pub offset: Option<i64>,
 }
 
-/// How far a shard is acknowledged since its cursor was read.
+/// Outcome of the renewal of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reached {
-    /// Everything up to it is acknowledged.
-    pub position: Position,
-    /// Where in the topic there is a record, if that is known; new ones come behind it.
-    pub offset: Option<i64>,
+pub enum Renewal {
+    /// The lease was extended.
+    Kept,
+    /// Another process has the lease, or a refill has ended the lease.
+    Lost,
+    /// An operator has paused publishing, so the lease was given up.
+    Paused,
 }
 
-/// What has become of leases that were to be renewed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Renewed {
-    /// Still ours.
-    pub kept: Vec<Shard>,
-    /// Still ours, and given up because an operator wants nothing to be published.
-    pub paused: Vec<Shard>,
-}
-
-/// Leases shards in the name of one owner.
+/// Acquires, renews and releases the lease of one owner, and stores cursors under the lease.
 #[derive(Debug, Clone)]
 pub struct LeaseTable {
     pool: PgPool,
@@ -52,190 +53,179 @@ pub struct LeaseTable {
 }
 
 impl LeaseTable {
-    /// The leases of `owner`.
+    /// Returns the lease table for the process named `owner`.
     pub fn new(pool: PgPool, owner: String) -> Self {
         Self { pool, owner }
     }
 
-    /// Takes those of the shards that are free or whose lease has run out, and with `takes_own`
-    /// those that this owner had before it was restarted; none while publishing is paused.
+    /// Acquires the lease if no other process has an unexpired lease and publishing is not paused.
+    /// With `takes_own`, also takes over an unexpired lease of the same owner, after a restart.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn acquire(
-        &self,
-        shards: &[Shard],
-        takes_own: bool,
-    ) -> anyhow::Result<Vec<(Lease, Cursor)>> {
-        let shards: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+    /// Returns an error if the database does not answer.
+    pub async fn acquire(&self, takes_own: bool) -> anyhow::Result<Option<(Lease, Vec<Cursor>)>> {
         let rows = sqlx::query!(
-            "
+            r#"
+            WITH cursors AS (
+                SELECT lease_epoch, paused_at IS NULL AND (owner IS NULL OR (owner = $1 AND $2)
+                                        OR lease_expires_at < now()) AS is_free
+                FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED
+            ), lease AS (
+                SELECT max(lease_epoch) + 1 AS epoch FROM cursors
+                HAVING count(*) = $3 AND bool_and(is_free IS TRUE)
+            )
             UPDATE event_store.relay_cursors AS c
-            SET owner = $1, lease_epoch = c.lease_epoch + 1,
+            SET owner = $1, lease_epoch = lease.epoch,
                 lease_expires_at = now() + interval '3 seconds'
-            FROM (
-                SELECT shard FROM event_store.relay_cursors
-                WHERE shard = ANY($2) AND paused_at IS NULL
-                  AND (owner IS NULL OR (owner = $1 AND $3) OR lease_expires_at < now())
-                ORDER BY shard
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS free
-            WHERE c.shard = free.shard
+            FROM lease
             RETURNING c.shard, c.lease_epoch, c.position, c.epoch, c.record_offset
-            ",
+            "#,
             self.owner,
-            &shards,
-            takes_own
+            takes_own,
+            i64::from(SHARD_COUNT)
         )
         .fetch_all(&self.pool)
         .await
-        .context("can't acquire leases")?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|row| {
-                let lease = Lease {
-                    shard: Shard::new(row.shard.into())?,
-                    epoch: row.lease_epoch,
-                };
-                let cursor = Cursor {
-                    position: row.position,
-                    epoch: row.epoch,
-                    offset: row.record_offset,
-                };
-                Some((lease, cursor))
+        .context("cannot acquire the lease")?;
+        let lease = rows.first().map(|row| Lease {
+            epoch: row.lease_epoch,
+        });
+        let cursors = rows.into_iter().filter_map(|row| {
+            let acknowledged = AcknowledgedPosition {
+                shard: Shard::new(row.shard.into())?,
+                position: row.position,
+                offset: row.record_offset,
+            };
+            let epoch = row.epoch;
+            Some(Cursor {
+                acknowledged,
+                epoch,
             })
-            .collect())
+        });
+        let mut cursors: Vec<Cursor> = cursors.collect();
+        // Updates lock the rows in this order, as every other statement does.
+        cursors.sort_by_key(|cursor| cursor.acknowledged.shard);
+        Ok(lease.map(|lease| (lease, cursors)))
     }
 
-    /// Makes the leases last longer that are still ours, or gives them up while publishing is
-    /// paused.
+    /// Extends the lease, or gives the lease up if publishing is paused.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn renew(&self, leases: &[Lease]) -> anyhow::Result<Renewed> {
-        let mut renewed = Renewed::default();
-        if leases.is_empty() {
-            return Ok(renewed);
-        }
-        let (shards, epochs) = columns(leases);
-        let rows = sqlx::query!(
+    /// Returns an error if the database does not answer.
+    pub async fn renew(&self, lease: Lease) -> anyhow::Result<Renewal> {
+        let renewed = sqlx::query_scalar!(
             r#"
             UPDATE event_store.relay_cursors AS c
             SET lease_expires_at = CASE
                     WHEN c.paused_at IS NULL THEN now() + interval '3 seconds' ELSE now() END
-            FROM unnest($2::smallint[], $3::bigint[]) AS held (shard, lease_epoch)
-            WHERE c.shard = held.shard AND c.owner = $1 AND c.lease_epoch = held.lease_epoch
-            RETURNING c.shard, c.paused_at IS NOT NULL AS "is_paused!"
+            FROM (SELECT shard FROM event_store.relay_cursors
+                  WHERE owner = $1 AND lease_epoch = $2
+                  ORDER BY shard FOR NO KEY UPDATE) AS leased
+            WHERE c.shard = leased.shard
+            RETURNING c.paused_at IS NOT NULL AS "is_paused!"
             "#,
             self.owner,
-            &shards,
-            &epochs
+            lease.epoch
         )
         .fetch_all(&self.pool)
         .await
-        .context("can't renew leases")?;
-        for row in rows {
-            let shards = if row.is_paused {
-                &mut renewed.paused
-            } else {
-                &mut renewed.kept
-            };
-            shards.extend(Shard::new(row.shard.into()));
-        }
-        Ok(renewed)
+        .context("cannot renew the lease")?;
+        Ok(if renewed.len() < usize::from(SHARD_COUNT) {
+            Renewal::Lost
+        } else if renewed.contains(&true) {
+            Renewal::Paused
+        } else {
+            Renewal::Kept
+        })
     }
 
-    /// Moves cursors forward, where the lease is still ours; never back.
+    /// Moves cursors forward, never back, if the lease is still valid.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn store(&self, moved: &[(Lease, Reached)]) -> anyhow::Result<()> {
-        let leases: Vec<Lease> = moved.iter().map(|(lease, _)| *lease).collect();
-        let positions: Vec<i64> = moved.iter().map(|(_, reached)| reached.position).collect();
-        let offsets: Vec<Option<i64>> = moved.iter().map(|(_, reached)| reached.offset).collect();
-        let (shards, epochs) = columns(&leases);
+    /// Returns an error if the database does not answer.
+    pub async fn store(&self, lease: Lease, moved: &[AcknowledgedPosition]) -> anyhow::Result<()> {
+        let (shards, offsets) = columns(moved);
+        let positions: Vec<i64> = moved.iter().map(|moved| moved.position).collect();
         sqlx::query!(
             "
             UPDATE event_store.relay_cursors AS c
             SET position = moved.position,
                 record_offset = coalesce(moved.record_offset, c.record_offset)
-            FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[])
-                AS moved (shard, lease_epoch, position, record_offset)
-            WHERE c.shard = moved.shard AND c.owner = $1 AND c.lease_epoch = moved.lease_epoch
+            FROM unnest($3::smallint[], $4::bigint[], $5::bigint[])
+                AS moved (shard, position, record_offset)
+            WHERE c.shard = moved.shard AND c.owner = $1 AND c.lease_epoch = $2
               AND c.position < moved.position
             ",
             self.owner,
+            lease.epoch,
             &shards,
-            &epochs,
             &positions,
             &offsets as &[Option<i64>]
         )
         .execute(&self.pool)
         .await
-        .context("can't store cursors")?;
+        .context("cannot store the cursors")?;
         Ok(())
     }
 
-    /// Notes that the records of these shards are in that cluster, where the last of them is in
-    /// case that is not known, and that nothing is refused.
+    /// Records the cluster of the published records, and the offset of a record for each shard
+    /// that has none stored; clears a recorded refusal.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn bind(
         &self,
-        held: &[(Lease, Reached)],
+        lease: Lease,
+        published: &[AcknowledgedPosition],
         cluster_id: Option<&str>,
     ) -> anyhow::Result<()> {
-        let leases: Vec<Lease> = held.iter().map(|(lease, _)| *lease).collect();
-        let offsets: Vec<Option<i64>> = held.iter().map(|(_, reached)| reached.offset).collect();
-        let (shards, epochs) = columns(&leases);
+        let (shards, offsets) = columns(published);
         sqlx::query!(
             "
             UPDATE event_store.relay_cursors AS c
-            SET cluster_id = coalesce($4, c.cluster_id), refusal = NULL, refused_at = NULL,
-                record_offset = coalesce(c.record_offset, held.record_offset)
-            FROM unnest($2::smallint[], $3::bigint[], $5::bigint[])
-                AS held (shard, lease_epoch, record_offset)
-            WHERE c.shard = held.shard AND c.owner = $1 AND c.lease_epoch = held.lease_epoch
-              AND (c.refusal IS NOT NULL OR c.cluster_id IS DISTINCT FROM coalesce($4, c.cluster_id)
-                   OR (c.record_offset IS NULL AND held.record_offset IS NOT NULL))
+            SET cluster_id = coalesce($3, c.cluster_id), refusal = NULL, refused_at = NULL,
+                record_offset = coalesce(c.record_offset, published.record_offset)
+            FROM unnest($4::smallint[], $5::bigint[]) AS published (shard, record_offset)
+            WHERE c.shard = published.shard AND c.owner = $1 AND c.lease_epoch = $2
+              AND (c.refusal IS NOT NULL OR c.cluster_id IS DISTINCT FROM coalesce($3, c.cluster_id)
+                   OR (c.record_offset IS NULL AND published.record_offset IS NOT NULL))
             ",
             self.owner,
-            &shards,
-            &epochs,
+            lease.epoch,
             cluster_id,
+            &shards,
             &offsets as &[Option<i64>]
         )
         .execute(&self.pool)
         .await
-        .context("can't note the cluster")?;
+        .context("cannot store the cluster of the published records")?;
         Ok(())
     }
 
-    /// Notes that the topic began again under the cursor of a shard, until a refill; if the lease
-    /// is still ours.
+    /// Records that the topic began again at a lower offset, if the lease is still valid. A refill
+    /// clears the record.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn note_topic_lost(&self, lease: Lease) -> anyhow::Result<()> {
+    /// Returns an error if the database does not answer.
+    pub async fn record_topic_lost(&self, lease: Lease, shard: Shard) -> anyhow::Result<()> {
         sqlx::query!(
             "UPDATE event_store.relay_cursors SET topic_lost = true
              WHERE shard = $1 AND owner = $2 AND lease_epoch = $3",
-            lease.shard.number(),
+            shard.number(),
             self.owner,
             lease.epoch
         )
         .execute(&self.pool)
         .await
-        .context("can't note that the topic began again")?;
+        .context("cannot record that the topic began again")?;
         Ok(())
     }
 
-    /// Notes why the shards of this owner are not published.
+    /// Records the reason of a refusal, for `relay status`.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn note_refusal(&self, refusal: &str) -> anyhow::Result<()> {
+    /// Returns an error if the database does not answer.
+    pub async fn record_refusal(&self, refusal: &str) -> anyhow::Result<()> {
         sqlx::query!(
             "UPDATE event_store.relay_cursors SET refusal = $2, refused_at = now()
              WHERE owner = $1 AND refusal IS DISTINCT FROM $2",
@@ -244,43 +234,43 @@ impl LeaseTable {
         )
         .execute(&self.pool)
         .await
-        .context("can't note why nothing is published")?;
+        .context("cannot record the reason of the refusal")?;
         Ok(())
     }
 
-    /// Gives the leases up, so that another process need not wait until they run out.
+    /// Ends the lease at once: another process need not wait for the expiry.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn release(&self, leases: &[Lease]) -> anyhow::Result<()> {
-        let (shards, epochs) = columns(leases);
+    /// Returns an error if the database does not answer.
+    pub async fn release(&self, lease: Lease) -> anyhow::Result<()> {
         sqlx::query!(
             "
             UPDATE event_store.relay_cursors AS c
             SET lease_expires_at = now()
-            FROM unnest($2::smallint[], $3::bigint[]) AS held (shard, lease_epoch)
-            WHERE c.shard = held.shard AND c.owner = $1 AND c.lease_epoch = held.lease_epoch
+            FROM (SELECT shard FROM event_store.relay_cursors
+                  WHERE owner = $1 AND lease_epoch = $2
+                  ORDER BY shard FOR NO KEY UPDATE) AS leased
+            WHERE c.shard = leased.shard
             ",
             self.owner,
-            &shards,
-            &epochs
+            lease.epoch
         )
         .execute(&self.pool)
         .await
-        .context("can't release leases")?;
+        .context("cannot release the lease")?;
         Ok(())
     }
 }
 
-/// Moves every cursor back to at most `positions` and forgets which topic they referred to, for a
-/// broker whose topic is known to have no more than that: the next relay takes the topic that it
-/// finds.
+/// Moves every cursor back to at most `positions`, and unbinds the cursors from cluster and topic:
+/// the next relay accepts any topic. The caller must know that the topic has no records above
+/// `positions`.
 ///
-/// For the local stack, whose own broker ends with all relays that could publish to it. With
-/// any other broker this is the work of [`refill`](super::refill).
+/// Only for the local stack, whose own broker ends together with all relays that could publish to
+/// the broker. With any other broker, [`refill`](super::refill) moves cursors back.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn rewind_to_new_broker(
     pool: &PgPool,
     positions: &[(Shard, Position)],
@@ -303,9 +293,9 @@ pub async fn rewind_to_new_broker(
     Ok(())
 }
 
-fn columns(leases: &[Lease]) -> (Vec<i16>, Vec<i64>) {
-    leases
+fn columns(positions: &[AcknowledgedPosition]) -> (Vec<i16>, Vec<Option<i64>>) {
+    positions
         .iter()
-        .map(|lease| (lease.shard.number(), lease.epoch))
+        .map(|published| (published.shard.number(), published.offset))
         .unzip()
 }

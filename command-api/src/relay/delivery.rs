@@ -1,6 +1,6 @@
-//! Events on their way to the broker: what one producer sends, and what of it is acknowledged.
+//! Delivery of events by one producer, and their acknowledgements.
 //!
-//! What must stay true: in each partition nothing is sent after a record that was refused.
+//! Invariant: in each partition nothing is sent after a refused record.
 
 use std::time::{Duration, Instant};
 
@@ -21,19 +21,20 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::publisher::Published;
 
-/// How often a producer that has nothing to say is asked whether it has given up.
+/// Interval between two checks of a silent producer for a fatal error.
 const FATAL_ERROR_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// For how long a broker surely remembers a producer that sends nothing; by its default, a day.
+/// Time in which no broker forgets a silent producer; Kafka's default is a day.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 
-/// How long an ending producer waits for answers; what it gets none to is sent again by the next.
+/// Longest wait for answers while a producer is closed; the next producer sends unanswered events
+/// again.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
-/// A producer, and the partitions in which the broker knows it.
+/// Producer, and the partitions whose brokers know the producer.
 pub(super) struct Connection {
     producer: FutureProducer<KafkaErrors>,
     topic: TopicName,
-    /// When the broker last acknowledged a record of the shard to this producer.
+    /// By shard: time of the last acknowledgement to this producer.
     known_at: PerShard<Option<Instant>>,
 }
 
@@ -46,11 +47,11 @@ impl Connection {
         }
     }
 
-    /// Sends and waits until all is acknowledged, or something is refused.
+    /// Sends the events and waits until all are acknowledged or one is refused.
     ///
-    /// A broker accepts whatever comes first from a producer that it does not know, be it the
-    /// second batch after a first one that it refused: a hole, and librdkafka takes the first
-    /// batch for delivered. So the first record of each shard goes alone.
+    /// A broker accepts any first batch of an unknown producer, even a second batch whose
+    /// predecessor the broker has refused: a gap, and librdkafka takes the first batch for
+    /// delivered. So the first record of each shard is sent alone (ADR 6).
     pub(super) async fn publish(&mut self, events: &[PublishedEvent]) -> Published {
         let now = Instant::now();
         let is_known = self
@@ -69,8 +70,8 @@ impl Connection {
         published
     }
 
-    /// Ends the producer, with what it has not sent yet. That takes up to half a second, for which
-    /// no request shall wait. Tells that not all was answered.
+    /// Closes the producer without waiting for answers, in the background: closing takes up to half
+    /// a second. The task returns false, since requests may be unanswered.
     pub(super) fn discard(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
             drop(self.producer);
@@ -78,7 +79,8 @@ impl Connection {
         })
     }
 
-    /// Ends the producer after a moment for answers that are on their way. Tells whether all came.
+    /// Closes the producer after [`ANSWER_WAIT`] at most. The task returns true if all requests were
+    /// answered.
     pub(super) fn close(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
             let flushed = self.producer.flush(ANSWER_WAIT);
@@ -92,7 +94,7 @@ impl Connection {
         let mut deliveries = FuturesUnordered::new();
         for (nth, event) in events.iter().enumerate() {
             match self.producer.send_result(self.record(event, &event.key())) {
-                Ok(delivery) => deliveries.push(delivery.map(move |it| (nth, it))),
+                Ok(delivery) => deliveries.push(delivery.map(move |delivery| (nth, delivery))),
                 Err((error, _)) => {
                     published.failure = Some(refused(event, error));
                     break;
@@ -106,7 +108,7 @@ impl Connection {
         let mut has_given_up = false;
         while !deliveries.is_empty() {
             if published.failure.is_some() && !has_given_up {
-                // It would neither send what it still has nor tell that it won't.
+                // A stopped producer neither sends its queue nor reports the queue as failed.
                 self.producer
                     .purge(PurgeConfig::default().queue().inflight());
                 has_given_up = true;
@@ -124,23 +126,29 @@ impl Connection {
                     let Some((_, text)) = self.producer.client().fatal_error() else {
                         continue;
                     };
-                    // Not by its own code: that of a refused size is of a batch, not of this event.
+                    // The code of the fatal error may be about the size of a batch, not about this
+                    // event.
                     anyhow::Error::new(KafkaError::Global(RDKafkaErrorCode::Fatal)).context(text)
                 }
             };
             published.failure.get_or_insert(failure);
         }
-        self.note(events, &acknowledged, &mut published);
+        self.record_acknowledged(events, &acknowledged, &mut published);
         published
     }
 
-    /// `offsets` has those of the records that were acknowledged, below 0 where the broker does not
-    /// tell.
-    fn note(&mut self, events: &[&PublishedEvent], offsets: &[Option<i64>], to: &mut Published) {
+    /// Adds the acknowledged events to a result. `offsets` has the offset of each acknowledged
+    /// record, below 0 if the broker reports none.
+    fn record_acknowledged(
+        &mut self,
+        events: &[&PublishedEvent],
+        offsets: &[Option<i64>],
+        to: &mut Published,
+    ) {
         for (event, offset) in contiguous(events, offsets) {
             let shard = event.event.shard.index();
             to.acknowledged[shard] = Some(event.event.position);
-            to.add_offset(shard, Some(offset).filter(|it| *it >= 0));
+            to.add_offset(shard, Some(offset).filter(|offset| *offset >= 0));
             self.known_at[shard] = Some(Instant::now());
         }
     }
@@ -149,18 +157,20 @@ impl Connection {
         let mut headers = Some(OwnedHeaders::new_with_capacity(HEADERS_MAX));
         event.each_header(|key, value| {
             let value = Some(value);
-            headers = headers.take().map(|it| it.insert(Header { key, value }));
+            headers = headers
+                .take()
+                .map(|headers| headers.insert(Header { key, value }));
         });
         FutureRecord::to(self.topic.as_str())
             .partition(i32::from(event.event.shard.number()))
             .key(key)
             .payload(event.event.payload.as_str())
             .timestamp(timestamp_ms(event))
-            .headers(headers.expect("it is put back each time"))
+            .headers(headers.expect("the headers are put back each time"))
     }
 }
 
-/// What was acknowledged and has no gap before it in its shard.
+/// Returns the acknowledged events up to the first unacknowledged event of each shard.
 fn contiguous<'a>(
     events: &[&'a PublishedEvent],
     offsets: &[Option<i64>],
@@ -178,7 +188,7 @@ fn contiguous<'a>(
     contiguous
 }
 
-/// Whether the broker refused it for its size.
+/// Returns true if the broker refused a record or a batch for its size.
 pub(super) fn is_too_large(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<KafkaError>()
@@ -200,7 +210,7 @@ fn refused(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
     ))
 }
 
-/// Kafka's own timestamp of the record: when the event was decided.
+/// Returns Kafka's timestamp of the record: the time of the decision.
 fn timestamp_ms(event: &PublishedEvent) -> i64 {
     let milliseconds = event.event.recorded_at.unix_timestamp_nanos() / 1_000_000;
     i64::try_from(milliseconds).unwrap_or(0)
@@ -239,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_after_a_refused_record_does_not_count_in_its_shard() {
+    fn acknowledgements_after_a_refused_record_do_not_count() {
         let events = [(2, 7), (2, 8), (2, 9), (5, 1), (5, 2), (9, 4), (9, 5)].map(event);
         let events: Vec<_> = events.iter().collect();
         let offsets = [Some(6), None, Some(8), Some(0), Some(-1), None, Some(9)];

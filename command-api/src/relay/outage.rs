@@ -1,9 +1,9 @@
-//! What the log is told while the broker or the database holds the relay up: once that it is so,
-//! now and then how it stands, once that it goes on, and once that nothing waits any more. The
-//! reason may be known only after the beginning: then it is told too.
+//! Log lines about an outage of the broker or the database: one at the begin, one now and then, one
+//! when the relay publishes again, and one when no event waits any more. A reason that becomes known
+//! only during the outage is logged as well.
 //!
-//! A broker that comes and goes fills no log: of all these lines there are a few in
-//! [`TELL_INTERVAL`].
+//! A broker that comes and goes does not flood the log: there are a few lines in each
+//! [`LOG_INTERVAL`].
 
 use std::time::{Duration, Instant};
 
@@ -12,102 +12,102 @@ use metrics::gauge;
 
 use super::backlog::Backlog;
 
-/// How often an outage is told of.
-const TELL_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval between two log lines about the same outage.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How the relay gets on.
+/// Outage of the relay, and the lines that were logged.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    state: State,
-    told_at: Option<Instant>,
-    /// What was told then, until something else was.
-    told_reason: Option<String>,
+    state: OutageState,
+    logged_at: Option<Instant>,
+    /// Reason of the last line at the interval; none after another reason was logged.
+    logged_reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum OutageState {
     #[default]
-    Well,
+    Publishing,
     HeldUp {
         since: Instant,
-        is_told: bool,
+        is_logged: bool,
     },
-    /// It goes on, with what has been waiting.
+    /// The relay publishes the events that have waited.
     Draining {
         since: Instant,
-        is_told: bool,
+        is_logged: bool,
         events: usize,
     },
 }
 
-/// A line for the log.
+/// Line for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     HeldUp(Duration),
-    GoesOn(Duration),
+    PublishesAgain(Duration),
     CaughtUp(usize, Duration),
 }
 
 impl Outage {
-    /// Nothing has got on since `begun`, for that reason.
+    /// Records that nothing was published since `begun`, for that `reason`.
     pub(super) fn held_up(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
         let now = Instant::now();
-        let line = self.note_held_up(begun, now, reason);
-        if let State::HeldUp { since, .. } = self.state {
+        let line = self.advance_held_up(begun, now, reason);
+        if let OutageState::HeldUp { since, .. } = self.state {
             gauge!(RELAY_HELD_UP_SECONDS).set(now - since);
         }
-        tell(line, backlog, reason);
+        log(line, backlog, reason);
     }
 
-    /// So many events were published; none means that nothing waits.
+    /// Records that `events` were published; 0 means that no event waits.
     pub(super) fn published(&mut self, backlog: Backlog, events: usize) {
-        if self.state == State::Well {
+        if self.state == OutageState::Publishing {
             return;
         }
         let now = Instant::now();
         gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
-        tell(self.note_going_on(now), backlog, "");
-        tell(self.note_published(now, events), backlog, "");
+        log(self.advance_to_draining(now), backlog, "");
+        log(self.advance_draining(now, events), backlog, "");
     }
 
-    fn note_held_up(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
-        let (since, was_told) = match self.state {
-            State::HeldUp { since, is_told } => (since, is_told),
-            State::Well | State::Draining { .. } => (begun, false),
+    fn advance_held_up(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
+        let (since, was_logged) = match self.state {
+            OutageState::HeldUp { since, is_logged } => (since, is_logged),
+            OutageState::Publishing | OutageState::Draining { .. } => (begun, false),
         };
-        let is_time = self.told_at.is_none_or(|at| now - at >= TELL_INTERVAL);
-        let told = self.told_reason.as_deref().filter(|_| was_told);
-        let is_news = told.is_some_and(|told| !reason.contains(told));
+        let is_time = self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL);
+        let logged = self.logged_reason.as_deref().filter(|_| was_logged);
+        let is_news = logged.is_some_and(|logged| !reason.contains(logged));
         let is_due = is_time || is_news;
-        self.state = State::HeldUp {
+        self.state = OutageState::HeldUp {
             since,
-            is_told: was_told || is_due,
+            is_logged: was_logged || is_due,
         };
         if is_time {
-            self.told_at = Some(now);
-            self.told_reason = Some(reason.to_owned());
+            self.logged_at = Some(now);
+            self.logged_reason = Some(reason.to_owned());
         } else if is_news {
-            self.told_reason = None;
+            self.logged_reason = None;
         }
         is_due.then_some(Line::HeldUp(now - since))
     }
 
-    fn note_going_on(&mut self, now: Instant) -> Option<Line> {
-        let State::HeldUp { since, is_told } = self.state else {
+    fn advance_to_draining(&mut self, now: Instant) -> Option<Line> {
+        let OutageState::HeldUp { since, is_logged } = self.state else {
             return None;
         };
-        self.state = State::Draining {
+        self.state = OutageState::Draining {
             since: now,
-            is_told,
+            is_logged,
             events: 0,
         };
-        is_told.then_some(Line::GoesOn(now - since))
+        is_logged.then_some(Line::PublishesAgain(now - since))
     }
 
-    fn note_published(&mut self, now: Instant, published: usize) -> Option<Line> {
-        let State::Draining {
+    fn advance_draining(&mut self, now: Instant, published: usize) -> Option<Line> {
+        let OutageState::Draining {
             since,
-            is_told,
+            is_logged,
             events,
         } = &mut self.state
         else {
@@ -117,13 +117,13 @@ impl Outage {
             *events += published;
             return None;
         }
-        let line = is_told.then_some(Line::CaughtUp(*events, now - *since));
-        self.state = State::Well;
+        let line = is_logged.then_some(Line::CaughtUp(*events, now - *since));
+        self.state = OutageState::Publishing;
         line
     }
 }
 
-fn tell(line: Option<Line>, backlog: Backlog, reason: &str) {
+fn log(line: Option<Line>, backlog: Backlog, reason: &str) {
     let (lag, oldest_age) = (backlog.events, backlog.oldest_age);
     match line {
         Some(Line::HeldUp(duration)) => tracing::warn!(
@@ -133,16 +133,16 @@ fn tell(line: Option<Line>, backlog: Backlog, reason: &str) {
             oldest_age_ms = milliseconds(oldest_age),
             "the relay is held up; events wait in the log"
         ),
-        Some(Line::GoesOn(duration)) => tracing::info!(
+        Some(Line::PublishesAgain(duration)) => tracing::info!(
             duration_ms = milliseconds(duration),
             lag,
             oldest_age_ms = milliseconds(oldest_age),
-            "the relay goes on after it was held up"
+            "the relay publishes again after an outage"
         ),
         Some(Line::CaughtUp(events, duration)) => tracing::info!(
             events,
             duration_ms = milliseconds(duration),
-            "the relay has published all that waited"
+            "the relay has published all events that waited"
         ),
         None => {}
     }
@@ -159,34 +159,37 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn an_outage_is_told_of_at_its_beginning_now_and_then_and_at_its_end() {
+    fn outage_is_logged_at_begin_at_intervals_and_at_end() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         assert_eq!(
-            outage.note_held_up(begun, begun + SECOND, "away"),
+            outage.advance_held_up(begun, begun + SECOND, "away"),
             Some(Line::HeldUp(SECOND))
         );
         for second in 2..120 {
             let now = begun + SECOND * second;
             let expected = (second % 30 == 1).then_some(Line::HeldUp(now - begun));
-            assert_eq!(outage.note_held_up(now, now, "away"), expected);
+            assert_eq!(outage.advance_held_up(now, now, "away"), expected);
         }
         let back = begun + SECOND * 120;
-        assert_eq!(outage.note_going_on(back), Some(Line::GoesOn(SECOND * 120)));
+        assert_eq!(
+            outage.advance_to_draining(back),
+            Some(Line::PublishesAgain(SECOND * 120))
+        );
         for _ in 0..5 {
-            assert_eq!(outage.note_going_on(back), None);
-            assert_eq!(outage.note_published(back, 1_000), None);
+            assert_eq!(outage.advance_to_draining(back), None);
+            assert_eq!(outage.advance_draining(back, 1_000), None);
         }
         assert_eq!(
-            outage.note_published(back + SECOND, 0),
+            outage.advance_draining(back + SECOND, 0),
             Some(Line::CaughtUp(5_000, SECOND))
         );
-        assert_eq!(outage.note_published(back + SECOND, 0), None);
-        assert_eq!(outage.state, State::Well);
+        assert_eq!(outage.advance_draining(back + SECOND, 0), None);
+        assert_eq!(outage.state, OutageState::Publishing);
     }
 
     #[test]
-    fn another_reason_is_told_once_before_it_is_time() {
+    fn changed_reason_is_logged_before_the_interval() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         let mut told = Vec::new();
@@ -198,44 +201,44 @@ mod tests {
             } else {
                 &reason
             };
-            let line = outage.note_held_up(begun, now, reason);
+            let line = outage.advance_held_up(begun, now, reason);
             told.extend(line.map(|_| second));
         }
         assert_eq!(told, [0, 5, 30, 31]);
     }
 
     #[test]
-    fn a_broker_that_comes_and_goes_fills_no_log() {
+    fn flapping_broker_logs_few_lines() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         let mut lines = 0;
         for second in 0..60 {
             let now = begun + SECOND * second;
-            lines += usize::from(outage.note_held_up(now, now, "away").is_some());
-            lines += usize::from(outage.note_going_on(now).is_some());
-            lines += usize::from(outage.note_published(now, 1).is_some());
-            lines += usize::from(outage.note_published(now, 0).is_some());
+            lines += usize::from(outage.advance_held_up(now, now, "away").is_some());
+            lines += usize::from(outage.advance_to_draining(now).is_some());
+            lines += usize::from(outage.advance_draining(now, 1).is_some());
+            lines += usize::from(outage.advance_draining(now, 0).is_some());
         }
         assert_eq!(lines, 6, "three of the first outage, three 30 s later");
     }
 
     #[test]
-    fn an_outage_while_the_last_one_drains_is_held_up_anew() {
+    fn second_outage_during_drain_is_held_up_again() {
         let begun = Instant::now();
         let mut outage = Outage::default();
-        outage.note_held_up(begun, begun, "away");
-        outage.note_going_on(begun + SECOND);
-        outage.note_published(begun + SECOND, 7);
+        outage.advance_held_up(begun, begun, "away");
+        outage.advance_to_draining(begun + SECOND);
+        outage.advance_draining(begun + SECOND, 7);
         assert_eq!(
-            outage.note_held_up(begun + SECOND * 31, begun + SECOND * 31, "away"),
+            outage.advance_held_up(begun + SECOND * 31, begun + SECOND * 31, "away"),
             Some(Line::HeldUp(Duration::ZERO))
         );
         assert_eq!(
-            outage.note_going_on(begun + SECOND * 40),
-            Some(Line::GoesOn(SECOND * 9))
+            outage.advance_to_draining(begun + SECOND * 40),
+            Some(Line::PublishesAgain(SECOND * 9))
         );
         assert_eq!(
-            outage.note_published(begun + SECOND * 40, 0),
+            outage.advance_draining(begun + SECOND * 40, 0),
             Some(Line::CaughtUp(0, Duration::ZERO))
         );
     }

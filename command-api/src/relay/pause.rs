@@ -1,25 +1,25 @@
-//! An operator's wish that nothing be published for now. It is stored, so it holds for all
-//! processes within a second, and after restarts.
+//! Pause of the relay, by an operator or a refill. The pause is stored: it applies to all processes
+//! within a second, and after restarts.
 
 use anyhow::Context as _;
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-/// Since when, by whom and why nothing is published.
+/// Stored pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// Since when.
+    /// Begin of the pause.
     pub at: OffsetDateTime,
-    /// By whom.
+    /// Operator or command that has paused the relay.
     pub by: String,
-    /// Why.
+    /// Reason, for `relay status`.
     pub reason: String,
 }
 
-/// The pause, if there is one.
+/// Reads the pause, if there is one.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn find(pool: &PgPool) -> anyhow::Result<Option<Pause>> {
     sqlx::query_as!(
         Pause,
@@ -31,14 +31,14 @@ pub async fn find(pool: &PgPool) -> anyhow::Result<Option<Pause>> {
     )
     .fetch_optional(pool)
     .await
-    .context("can't read whether the relay is paused")
+    .context("cannot read whether the relay is paused")
 }
 
-/// Lets no shard be published; one that is paused already keeps its reason. Returns whether any
-/// was not.
+/// Pauses every shard; an earlier pause keeps its reason. Returns true if a shard was not paused
+/// before.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool> {
     let paused = sqlx::query!(
         "
@@ -53,14 +53,15 @@ pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool
     )
     .execute(pool)
     .await
-    .context("can't pause the relay")?;
+    .context("cannot pause the relay")?;
     Ok(paused.rows_affected() > 0)
 }
 
-/// Lets every shard be published that `by` has paused, or anybody. Returns whether any was.
+/// Resumes the shards that `by` has paused, or all shards if `by` is `None`. Returns true if a shard
+/// was paused.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn end(executor: impl PgExecutor<'_>, by: Option<&str>) -> anyhow::Result<bool> {
     let resumed = sqlx::query!(
         "
@@ -75,6 +76,6 @@ pub async fn end(executor: impl PgExecutor<'_>, by: Option<&str>) -> anyhow::Res
     )
     .execute(executor)
     .await
-    .context("can't resume the relay")?;
+    .context("cannot resume the relay")?;
     Ok(resumed.rows_affected() > 0)
 }

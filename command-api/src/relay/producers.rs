@@ -1,7 +1,7 @@
-//! Processes whose Kafka producer may still have records on their way: table
-//! `event_store.relay_producers`.
+//! Processes whose Kafka producer may still deliver records: table `event_store.relay_producers`.
 //!
-//! What must stay true: whoever has a producer is noted, from before it is made until it is gone.
+//! Invariant: a process is registered from before it makes a producer until nothing that
+//! the producer has sent can arrive any more. A refill waits until no process is registered.
 
 use std::time::{Duration, Instant};
 
@@ -13,53 +13,54 @@ use uuid::Uuid;
 
 use super::cursor::Lease;
 
-/// For how long a closed connection may still deliver what was sent over it without an answer: as
-/// long as the system goes on trying (`tcp_orphan_retries`), and then some.
-const SETTLE: Duration = Duration::from_mins(5);
+/// Time for which a closed connection may still deliver unanswered requests: longer than the
+/// operating system retries (`tcp_orphan_retries`).
+const SETTLING_TIME: Duration = Duration::from_mins(5);
 
-/// A process that may still publish.
+/// Process that may still publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotedProducer {
-    /// The name of the process.
+pub struct RegisteredProducer {
+    /// Name of the process.
     pub owner: String,
-    /// From when on nothing of it can arrive any more, if its producer is gone.
+    /// Time at which the last record of an ended producer can arrive; none while the producer
+    /// may exist.
     pub settles_at: Option<OffsetDateTime>,
 }
 
-/// Whether this process is noted.
+/// Registration of the producer of this process.
 #[derive(Debug)]
-pub struct Note {
+pub struct ProducerRegistration {
     pool: PgPool,
     owner: String,
-    /// Of this run of the process: what others have noted under its name is not its own.
+    /// Identifies this run of the process: an earlier run had the same owner.
     process_id: Uuid,
-    /// It surely is.
-    is_noted: bool,
-    /// It may be: the database was asked, and has not answered that it is struck off.
-    may_be_noted: bool,
-    /// When a producer of this process last ended while requests were unanswered.
+    /// True after the database has answered that the process is registered.
+    is_registered: bool,
+    /// True from before the registration until the database has answered that it has ended.
+    may_be_registered: bool,
+    /// Time at which a producer of this process last ended with unanswered requests.
     unanswered_at: Option<Instant>,
 }
 
-impl Note {
-    /// Of a process that has made no producer yet.
+impl ProducerRegistration {
+    /// Returns the registration of a process that has made no producer yet.
     pub fn new(pool: PgPool, owner: String) -> Self {
         Self {
             pool,
             owner,
             process_id: clock::new_uuid(SystemClock.now()),
-            is_noted: false,
-            may_be_noted: false,
+            is_registered: false,
+            may_be_registered: false,
             unanswered_at: None,
         }
     }
 
-    /// At the start of a process: what a former run of it has left, because it was killed, needs
-    /// only be waited for. Should that one still run after all, it loses its leases to this one,
-    /// ends its producer, and strikes itself off.
+    /// Ends the registrations of earlier runs of this process, which were killed, after the
+    /// settling time. If an earlier run is alive after all, that run loses the lease to this one,
+    /// closes its producer, and ends its registration. Deletes settled registrations.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn settle_former(&self) -> anyhow::Result<()> {
         sqlx::query!(
             "
@@ -70,128 +71,110 @@ impl Note {
             ",
             self.owner,
             self.process_id,
-            SETTLE.as_secs_f64()
+            SETTLING_TIME.as_secs_f64()
         )
         .execute(&self.pool)
         .await
-        .context("can't note that the former producer has ended")?;
+        .context("cannot end the registration of the former producer")?;
         Ok(())
     }
 
-    /// Before a producer is made.
+    /// Registers this process, before a producer is made.
     ///
-    /// The row of a lease is locked, as a refill locks it: either the refill sees the note, or this
-    /// sees that the refill has taken the lease away.
+    /// A refill locks the same rows: either the refill sees the registration, or the registration
+    /// sees that the refill has ended the lease.
     ///
     /// # Errors
-    /// When none of the leases is ours any more, or the database does not answer.
-    pub async fn write(&mut self, leases: &[Lease]) -> anyhow::Result<()> {
-        if self.is_noted {
+    /// Returns an error if the lease is lost, or the database does not answer.
+    pub async fn register(&mut self, lease: Lease) -> anyhow::Result<()> {
+        if self.is_registered {
             return Ok(());
         }
-        let (shards, epochs): (Vec<i16>, Vec<i64>) = leases
-            .iter()
-            .map(|lease| (lease.shard.number(), lease.epoch))
-            .unzip();
-        self.may_be_noted = true;
-        let noted = sqlx::query!(
+        self.may_be_registered = true;
+        let registered = sqlx::query!(
             "
-            WITH ours AS (
-                SELECT c.shard FROM event_store.relay_cursors AS c
-                JOIN unnest($3::smallint[], $4::bigint[]) AS held (shard, lease_epoch)
-                    ON c.shard = held.shard AND c.lease_epoch = held.lease_epoch
-                WHERE c.owner = $1 AND c.paused_at IS NULL
-                ORDER BY c.shard
-                FOR NO KEY UPDATE OF c
+            WITH leased AS (
+                SELECT shard FROM event_store.relay_cursors
+                WHERE owner = $1 AND lease_epoch = $3 AND paused_at IS NULL
+                ORDER BY shard FOR NO KEY UPDATE
             )
             INSERT INTO event_store.relay_producers (owner, process_id, made_at)
-            SELECT $1, $2, now() WHERE EXISTS (SELECT FROM ours)
+            SELECT $1, $2, now() WHERE EXISTS (SELECT FROM leased)
             ON CONFLICT (owner, process_id) DO UPDATE SET made_at = now(), settles_at = NULL
             ",
             self.owner,
             self.process_id,
-            &shards,
-            &epochs
+            lease.epoch
         )
         .execute(&self.pool)
         .await
-        .context("can't note the producer")?;
+        .context("cannot register the producer")?;
         ensure!(
-            noted.rows_affected() > 0,
-            "the leases were lost before they were used"
+            registered.rows_affected() > 0,
+            "the lease was lost before a producer was made"
         );
-        self.is_noted = true;
+        self.is_registered = true;
         Ok(())
     }
 
-    /// After the producer is gone; not all that it has sent may have been answered.
+    /// Ends the registration, after the producer is closed: at once, or after the settling time
+    /// if requests were unanswered.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn strike_off(&mut self, all_answered: bool) -> anyhow::Result<()> {
-        // First of all: if this is dropped half-way, the next call must know.
+    /// Returns an error if the database does not answer.
+    pub async fn end(&mut self, all_answered: bool) -> anyhow::Result<()> {
+        // First of all: a call that is dropped half-way must not lose this.
         if !all_answered {
             self.unanswered_at = Some(Instant::now());
         }
-        if !self.may_be_noted {
+        if !self.may_be_registered {
             return Ok(());
         }
-        self.is_noted = false;
-        let settled = self.unanswered_at.map(|at| at.elapsed());
-        let struck = match settled.and_then(|since| SETTLE.checked_sub(since)) {
-            None => {
-                sqlx::query!(
-                    "DELETE FROM event_store.relay_producers
-                     WHERE (owner = $1 AND process_id = $2) OR settles_at < now()",
-                    self.owner,
-                    self.process_id
-                )
-                .execute(&self.pool)
-                .await
-            }
-            Some(rest) => {
-                sqlx::query!(
-                    "UPDATE event_store.relay_producers
+        self.is_registered = false;
+        let unanswered_for = self.unanswered_at.map(|at| at.elapsed());
+        let rest = unanswered_for.map_or(Duration::ZERO, |passed| {
+            SETTLING_TIME.saturating_sub(passed)
+        });
+        sqlx::query!(
+            "UPDATE event_store.relay_producers
                      SET settles_at = now() + make_interval(secs => $3)
                      WHERE owner = $1 AND process_id = $2",
-                    self.owner,
-                    self.process_id,
-                    rest.as_secs_f64()
-                )
-                .execute(&self.pool)
-                .await
-            }
-        };
-        struck.context("can't strike the producer off")?;
-        self.may_be_noted = false;
+            self.owner,
+            self.process_id,
+            rest.as_secs_f64()
+        )
+        .execute(&self.pool)
+        .await
+        .context("cannot end the registration of the producer")?;
+        self.may_be_registered = false;
         Ok(())
     }
 }
 
-/// Those that may still publish, by name; without those of which an operator knows that they have
-/// `ended` without saying so.
+/// Lists the processes that may still publish, by name, without the registered processes that have
+/// `ended` according to an operator.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn list(
     executor: impl PgExecutor<'_>,
     ended: &[String],
-) -> anyhow::Result<Vec<NotedProducer>> {
+) -> anyhow::Result<Vec<RegisteredProducer>> {
     sqlx::query_as!(
-        NotedProducer,
+        RegisteredProducer,
         "SELECT owner, settles_at FROM event_store.relay_producers
          WHERE settles_at > now() OR (settles_at IS NULL AND owner <> ALL($1)) ORDER BY owner",
         ended
     )
     .fetch_all(executor)
     .await
-    .context("can't read which processes may still publish")
+    .context("cannot read which processes may still publish")
 }
 
-/// Forgets those processes that an operator knows to have ended.
+/// Deletes the registrations of processes that have `ended` according to an operator.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn forget(executor: impl PgExecutor<'_>, ended: &[String]) -> anyhow::Result<()> {
     sqlx::query!(
         "DELETE FROM event_store.relay_producers WHERE settles_at IS NULL AND owner = ANY($1)",
@@ -199,6 +182,6 @@ pub async fn forget(executor: impl PgExecutor<'_>, ended: &[String]) -> anyhow::
     )
     .execute(executor)
     .await
-    .context("can't strike the producers off")?;
+    .context("cannot delete the registrations of ended processes")?;
     Ok(())
 }

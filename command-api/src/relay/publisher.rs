@@ -1,4 +1,4 @@
-//! Where the relay publishes to: Kafka, or whatever a test puts in its place.
+//! Destination of the relay: Kafka, or the stand-in of a test.
 
 use std::mem;
 
@@ -19,27 +19,27 @@ use tokio::{
 
 use super::{
     delivery::{self, Connection},
-    refusal::Refusal,
+    refusal::RelayRefusal,
     topic::{
         self, BATCH_BYTES_MAX, Cluster, Settings,
         tail::{self, Record, Span},
     },
 };
 
-/// What our user must be allowed.
+/// Rights that the Kafka user of the relay needs.
 const RIGHTS: &str = "Read, Write, Describe and DescribeConfigs on the topic";
 
-/// What the broker has acknowledged.
+/// Result of publishing a batch.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// By shard: the highest position below which nothing of the batch is missing.
+    /// By shard: the highest position up to which every event of the batch is acknowledged.
     pub acknowledged: PerShard<Option<Position>>,
-    /// By shard: the lowest and the highest offset that the broker told of these records. It tells
-    /// none of a record that it had already.
+    /// By shard: the lowest and the highest offset of the acknowledged records. The broker reports
+    /// no offset for a record that the broker had already.
     pub offsets: PerShard<Option<(i64, i64)>>,
-    /// Why the rest is not published.
+    /// Failure because of which the other events are not published.
     pub failure: Option<anyhow::Error>,
-    /// Whether each record that was sent was the only one of its shard.
+    /// True if each record that was sent was the only one of its shard.
     pub is_alone: bool,
 }
 
@@ -51,7 +51,7 @@ impl Published {
         }
     }
 
-    /// With what was published after it.
+    /// Adds the result of events that were published later.
     pub(super) fn followed_by(&mut self, later: Self) {
         for (acknowledged, later) in self.acknowledged.iter_mut().zip(later.acknowledged) {
             *acknowledged = later.or(*acknowledged);
@@ -64,7 +64,7 @@ impl Published {
         self.is_alone = later.is_alone;
     }
 
-    /// With the offset of one more record, if the broker has told it.
+    /// Adds the offset of a record, if the broker has reported one.
     pub(super) fn add_offset(&mut self, shard: usize, offset: Option<i64>) {
         if let Some(offset) = offset {
             let (lowest, highest) = self.offsets[shard].unwrap_or((offset, offset));
@@ -73,8 +73,9 @@ impl Published {
     }
 
     fn missing_of(&self, events: &[PublishedEvent]) -> Vec<PublishedEvent> {
-        let is_missing = |it: &&PublishedEvent| {
-            Some(it.event.position) > self.acknowledged[it.event.shard.index()]
+        let is_missing = |published: &&PublishedEvent| {
+            let event = &published.event;
+            Some(event.position) > self.acknowledged[event.shard.index()]
         };
         events.iter().filter(is_missing).cloned().collect()
     }
@@ -83,27 +84,28 @@ impl Published {
 /// Publishes events in the order given, shard by shard.
 #[async_trait]
 pub trait EventPublisher: Send + Sync {
-    /// Makes ready to publish. Returns what was found of the cluster, unless all was ready before.
+    /// Makes a producer and returns a description of the cluster; returns `None` if there is a
+    /// producer already.
     async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
         Ok(None)
     }
 
-    /// Reads records that are there already.
+    /// Reads records that are on the topic.
     async fn read_back(&self, _spans: &[Span]) -> anyhow::Result<Vec<Record>> {
         Ok(Vec::new())
     }
 
-    /// Ends what is left of earlier calls: when it returns nothing more is sent. Tells whether all
-    /// that was sent since the last time has been answered. A call that is dropped changes nothing
-    /// of what the next one waits for and tells.
+    /// Closes every producer of earlier calls; after the return nothing is sent. Returns true if all
+    /// requests since the last call were answered. A dropped call has no effect: the next call waits
+    /// for the same producers and returns the same answer.
     async fn close(&self) -> bool {
         true
     }
 
-    /// Publishes and waits for every acknowledgement, for as long as it takes.
+    /// Publishes the events and waits for every acknowledgement, without a timeout.
     async fn publish(&self, events: &[PublishedEvent]) -> Published;
 
-    /// What holds it up, if that is known.
+    /// Returns the reason why the broker does not answer, if a reason is known.
     fn trouble(&self) -> Option<String> {
         None
     }
@@ -119,43 +121,43 @@ pub struct KafkaPublisher {
 
 #[derive(Default)]
 struct Connections {
-    /// Made anew after a failure: what the old one still held is thrown away with it and is read
-    /// from the log again.
+    /// Connection in use. A failed connection is replaced, and its unsent events are read from the
+    /// log again.
     current: Option<Connection>,
-    /// On their way out; each tells whether all that it has sent was answered.
+    /// Closing connections; each task returns true if all requests were answered.
     former: Vec<JoinHandle<bool>>,
-    /// Whether one that is gone has sent something that was not answered.
+    /// True if a closed connection had unanswered requests.
     is_unanswered: bool,
-    /// That the settings of the topic can't be seen is told once.
-    is_denied_told: bool,
+    /// True after the missing right to read the topic's settings was logged.
+    is_denial_logged: bool,
 }
 
 impl KafkaPublisher {
-    /// A publisher to that cluster and topic; connects when first used.
+    /// Returns a publisher to the configured cluster and topic, which connects when first used.
     ///
     /// # Errors
-    /// When the settings can't be used.
+    /// Returns an error if librdkafka refuses the settings.
     pub fn new(kafka: &KafkaConfig, compression: &str) -> anyhow::Result<Self> {
         let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
             .set("client.id", "linkledger-relay")
             .set("acks", "all")
             .set("enable.idempotence", "true")
-            // Without it, later batches overtake a refused one: a hole for every consumer.
+            // Otherwise later batches overtake a refused batch: a gap for every consumer.
             .set("enable.gapless.guarantee", "true")
-            // A record that times out leaves a hole too; the relay waits instead.
+            // A record that times out would leave a gap too; the relay waits instead.
             .set("message.timeout.ms", "0")
             .set("message.max.bytes", BATCH_BYTES_MAX.to_string())
             .set("batch.size", BATCH_BYTES_MAX.to_string())
             .set("compression.type", compression)
             .set("queue.buffering.max.ms", "0")
-            // Brokers that are back after an outage are found soon, not after 10 s.
+            // After an outage the relay reconnects within a second, not after 10 s.
             .set("reconnect.backoff.max.ms", "1000")
             .set("allow.auto.create.topics", "false");
-        // What is in the files of certificates is looked at when a client is made.
+        // librdkafka reads the files of certificates when a client is made.
         config
             .create::<BaseProducer>()
-            .context("can't make a Kafka client")?;
+            .context("cannot make a Kafka client")?;
         Ok(Self {
             kafka: kafka.clone(),
             config,
@@ -164,7 +166,7 @@ impl KafkaPublisher {
         })
     }
 
-    /// One producer's work; it is thrown away if it fails.
+    /// Publishes with the current producer, or a new one, and discards the producer if it fails.
     async fn attempt(
         &self,
         connections: &mut Connections,
@@ -194,29 +196,29 @@ impl KafkaPublisher {
         let made = spawn_blocking(move || {
             let producer: FutureProducer<_> = config
                 .create_with_context(trouble)
-                .context("can't make a producer")?;
+                .context("cannot make a Kafka producer")?;
             anyhow::Ok(Connection::new(producer, topic))
         });
         made.await.context("making a producer has panicked")?
     }
 
-    /// What the cluster is, provided that events may be published to the topic.
-    async fn describe(&self, is_denied_told: &mut bool) -> anyhow::Result<Cluster> {
+    /// Describes the cluster, unless events must not be published to the topic.
+    async fn describe(&self, is_denial_logged: &mut bool) -> anyhow::Result<Cluster> {
         let cluster = topic::describe_for(&self.kafka, self.trouble.clone()).await?;
         self.trouble.clear();
         let name = self.kafka.topic.as_str();
         let Some(topic) = &cluster.topic else {
             let topic = name.to_owned();
-            return Err(Refusal::NoTopic { topic }.into());
+            return Err(RelayRefusal::NoTopic { topic }.into());
         };
         if let Some(refusal) = topic.refusal() {
             return Err(refusal.into());
         }
-        if topic.settings == Settings::Denied && !mem::replace(is_denied_told, true) {
+        if topic.settings == Settings::Denied && !mem::replace(is_denial_logged, true) {
             tracing::warn!(
                 kafka.topic = name,
-                "the settings of the topic can't be seen, so it would not be noticed that it is \
-                 compacted: grant DescribeConfigs on it to the relay's principal"
+                "the relay cannot read the settings of the topic and would not notice a compacted \
+                 topic: grant DescribeConfigs on the topic to the relay's principal"
             );
         }
         Ok(cluster)
@@ -226,7 +228,7 @@ impl KafkaPublisher {
 impl Connections {
     fn discard(&mut self) {
         if let Some(current) = self.current.take() {
-            self.former.retain(|it| !it.is_finished());
+            self.former.retain(|former| !former.is_finished());
             self.former.push(current.discard());
             self.is_unanswered = true;
         }
@@ -240,7 +242,7 @@ impl EventPublisher for KafkaPublisher {
         if connections.current.is_some() {
             return Ok(None);
         }
-        let cluster = self.describe(&mut connections.is_denied_told).await?;
+        let cluster = self.describe(&mut connections.is_denial_logged).await?;
         connections.current = Some(self.make(None).await?);
         Ok(Some(cluster))
     }
@@ -255,7 +257,7 @@ impl EventPublisher for KafkaPublisher {
         if let Some(current) = connections.current.take() {
             connections.former.push(current.close());
         }
-        // Each stays where it is until it is gone: who drops this call half-way asks again.
+        // Each task stays in the list until it has ended: a dropped call must be repeatable.
         while let Some(former) = connections.former.last_mut() {
             let all_answered = former.await.unwrap_or(false);
             connections.former.pop();
@@ -273,7 +275,8 @@ impl EventPublisher for KafkaPublisher {
                 .as_ref()
                 .is_some_and(delivery::is_too_large)
         {
-            // It was the size of a batch, or of some record in it: the others go, it is named.
+            // A batch or a record is too large: record by record, all others are published, and
+            // the failure names the event.
             let rest = published.missing_of(events);
             published.failure = None;
             published.followed_by(self.attempt(&mut connections, &rest, Some("1")).await);

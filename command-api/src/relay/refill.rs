@@ -1,26 +1,26 @@
-//! Publishing the log again from a position, into an empty topic.
+//! Refill: publishing the log again from a position, into an empty topic.
 //!
-//! What must stay true: of what a partition gets after a refill, the first record is the one right
-//! after the position. A later one in front of it would make consumers, who apply only what is above
-//! the highest sequence they have, skip everything between: a hole. So nothing that was read from
-//! the log before the refill may reach the topic after it was found empty:
+//! Invariant: the first record that a partition gets after a refill is the record right after the
+//! position. Consumers apply only sequences above the highest applied one, so a later record in
+//! front would make consumers skip every event between: a gap. Therefore no event that a relay has
+//! read before the refill may reach the topic after the refill has found the topic empty:
 //!
-//! 1. Publishing is paused: a relay gives its leases up within a second, ends its producer, and
-//!    strikes itself off `relay_producers`. Nobody gets a lease meanwhile.
-//! 2. The refill waits until nobody is noted there. A process that does not strike itself off (it
-//!    was killed, or is stopped) may wake up with records in its producer: the refill ends with its
-//!    name, until it is started again under its name, or an operator says that it has ended
-//!    (`--ended`). A producer that ended while requests were unanswered, or of which the next
-//!    process of its name knows no more, counts until its closed connection can't deliver them.
-//! 3. Only then is the topic looked at. From here on nobody can add to it: to make a producer takes
-//!    a lease, and the row of that lease.
-//! 4. One transaction locks all rows of the leases, looks again that nobody is noted and that no
-//!    lease was taken meanwhile, sets the cursors, and raises the epoch of every lease. A relay that
-//!    slept since before the pause finds its leases gone when it notes its producer, which it does
-//!    under the same locks before it makes one.
+//! 1. Publishing is paused: a relay gives its lease up within a second, closes its producer, and
+//!    ends its registration in `relay_producers`. No process acquires the lease meanwhile.
+//! 2. The refill waits until no process is registered. A process that does not end its registration
+//!    (it was killed, or is stopped) may wake up with records in its producer. The refill then fails
+//!    and names the process, until the process is started again under the same name, or an operator
+//!    says that the process has ended (`--ended`). A producer that was closed with unanswered
+//!    requests, or was killed, counts for the settling time of its connections.
+//! 3. Only then the refill checks that the topic is empty. From then on no process can publish: a
+//!    new producer needs the lease and a registration.
+//! 4. One transaction locks all cursors, checks again that no process is registered and that the
+//!    lease was not acquired meanwhile, moves the cursors, and raises the fencing epoch. A relay that
+//!    slept since before the pause registers its producer under the same locks, and finds the lease
+//!    lost.
 //!
-//! And no event may be left out: the position is at or below what has been published, so that
-//! everything above it is on this topic, and everything else was on the one before.
+//! No event is left out: the position is at or below the published position, so every later event
+//! is published to this topic, and every earlier event was published to the former topic.
 
 mod silence;
 
@@ -34,36 +34,36 @@ use sqlx::PgPool;
 
 use super::{
     pause, producers,
-    refusal::Refusal,
+    refusal::RelayRefusal,
     topic::{self, Cluster, Topic},
 };
 
-/// Who has paused while a refill is under way.
+/// Value of `paused_by` while a refill is in progress.
 const REFILL: &str = "relay refill";
 
-/// What to publish again.
+/// Request to publish the log again.
 #[derive(Debug, Clone)]
 pub struct Refill {
-    /// The first record of each shard is the one after it.
+    /// Position before the first record of each shard.
     pub from: Position,
-    /// One shard, or all.
+    /// Shard to refill; all shards if none is given.
     pub shard: Option<Shard>,
-    /// Processes that have ended without saying so.
+    /// Processes that have ended without ending their registration, according to the operator.
     pub ended: Vec<String>,
-    /// Who asks for it.
+    /// Operator who asks for the refill.
     pub by: String,
 }
 
-/// What will be published.
+/// Result of a refill: the relay publishes from now on.
 #[derive(Debug, Clone)]
 pub struct Refilled {
-    /// The cluster that the cursors are bound to.
+    /// Cluster that the cursors are bound to.
     pub cluster_id: Option<String>,
-    /// The topic.
+    /// Topic that is filled.
     pub topic: Topic,
-    /// How many events that are, as far as the log has grown.
+    /// Number of events to publish, as of now.
     pub events: i64,
-    /// Whether an operator has paused publishing, and it stays so.
+    /// True if an operator has paused publishing, and the pause continues.
     pub is_paused: bool,
 }
 
@@ -74,11 +74,11 @@ impl Refill {
     }
 }
 
-/// Lets the relay publish again what comes after a position.
+/// Moves the cursors back to a position, so that the relay publishes the later events again.
 ///
 /// # Errors
-/// When the topic is not empty or not as it must be, the position is beyond the log or beyond what
-/// was published, or processes may still publish.
+/// Returns an error if the topic is not empty or is refused, the position is beyond the log or
+/// beyond the published events, or another process may still publish.
 pub async fn refill(
     pool: &PgPool,
     kafka: &KafkaConfig,
@@ -92,8 +92,8 @@ pub async fn refill(
            FROM event_store.relay_cursors ORDER BY shard"#
     );
     let published = cursors.fetch_all(pool).await;
-    nothing_is_left_out(refill, &published.context("can't read the cursors")?)?;
-    silence::nobody_runs(pool, &refill.ended).await?;
+    nothing_is_left_out(refill, &published.context("cannot read the cursors")?)?;
+    silence::check_ended(pool, &refill.ended).await?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
     let refilled = refill_in_silence(pool, kafka, refill).await;
     if refilled.is_err() {
@@ -118,19 +118,19 @@ async fn refill_in_silence(
     })
 }
 
-/// The topic, provided that it has no records where some are to be published.
+/// Describes cluster and topic, unless a partition to be filled has records.
 async fn empty_topic(kafka: &KafkaConfig, refill: &Refill) -> anyhow::Result<(Cluster, Topic)> {
     let mut cluster = topic::describe(kafka).await?;
     let Some(topic) = cluster.topic.take() else {
         let topic = kafka.topic.as_str().to_owned();
-        return Err(Refusal::NoTopic { topic }.into());
+        return Err(RelayRefusal::NoTopic { topic }.into());
     };
     if let Some(refusal) = topic.refusal() {
         return Err(refusal.into());
     }
     let of = |shard: &Shard| topic.watermarks[shard.index()];
     let shards = refill.shards();
-    if let Some(shard) = shards.iter().find(|it| of(it).low < of(it).high) {
+    if let Some(shard) = shards.iter().find(|shard| of(shard).low < of(shard).high) {
         bail!(
             "the topic {} has records (partition {shard}: offsets {} to {}), and a refill goes only \
              into an empty one: consumers would skip what they see after later events. Pause \
@@ -143,11 +143,11 @@ async fn empty_topic(kafka: &KafkaConfig, refill: &Refill) -> anyhow::Result<(Cl
     Ok((cluster, topic))
 }
 
-/// How many events there are to publish; the position must not be beyond the log.
+/// Counts the events to publish, unless the position is beyond the log.
 async fn backlog(pool: &PgPool, refill: &Refill) -> anyhow::Result<i64> {
     let heads: PerShard<Position> = log::heads(pool)
         .await
-        .context("can't read the log's heads")?;
+        .context("cannot read the heads of the log")?;
     let mut events = 0;
     for shard in refill.shards() {
         let head = heads[shard.index()];
@@ -161,8 +161,9 @@ async fn backlog(pool: &PgPool, refill: &Refill) -> anyhow::Result<i64> {
     Ok(events)
 }
 
-/// What was `published`, by shard, is on the topic before: up to the cursor, and nothing of the log
-/// as it was before a restore. What is above it must be on this one.
+/// Checks that the refill leaves no event out. The `published` positions, by shard, are those of the
+/// former topic: up to the cursor, or 0 if the log was restored since. Every later event must be
+/// published to the new topic.
 fn nothing_is_left_out(refill: &Refill, published: &[Position]) -> anyhow::Result<()> {
     for shard in refill.shards() {
         let cursor = published[shard.index()];
@@ -177,14 +178,14 @@ fn nothing_is_left_out(refill: &Refill, published: &[Position]) -> anyhow::Resul
     Ok(())
 }
 
-/// Step 4 of the argument above.
+/// Moves the cursors, step 4 of the argument above.
 async fn set_cursors(
     pool: &PgPool,
     refill: &Refill,
     lease_epochs: &[i64],
     cluster_id: Option<&str>,
 ) -> anyhow::Result<()> {
-    let mut tx = pool.begin().await.context("can't begin")?;
+    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
     let rows = sqlx::query!(
         r#"SELECT lease_epoch, paused_at IS NOT NULL AS "is_paused!",
                   CASE WHEN epoch = (SELECT epoch FROM event_store.log_meta) THEN position ELSE 0
@@ -193,20 +194,20 @@ async fn set_cursors(
     )
     .fetch_all(&mut *tx)
     .await
-    .context("can't lock the cursors")?;
-    // In a statement of its own: it sees who was noted while the locks were waited for.
-    let noted = producers::list(&mut *tx, &refill.ended).await?;
-    let is_silent = noted.is_empty()
+    .context("cannot lock the cursors")?;
+    // A later statement sees registrations that were committed while this one waited for locks.
+    let registered = producers::list(&mut *tx, &refill.ended).await?;
+    let is_silent = registered.is_empty()
         && rows.iter().all(|row| row.is_paused)
         && rows.iter().map(|row| &row.lease_epoch).eq(lease_epochs);
     ensure!(
         is_silent,
-        "somebody has resumed the relay meanwhile; nothing was changed, refill again"
+        "the relay was resumed meanwhile; nothing was changed, refill again"
     );
     let published: Vec<Position> = rows.iter().map(|row| row.published).collect();
     nothing_is_left_out(refill, &published)?;
     producers::forget(&mut *tx, &refill.ended).await?;
-    let shards: Vec<i16> = refill.shards().iter().map(|it| it.number()).collect();
+    let shards: Vec<i16> = refill.shards().iter().map(|shard| shard.number()).collect();
     sqlx::query!(
         "UPDATE event_store.relay_cursors
          SET position = $2, epoch = (SELECT epoch FROM event_store.log_meta), cluster_id = $3,
@@ -220,7 +221,7 @@ async fn set_cursors(
     )
     .execute(&mut *tx)
     .await
-    .context("can't set the cursors")?;
+    .context("cannot move the cursors")?;
     sqlx::query!(
         "UPDATE event_store.relay_cursors
          SET lease_epoch = lease_epoch + 1, owner = NULL, lease_expires_at = NULL, refusal = NULL,
@@ -228,7 +229,7 @@ async fn set_cursors(
     )
     .execute(&mut *tx)
     .await
-    .context("can't take the leases away")?;
+    .context("cannot end the lease")?;
     pause::end(&mut *tx, Some(REFILL)).await?;
     tx.commit()
         .await

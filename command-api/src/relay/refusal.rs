@@ -1,102 +1,102 @@
-//! Why the relay publishes nothing although database and broker answer: each reason says what is
-//! wrong and what mends it. It is looked for again until it is gone.
+//! Reasons for which the relay publishes nothing although database and broker answer. Each message
+//! names the cause and the remedy. The relay checks again until the cause is gone.
 
 use linkledger_core::shard::{SHARD_COUNT, Shard};
 
 use super::topic::MAX_MESSAGE_BYTES_MIN;
 
-/// What an operator has to mend before anything is published.
+/// Reason why the relay publishes nothing until an operator acts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Topics are created by operators, never by use.
+pub enum RelayRefusal {
+    /// The topic does not exist: operators create topics, the relay never does.
     #[error(
         "the topic {topic} does not exist; create it: `command-api topic create --kafka-topic {topic}`"
     )]
     NoTopic {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
-    /// Shard and partition are the same number: any other count breaks the order.
+    /// The topic has not one partition for each shard, which would break the order.
     #[error(
         "the topic {topic} has {partitions} partitions instead of {SHARD_COUNT}; delete it, then: \
          `command-api topic create`, `command-api relay refill --from 0`"
     )]
     PartitionCount {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
-        /// How many there are.
+        /// Number of partitions.
         partitions: usize,
     },
-    /// Compaction keeps one event of each account.
+    /// The topic is compacted, and compaction would keep only one event of each account.
     #[error(
         "the topic {topic} has cleanup.policy={policy}: compaction removes events; set \
          cleanup.policy=delete (`command-api topic check` shows how)"
     )]
     Compacted {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
-        /// As it is set.
+        /// Value of `cleanup.policy`.
         policy: String,
     },
-    /// The broker would refuse a full batch for ever.
+    /// The topic takes only smaller batches than the relay sends.
     #[error(
         "the topic {topic} takes batches of {bytes} bytes, the relay sends up to \
          {MAX_MESSAGE_BYTES_MIN}; set max.message.bytes={MAX_MESSAGE_BYTES_MIN} \
          (`command-api topic check` shows how)"
     )]
     BatchesTooLarge {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
-        /// What it takes.
+        /// Value of `max.message.bytes`.
         bytes: u64,
     },
-    /// The records that the cursor stands for are in another cluster.
+    /// The records up to the cursors are in another cluster.
     #[error(
         "what was published lies in the Kafka cluster {bound}, and this is {present}; go back to \
          that cluster, or publish the log to this one: `command-api relay refill --from 0`"
     )]
     OtherCluster {
-        /// Where the cursors stand.
+        /// Id of the cluster that has the records.
         bound: String,
-        /// Where the brokers are that were asked.
+        /// Id of the configured cluster.
         present: String,
     },
-    /// The topic was deleted and created again, or has lost its end.
+    /// The topic was deleted and created again, or has lost its last records.
     #[error(
         "the last record of shard {shard} was at offset {offset}, and the topic {topic} ends at \
          {high}: it was created anew, or has lost records; publish the log again into an empty \
          topic: `command-api relay refill --from 0`"
     )]
     RecordsGone {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
-        /// Of which shard.
+        /// Shard of the lost records.
         shard: Shard,
-        /// Where the last record was.
+        /// Offset of the last known record.
         offset: i64,
-        /// The offset that the next record would get.
+        /// Offset of the next record.
         high: i64,
     },
-    /// A record got a lower offset than one before it.
+    /// A record got a lower offset than an earlier record.
     #[error(
         "the topic began again while it was published to (partition {shard}): it was created anew; \
          publish the log again into an empty topic: `command-api relay refill --from 0`"
     )]
     BeganAgain {
-        /// Where it was noticed.
+        /// Shard of the record.
         shard: Shard,
     },
-    /// Whether the log still has what was published after the cursor can't be known.
+    /// The relay may not read the records behind the cursors, so it cannot compare them with the log.
     #[error(
         "the topic {topic} has records behind the cursors, as after a crash or a restore, and the \
          relay's user may not read them: grant it Read on the topic (docs/kafka.md, \"TLS, SASL \
          and rights\")"
     )]
     Unreadable {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
-    /// The log ended before what has been published.
+    /// The log lacks published events.
     #[error(
         "the log of shard {shard} has lost events of epoch {epoch} that were published: a restore, \
          or a failover to a standby that lagged; their sequences go to other events, which \
@@ -104,28 +104,28 @@ pub enum Refusal {
          (docs/operations.md, \"The log was restored\")"
     )]
     EventsLost {
-        /// Of which shard.
+        /// Shard of the lost events.
         shard: Shard,
-        /// The epoch of the log.
+        /// Epoch of the lost events.
         epoch: i32,
     },
-    /// The epoch of the log was raised, and nothing of the new one is published.
+    /// The epoch of the log was raised, and the log was not published again since.
     #[error(
         "the log is of epoch {log_epoch}, and what was published of shard {shard} is of epoch \
          {epoch}; publish the log again into an empty topic: `command-api relay refill --from 0`"
     )]
     OtherEpoch {
-        /// Of which shard.
+        /// Shard of the cursor.
         shard: Shard,
-        /// The epoch of its cursor.
+        /// Epoch of the cursor.
         epoch: i32,
-        /// The epoch of the log.
+        /// Epoch of the log.
         log_epoch: i32,
     },
 }
 
-impl Refusal {
-    /// One word for metrics.
+impl RelayRefusal {
+    /// Returns the value of the metric's label `reason`.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::NoTopic { .. } => "no_topic",

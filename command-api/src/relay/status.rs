@@ -1,4 +1,4 @@
-//! How far publishing is, by shard, as the table of cursors and the log say.
+//! Status of publishing, by shard, read from the cursors and the log.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -11,61 +11,61 @@ use time::OffsetDateTime;
 
 use super::{
     pause::{self, Pause},
-    producers::{self, NotedProducer},
+    producers::{self, RegisteredProducer},
 };
 
-/// How publishing gets on.
+/// Status of publishing.
 #[derive(Debug, Clone)]
-pub struct Status {
-    /// Set while an operator wants nothing to be published.
+pub struct RelayStatus {
+    /// Pause, if publishing is paused.
     pub pause: Option<Pause>,
-    /// Processes that have a producer, or had one until a short while ago.
-    pub producers: Vec<NotedProducer>,
-    /// All shards.
+    /// Processes whose producer may still deliver records.
+    pub producers: Vec<RegisteredProducer>,
+    /// Status of every shard.
     pub shards: Vec<ShardStatus>,
 }
 
-/// How far a shard is published.
+/// Status of a shard.
 #[derive(Debug, Clone)]
 pub struct ShardStatus {
-    /// The shard.
+    /// Shard of the cursor.
     pub shard: Shard,
-    /// Everything up to it is acknowledged, as stored.
+    /// Stored acknowledged position.
     pub position: Position,
-    /// The end of the log.
+    /// Head of the shard.
     pub head: Position,
-    /// Since when the first event that is not published waits, in seconds.
+    /// Age of the oldest unpublished event, in seconds.
     pub oldest_age_s: Option<f64>,
-    /// Who publishes it, or has done so last.
+    /// Process that has the lease, or had the lease last.
     pub owner: Option<String>,
-    /// For how long the lease lasts, in seconds; nothing if it has run out.
+    /// Remaining time of the lease, in seconds; none if the lease has expired.
     pub lease_s: Option<f64>,
-    /// The cluster that has the records.
+    /// Id of the cluster that has the records.
     pub cluster_id: Option<String>,
-    /// Where in the topic there is a record, if that is known.
+    /// Offset of a published record, if one is known.
     pub record_offset: Option<i64>,
-    /// Why nothing is published, since when.
+    /// Reason and begin of a refusal.
     pub refusal: Option<(String, OffsetDateTime)>,
-    /// When and by whom the cursor was set, and to what.
+    /// Time, operator and position of the last refill.
     pub refilled: Option<(OffsetDateTime, String, Position)>,
 }
 
-impl Status {
-    /// Events that wait in all shards.
+impl RelayStatus {
+    /// Returns the number of unpublished events of all shards.
     pub fn backlog(&self) -> i64 {
-        let waiting = |it: &ShardStatus| (it.head - it.position).max(0);
+        let waiting = |shard: &ShardStatus| (shard.head - shard.position).max(0);
         self.shards.iter().map(waiting).sum()
     }
 }
 
-/// Reads it.
+/// Reads the status.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn read(pool: &PgPool) -> anyhow::Result<Status> {
+/// Returns an error if the database does not answer.
+pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
     let heads = log::heads(pool)
         .await
-        .context("can't read the log's heads")?;
+        .context("cannot read the heads of the log")?;
     let rows = sqlx::query!(
         r#"
         SELECT shard, position, owner, cluster_id, record_offset, refusal, refused_at,
@@ -76,7 +76,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Status> {
     )
     .fetch_all(pool)
     .await
-    .context("can't read the cursors")?;
+    .context("cannot read the cursors")?;
     let mut shards = Vec::new();
     for row in rows {
         let Some(shard) = Shard::new(row.shard.into()) else {
@@ -101,20 +101,20 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Status> {
     }
     let places: Vec<ReadFrom> = shards
         .iter()
-        .map(|it| ReadFrom {
-            shard: it.shard,
-            after: it.position,
+        .map(|shard| ReadFrom {
+            shard: shard.shard,
+            after: shard.position,
         })
         .collect();
     let recorded = log::recorded_after(pool, &places).await;
     let now = SystemClock.now();
     for (shard, recorded_at) in shards
         .iter_mut()
-        .zip(recorded.context("can't read the log")?)
+        .zip(recorded.context("cannot read the log")?)
     {
         shard.oldest_age_s = recorded_at.map(|at| (now - at).as_seconds_f64().max(0.0));
     }
-    Ok(Status {
+    Ok(RelayStatus {
         pause: pause::find(pool).await?,
         producers: producers::list(pool, &[]).await?,
         shards,

@@ -1,4 +1,4 @@
-//! The topic, as Kafka describes it and as `command-api topic create` makes it.
+//! Description and creation of the Kafka topic.
 
 pub mod judgement;
 pub mod tail;
@@ -20,83 +20,85 @@ use rdkafka::{
 };
 use tokio::{runtime::Handle, task::spawn_blocking};
 
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 
-/// Most bytes of records that the producer puts into one batch (`batch.size`,
-/// `message.max.bytes` of librdkafka), before compression.
+/// Size limit of a batch of the producer, before compression (`batch.size` and
+/// `message.max.bytes` of librdkafka).
 pub const BATCH_BYTES_MAX: u32 = 1_000_000;
-/// What the topic must take: a full batch, and the one record by which librdkafka may exceed it.
+/// Lowest accepted `max.message.bytes`: a full batch, and one record by which librdkafka may exceed
+/// the limit.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
-/// What the user of an operator's command must be allowed.
+/// Rights that the Kafka user of an operator's command needs.
 const RIGHTS: &str = "Describe and DescribeConfigs on the topic, and Create for a new one";
-/// How long the cluster may take for each answer.
+/// Timeout for each answer of the cluster.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Before a partition without a leader is asked again.
+/// Delay before a retry if a partition has no leader.
 const UNLED_DELAY: Duration = Duration::from_millis(200);
-/// How long the cluster may take to create a topic on all its brokers.
+/// Timeout for the creation of a topic on all brokers.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a cluster says of itself and of the topic.
+/// Description of a cluster and of the topic.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// Differs from that of any other cluster; unknown to very old brokers.
+    /// Unique id of the cluster; very old brokers have none.
     pub id: Option<String>,
-    /// How many brokers there are.
+    /// Number of brokers.
     pub brokers: usize,
-    /// The topic, if it exists.
+    /// Topic, if the topic exists.
     pub topic: Option<Topic>,
 }
 
-/// A topic that exists.
+/// Description of an existing topic.
 #[derive(Debug, Clone)]
 pub struct Topic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
-    /// How many replicas each partition has, by partition.
+    /// By partition: number of replicas.
     pub replicas: Vec<usize>,
-    /// Its settings, as far as they can be known.
+    /// Settings of the topic, if the broker reports them.
     pub settings: Settings,
-    /// By partition; empty unless there is one for each shard.
+    /// By partition; empty unless the topic has one partition for each shard.
     pub watermarks: Vec<Watermarks>,
 }
 
-/// Where the records of a partition begin and end.
+/// First and next offset of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
-    /// The oldest record that is kept; rises with retention.
+    /// Offset of the oldest kept record; retention raises the offset.
     pub low: i64,
-    /// The offset that the next record gets.
+    /// Offset of the next record.
     pub high: i64,
 }
 
-/// The settings of a topic, or why they are not known.
+/// Settings of a topic, or the reason why they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settings {
-    /// By name.
+    /// Settings by name.
     Known(HashMap<String, String>),
-    /// The broker has no such request: the embedded one.
+    /// The broker does not support the request, as the embedded broker.
     Unsupported,
-    /// The principal may not see them.
+    /// The Kafka user has not the right to read the settings.
     Denied,
 }
 
-/// What a new topic gets.
+/// Settings of a new topic.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTopicSettings {
-    /// How many brokers keep each record.
+    /// Number of brokers that keep each record.
     pub replication_factor: i32,
-    /// By name.
+    /// Values by name.
     pub settings: [(&'static str, i64); 3],
 }
 
 impl Topic {
-    /// Whether no record was ever written, or all have gone.
+    /// Returns true if the topic has no records.
     pub fn is_empty(&self) -> bool {
-        self.watermarks.iter().all(|it| it.low == it.high)
+        let mut partitions = self.watermarks.iter();
+        partitions.all(|partition| partition.low == partition.high)
     }
 
-    /// A setting, if it is known.
+    /// Returns the value of a setting, if the value is known.
     pub fn setting(&self, name: &str) -> Option<&str> {
         match &self.settings {
             Settings::Known(settings) => settings.get(name).map(String::as_str),
@@ -104,37 +106,37 @@ impl Topic {
         }
     }
 
-    /// Why events must not be published to it, if they must not.
-    pub fn refusal(&self) -> Option<Refusal> {
+    /// Returns the refusal, if events must not be published to the topic.
+    pub fn refusal(&self) -> Option<RelayRefusal> {
         let topic = self.name.clone();
         if self.replicas.len() != usize::from(SHARD_COUNT) {
             let partitions = self.replicas.len();
-            return Some(Refusal::PartitionCount { topic, partitions });
+            return Some(RelayRefusal::PartitionCount { topic, partitions });
         }
         if let Some(policy) = self.setting("cleanup.policy")
             && policy.contains("compact")
         {
             let policy = policy.to_owned();
-            return Some(Refusal::Compacted { topic, policy });
+            return Some(RelayRefusal::Compacted { topic, policy });
         }
         let bytes: u64 = self.setting("max.message.bytes")?.parse().ok()?;
         (bytes < u64::from(MAX_MESSAGE_BYTES_MIN))
-            .then_some(Refusal::BatchesTooLarge { topic, bytes })
+            .then_some(RelayRefusal::BatchesTooLarge { topic, bytes })
     }
 }
 
-/// Asks the cluster for its id and the topic, for an operator.
+/// Describes the cluster and the topic, for an operator's command.
 ///
 /// # Errors
-/// When the settings can't be used, or the cluster does not answer.
+/// Returns an error if librdkafka refuses the settings, or the cluster does not answer.
 pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
     describe_for(kafka, KafkaErrors::new(RIGHTS)).await
 }
 
-/// The same for whoever listens to that `trouble` meanwhile.
+/// Describes the cluster and the topic, and reports connection failures to `trouble`.
 ///
 /// # Errors
-/// As for [`describe`].
+/// Returns the errors of [`describe`].
 pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Cluster> {
     in_background(kafka, trouble, describe_with).await
 }
@@ -142,7 +144,7 @@ pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::
 /// Creates the topic with a partition for each shard.
 ///
 /// # Errors
-/// When it exists, or the cluster refuses it or does not answer.
+/// Returns an error if the topic exists, or the cluster refuses the topic or does not answer.
 pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
     in_background(kafka, KafkaErrors::new(RIGHTS), move |clients, topic| {
         create_with(&clients.admin, topic, new)
@@ -150,7 +152,7 @@ pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Resul
     .await
 }
 
-/// Runs the blocking calls of librdkafka, among them the end of the client, away from the tasks.
+/// Runs blocking calls of librdkafka on a thread of their own, the close of the clients included.
 async fn in_background<T: Send + 'static>(
     kafka: &KafkaConfig,
     trouble: KafkaErrors,
@@ -164,20 +166,21 @@ async fn in_background<T: Send + 'static>(
     spawn_blocking(move || {
         let made = config.create_with_context(trouble.clone());
         let clients = Clients {
-            metadata: made.context("can't make a Kafka client")?,
-            admin: config.create().context("can't make a Kafka client")?,
+            metadata: made.context("cannot make a Kafka client")?,
+            admin: config.create().context("cannot make a Kafka client")?,
         };
         work(&clients, topic.as_str())
             .map_err(|error| trouble.explain(error))
-            .with_context(|| format!("can't use Kafka at {brokers}"))
+            .with_context(|| format!("cannot use Kafka at {brokers}"))
     })
     .await
     .context("a request to Kafka has panicked")?
 }
 
-/// Both kinds of client that it takes to learn all about a topic.
+/// Clients for the description of a topic, which needs both kinds.
 struct Clients {
-    /// Asked first: it is polled by a thread of its own, and so says why no broker answers.
+    /// Client for metadata, asked first: a thread of its own polls the client, so the client reports
+    /// why no broker answers.
     metadata: FutureProducer<KafkaErrors>,
     admin: AdminClient<DefaultClientContext>,
 }
@@ -197,7 +200,7 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
     if replicas.len() == usize::from(SHARD_COUNT) {
         for partition in 0..i32::from(SHARD_COUNT) {
             let (low, high) = once_led(|| inner.fetch_watermarks(name, partition, ANSWER_TIMEOUT))
-                .with_context(|| format!("can't learn how far partition {partition} is"))?;
+                .with_context(|| format!("cannot read the offsets of partition {partition}"))?;
             watermarks.push(Watermarks { low, high });
         }
     }
@@ -210,7 +213,8 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
     Ok(cluster)
 }
 
-/// Asks again for a while when a partition changes its leader, or has just been made.
+/// Retries for a while if a partition has no leader: during a change of leader, or after the
+/// creation of the topic.
 fn once_led<T>(ask: impl Fn() -> KafkaResult<T>) -> KafkaResult<T> {
     let until = Instant::now() + ANSWER_TIMEOUT;
     loop {
@@ -238,13 +242,17 @@ fn replicas(metadata: &Metadata, name: &str) -> anyhow::Result<Option<Vec<usize>
     match topic.error().map(RDKafkaErrorCode::from) {
         None => {
             let partitions = topic.partitions().iter();
-            Ok(Some(partitions.map(|it| it.replicas().len()).collect()))
+            Ok(Some(
+                partitions
+                    .map(|partition| partition.replicas().len())
+                    .collect(),
+            ))
         }
         Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(None),
         Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
             bail!("the principal may not see the topic {name}: grant it Describe and Write on it")
         }
-        Some(error) => bail!("the topic {name} can't be used: {error}"),
+        Some(error) => bail!("the topic {name} cannot be used: {error}"),
     }
 }
 
@@ -253,7 +261,7 @@ fn settings(
     name: &str,
     metadata: &Metadata,
 ) -> anyhow::Result<Settings> {
-    // Any broker knows; the embedded one has no controller that could be asked.
+    // Any broker can answer; the embedded broker has no controller.
     let broker = metadata.brokers().first().map(MetadataBroker::id);
     let options = AdminOptions::new()
         .request_timeout(Some(ANSWER_TIMEOUT))
@@ -265,13 +273,16 @@ fn settings(
         Err(KafkaError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => {
             return Ok(Settings::Unsupported);
         }
-        Err(error) => bail!("can't read the settings of {name}: {}", reason(&error)),
+        Err(error) => bail!("cannot read the settings of {name}: {}", reason(&error)),
     };
-    let entries = resources.into_iter().flatten().flat_map(|it| it.entries);
+    let entries = resources
+        .into_iter()
+        .flatten()
+        .flat_map(|resource| resource.entries);
     let known: HashMap<String, String> = entries
         .filter_map(|entry| Some((entry.name, entry.value?)))
         .collect();
-    // The binding drops the error of the resource; a topic that exists has settings.
+    // rdkafka drops the error of a resource; every existing topic has settings.
     Ok(if known.is_empty() {
         Settings::Denied
     } else {
@@ -303,7 +314,7 @@ fn create_with(
         .operation_timeout(Some(CREATE_TIMEOUT));
     let created = Handle::current().block_on(client.create_topics([&topic], &options));
     let created =
-        created.map_err(|error| anyhow!("can't create the topic {name}: {}", reason(&error)))?;
+        created.map_err(|error| anyhow!("cannot create the topic {name}: {}", reason(&error)))?;
     for result in created {
         result.map_err(|(name, error)| refused(&name, error, new.replication_factor))?;
     }
@@ -328,7 +339,7 @@ fn refused(name: &str, error: RDKafkaErrorCode, replication_factor: i32) -> anyh
     }
 }
 
-/// The text without what the binding puts around it.
+/// Returns the text of the error without the prefix of rdkafka.
 fn reason(error: &KafkaError) -> String {
     error
         .rdkafka_error_code()

@@ -1,6 +1,6 @@
 //! The log cannot be changed by its owner (triggers) or by a service (GRANTs).
 
-use linkledger_command_api::relay::cursor::{LeaseTable, Reached};
+use linkledger_command_api::relay::cursor::{AcknowledgedPosition, LeaseTable, Renewal};
 use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,
@@ -99,22 +99,20 @@ async fn grants_suffice_to_append_and_relay() {
 
     let pool = pool_of(&database, RELAY);
     let leases = LeaseTable::new(pool.clone(), "test".to_owned());
-    let held = leases
-        .acquire(&[Shard::of(account_id)], true)
-        .await
-        .unwrap();
-    let held: Vec<_> = held.into_iter().map(|(lease, _)| lease).collect();
-    assert_eq!(leases.renew(&held).await.unwrap().kept.len(), 1);
-    let reached = Reached {
+    let (lease, _) = leases.acquire(true).await.unwrap().unwrap();
+    assert_eq!(leases.renew(lease).await.unwrap(), Renewal::Kept);
+    let acknowledged = AcknowledgedPosition {
+        shard: Shard::of(account_id),
         position: appended[1].position,
         offset: Some(1),
     };
-    let moved = [(held[0], reached)];
-    leases.store(&moved).await.unwrap();
-    leases.bind(&moved, Some("cluster")).await.unwrap();
-    leases.note_refusal("on purpose").await.unwrap();
-    leases.note_topic_lost(held[0]).await.unwrap();
-    leases.release(&held).await.unwrap();
+    let moved = [acknowledged];
+    leases.store(lease, &moved).await.unwrap();
+    leases.bind(lease, &moved, Some("cluster")).await.unwrap();
+    leases.record_refusal("on purpose").await.unwrap();
+    let shard = acknowledged.shard;
+    leases.record_topic_lost(lease, shard).await.unwrap();
+    leases.release(lease).await.unwrap();
     let role: String = sqlx::query_scalar("SELECT current_user::text")
         .fetch_one(&pool)
         .await

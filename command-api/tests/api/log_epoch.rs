@@ -1,4 +1,4 @@
-//! `log epoch`: another epoch for a log that has lost events.
+//! `log epoch`: a new epoch for a log that has lost events.
 
 use linkledger_command_api::epoch::{self, Raise};
 use linkledger_core::{
@@ -30,7 +30,7 @@ fn show(database: &TestDatabase) -> Value {
 }
 
 #[tokio::test]
-async fn a_raised_epoch_is_recorded_and_what_is_of_the_former_one_is_named() {
+async fn raise_is_recorded_with_remedies() {
     let database = TestDatabase::create().await;
     with_links(&database, 3).await;
     let url = database.url();
@@ -82,12 +82,12 @@ async fn a_raised_epoch_is_recorded_and_what_is_of_the_former_one_is_named() {
 }
 
 #[tokio::test]
-async fn no_epoch_is_raised_while_somebody_publishes() {
+async fn raise_is_refused_while_a_relay_publishes() {
     let database = TestDatabase::create().await;
     with_links(&database, 1).await;
     let mut running = relay(&database, Recorder::default(), "one");
     running.step().await.unwrap();
-    // However long a command takes to start.
+    // The lease stays valid however slowly the command starts.
     let hold = "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'";
     sqlx::query(hold).execute(database.pool()).await.unwrap();
     let refused = admin::error(database.url(), &RAISE, 1);
@@ -97,14 +97,14 @@ async fn no_epoch_is_raised_while_somebody_publishes() {
     );
     assert_eq!(show(&database)["epoch"], 1);
 
-    // One that refuses to publish is not in the way.
+    // A relay that refuses to publish does not prevent a raise.
     let refuse = "UPDATE event_store.relay_cursors SET refusal = 'lost', refused_at = now()";
     sqlx::query(refuse).execute(database.pool()).await.unwrap();
     assert_eq!(admin::json(database.url(), &RAISE)["epoch"], 2);
 }
 
 #[tokio::test]
-async fn the_next_epoch_is_above_all_that_were_published() {
+async fn new_epoch_is_above_published_epochs() {
     let database = TestDatabase::create().await;
     let set = |sql: &'static str| sqlx::raw_sql(sql).execute(database.pool());
     let raise = |arguments: &[&str]| {
@@ -129,7 +129,7 @@ async fn the_next_epoch_is_above_all_that_were_published() {
 }
 
 #[tokio::test]
-async fn the_role_of_operators_may_raise_the_epoch() {
+async fn operator_role_may_raise_the_epoch() {
     let database = TestDatabase::create().await;
     sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
     let pool = pool_of(&database, OPERATOR);
@@ -144,7 +144,7 @@ async fn the_role_of_operators_may_raise_the_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_of_the_raised_epoch_without_a_restart() {
+async fn tokens_have_the_raised_epoch_without_restart() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1_000).await;
     let epoch_of_token = async || {

@@ -1,4 +1,4 @@
-//! `log export`: the whole history as files, whatever ended the runs before.
+//! `log export`: the whole log as files, also after interrupted runs.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ async fn log_of_two_accounts() -> (TestDatabase, AccountId) {
     (database, account_id)
 }
 
-/// Events without sense, some thousand of them: all that an export looks at is there.
+/// Appends thousands of meaningless events that have every column that an export reads.
 async fn fill(database: &TestDatabase, shard: Shard, events: i32) {
     let statement = format!(
         "INSERT INTO event_store.events
@@ -68,7 +68,7 @@ fn contents(folder: &Path) -> Vec<Vec<u8>> {
     Shard::all().map(file).collect()
 }
 
-/// What the files must have, by the other reader of the log.
+/// Returns the expected lines of a file, from another reader of the log.
 async fn lines(database: &TestDatabase, shard: Shard) -> String {
     let from = ReadFrom { shard, after: 0 };
     let events = log::read_after(database.pool(), &[from], 1_000).await;
@@ -83,7 +83,7 @@ async fn lines(database: &TestDatabase, shard: Shard) -> String {
 }
 
 #[tokio::test]
-async fn an_export_has_every_event_once_in_order_as_on_the_topic() {
+async fn export_has_every_event_once_in_order() {
     let (database, account_id) = log_of_two_accounts().await;
     let folder = TempDir::new().unwrap();
     let exported = json(database.url(), &export(folder.path()));
@@ -102,7 +102,7 @@ async fn an_export_has_every_event_once_in_order_as_on_the_topic() {
 }
 
 #[tokio::test]
-async fn a_second_run_adds_what_is_new_and_nothing_else() {
+async fn second_export_adds_only_new_events() {
     let (database, account_id) = log_of_two_accounts().await;
     let folder = TempDir::new().unwrap();
     json(database.url(), &export(folder.path()));
@@ -122,7 +122,7 @@ async fn a_second_run_adds_what_is_new_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn wherever_the_last_run_was_cut_off_the_next_one_goes_on() {
+async fn export_continues_after_any_cut() {
     let (database, account_id) = log_of_two_accounts().await;
     let folder = TempDir::new().unwrap();
     json(database.url(), &export(folder.path()));
@@ -134,14 +134,14 @@ async fn wherever_the_last_run_was_cut_off_the_next_one_goes_on() {
         json(database.url(), &export(folder.path()));
         assert!(fs::read(&path).unwrap() == whole, "cut at {cut}");
     }
-    // Of an event that the log does not have, or not yet.
+    // An incomplete line of an event that the log lacks.
     fs::write(&path, [&whole[..], b"{\"datacontenttype"].concat()).unwrap();
     json(database.url(), &export(folder.path()));
     assert!(fs::read(&path).unwrap() == whole);
 }
 
 #[tokio::test]
-async fn an_export_that_is_killed_again_and_again_comes_to_the_whole_log() {
+async fn killed_exports_result_in_the_whole_log() {
     const EVENTS: i32 = 30_000;
     const KILLS: u64 = 4;
     let database = TestDatabase::create().await;
@@ -169,7 +169,7 @@ async fn an_export_that_is_killed_again_and_again_comes_to_the_whole_log() {
         if fs::metadata(&path).unwrap().len() < length {
             cut_short += 1;
         } else {
-            // It was faster than the kill: the next one has something to do again.
+            // The export was faster than the kill: the next export begins again.
             let file = fs::File::options().write(true).open(&path).unwrap();
             file.set_len(length * kill / (KILLS + 2)).unwrap();
         }
@@ -180,7 +180,7 @@ async fn an_export_that_is_killed_again_and_again_comes_to_the_whole_log() {
 }
 
 #[tokio::test]
-async fn a_folder_of_another_log_is_refused_and_left_as_it_is() {
+async fn folder_of_another_log_is_refused_unchanged() {
     let (database, account_id) = log_of_two_accounts().await;
     let folder = TempDir::new().unwrap();
     let export = export(folder.path());
@@ -195,23 +195,23 @@ async fn a_folder_of_another_log_is_refused_and_left_as_it_is() {
     for (line, reason) in [
         (
             last.replace(&source, &format!("{other_shard}\"")),
-            "its last event is of /linkledger",
+            "the last event belongs to /linkledger",
         ),
         (
             last.replace(r#""logepoch":"1""#, r#""logepoch":"7""#),
-            "it has epoch 7 of the log",
+            "the file has events of epoch 7",
         ),
         (
             last.replace(&sequence, &format!("{:020}", 999)),
-            "has the log up to position 999",
+            "has positions up to 999",
         ),
         (
             last.replace(&sequence, &format!("{:020}", 7)),
-            "is of another log",
+            "belongs to another log",
         ),
         (
             "a,b,c".to_owned(),
-            "its last line is not an event of an export",
+            "the last line is not an event of an export",
         ),
     ] {
         let content = format!("{line}\n");
@@ -223,14 +223,11 @@ async fn a_folder_of_another_log_is_refused_and_left_as_it_is() {
     }
     fs::write(&path, "a note without a line feed").unwrap();
     let message = error(database.url(), &export, 1);
-    assert!(
-        message.contains("it is not a file of an export"),
-        "{message}"
-    );
+    assert!(message.contains("the file is not an export"), "{message}");
 }
 
 #[tokio::test]
-async fn one_export_at_a_time_writes_a_file() {
+async fn concurrent_export_to_a_file_is_refused() {
     let (database, _) = log_of_two_accounts().await;
     let folder = TempDir::new().unwrap();
     let path = file_of(folder.path(), Shard::new(0).unwrap());
@@ -242,7 +239,7 @@ async fn one_export_at_a_time_writes_a_file() {
 }
 
 #[tokio::test]
-async fn a_shard_goes_to_standard_output_from_any_position() {
+async fn shard_is_exported_from_any_position() {
     let (database, account_id) = log_of_two_accounts().await;
     let shard = Shard::of(account_id).to_string();
     let whole = lines(&database, Shard::of(account_id)).await;
@@ -264,7 +261,7 @@ async fn a_shard_goes_to_standard_output_from_any_position() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_seen_enough_is_no_failure() {
+async fn closed_pipe_is_no_failure() {
     let database = TestDatabase::create().await;
     fill(&database, Shard::new(3).unwrap(), 10_000).await;
     let mut process = Command::new(env!("CARGO_BIN_EXE_command-api"))
@@ -281,7 +278,7 @@ async fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_hole_in_the_log_ends_the_export_before_it() {
+async fn gap_in_the_log_ends_the_export() {
     let (database, account_id) = log_of_two_accounts().await;
     let shard = Shard::of(account_id);
     sqlx::raw_sql(AssertSqlSafe(format!(

@@ -1,4 +1,4 @@
-//! `log verify`: nothing is found in what the writers wrote, and every damage of it is.
+//! `log verify`: finds nothing in a sound log, and every damage.
 
 mod damages;
 mod sound_log;
@@ -11,7 +11,7 @@ use damages::DAMAGES;
 use sound_log::{LINK_COUNT, SoundLog, account, append_links, seal, verify};
 
 #[tokio::test]
-async fn nothing_is_found_in_a_log_with_every_kind_of_event() {
+async fn sound_log_has_no_findings() {
     let log = SoundLog::create().await;
     let (exit_code, verified) = verify(&log.database, &[]);
     assert_eq!(exit_code, Some(0), "{verified}");
@@ -42,7 +42,7 @@ async fn nothing_is_found_in_a_log_with_every_kind_of_event() {
 }
 
 #[tokio::test]
-async fn every_damage_is_found_where_it_is() {
+async fn every_damage_is_found_at_its_position() {
     let log = SoundLog::create().await;
     let mut wrong = Vec::new();
     for (damage, expected) in DAMAGES {
@@ -61,7 +61,7 @@ async fn every_damage_is_found_where_it_is() {
 }
 
 #[tokio::test]
-async fn findings_are_lines_and_only_the_first_hundred() {
+async fn only_first_hundred_findings_are_printed() {
     let log = SoundLog::create().await;
     append_links(&log.database, log.account_id, 60).await;
     let shard = log.shard;
@@ -83,7 +83,7 @@ async fn findings_are_lines_and_only_the_first_hundred() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_found_while_the_log_grows_and_is_sealed() {
+async fn growing_log_has_no_findings() {
     let log = SoundLog::create().await;
     let writing = CancellationToken::new();
     let (database, stop) = (log.database.share(), writing.clone());

@@ -1,5 +1,4 @@
-//! The relay: cursors and records; what goes wrong with brokers and processes is in
-//! `relay/`.
+//! The relay: cursors and records. Failures of brokers and processes are in `relay/`.
 
 mod apache;
 mod broker;
@@ -39,7 +38,7 @@ use tokio::sync::Notify;
 
 use crate::support::{TestApp, create, destination, fresh_key, send};
 
-/// Takes everything, or only so many and then fails.
+/// Publisher that acknowledges all events, or a number of events before a failure.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     taken: Arc<Mutex<Vec<i64>>>,
@@ -100,7 +99,7 @@ pub(crate) async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
         .unwrap()
 }
 
-/// Steps until the cursor in the database has reached the position.
+/// Steps until the stored cursor has reached the position.
 pub(crate) async fn step_until_stored<P: EventPublisher>(
     relay: &mut Relay<P>,
     database: &TestDatabase,
@@ -117,7 +116,7 @@ pub(crate) async fn step_until_stored<P: EventPublisher>(
 }
 
 #[tokio::test]
-async fn what_a_failing_broker_took_is_kept_and_the_rest_is_sent_again() {
+async fn partial_broker_failure_resends_only_unacknowledged() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
     let recorder = Recorder::default();
@@ -126,32 +125,32 @@ async fn what_a_failing_broker_took_is_kept_and_the_rest_is_sent_again() {
     let error = relay.step().await.unwrap_err();
     assert_eq!(
         format!("{error:#}"),
-        "the broker did not take every record: on purpose"
+        "the broker did not acknowledge every record: on purpose"
     );
     step_until_stored(&mut relay, &database, (shard, 6)).await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
 }
 
 #[tokio::test]
-async fn a_crash_before_the_cursor_is_stored_repeats_and_never_skips() {
+async fn crash_before_cursor_store_repeats_events() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 2).await);
     let recorder = Recorder::default();
     let mut crashing = relay(&database, recorder.clone(), "one");
     assert_eq!(crashing.step().await.unwrap(), 4);
     drop(crashing);
-    // As it stands if the step was quick: a slow one has stored the cursor already.
+    // The state after a quick step: a slow step has stored the cursor already.
     cursor::rewind_to_new_broker(database.pool(), &[(shard, 0)])
         .await
         .unwrap();
-    // A restarted process has the same name and takes its own lease back at once.
+    // A restarted process has the same name and takes its own lease over at once.
     let mut restarted = relay(&database, recorder.clone(), "one");
     step_until_stored(&mut restarted, &database, (shard, 4)).await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 1, 2, 3, 4]);
 }
 
 #[tokio::test]
-async fn a_cursor_beyond_the_log_is_refused() {
+async fn cursor_beyond_the_log_is_refused() {
     let database = TestDatabase::create().await;
     sqlx::query("UPDATE event_store.relay_cursors SET position = 7 WHERE shard = 3")
         .execute(database.pool())
@@ -170,7 +169,7 @@ async fn a_cursor_beyond_the_log_is_refused() {
 }
 
 #[tokio::test]
-async fn rewinding_lets_the_relay_begin_again() {
+async fn rewind_publishes_later_events_again() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 2).await);
     let recorder = Recorder::default();
@@ -183,7 +182,7 @@ async fn rewinding_lets_the_relay_begin_again() {
     cursor::rewind_to_new_broker(database.pool(), &[(shard, 2)])
         .await
         .unwrap();
-    // Only ever back.
+    // A rewind never moves a cursor forward.
     cursor::rewind_to_new_broker(database.pool(), &[(shard, 9)])
         .await
         .unwrap();
@@ -195,7 +194,7 @@ async fn rewinding_lets_the_relay_begin_again() {
 }
 
 #[tokio::test]
-async fn a_topic_with_another_count_of_partitions_is_refused() {
+async fn topic_with_wrong_partition_count_is_refused() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic(TOPIC, 4, 1).unwrap();
     let database = TestDatabase::create().await;
@@ -207,7 +206,7 @@ async fn a_topic_with_another_count_of_partitions_is_refused() {
     assert!(format!("{error:#}").contains(&expected), "{error:#}");
 }
 
-/// What a consumer from the beginning sees: by partition, the records' headers and values.
+/// Consumes records from the beginning; returns partition, headers and value of each.
 pub(crate) fn consume(
     broker: &TestBroker,
     count: usize,
@@ -242,7 +241,7 @@ pub(crate) fn consume(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_created_link_is_two_records_on_its_accounts_partition() {
+async fn created_link_becomes_two_records_of_one_partition() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -1,4 +1,4 @@
-//! `relay pause`, `relay resume`, `relay status`, as an operator runs them.
+//! Commands `relay pause`, `relay resume` and `relay status`.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(crate) fn status(database: &TestDatabase) -> Value {
     admin::json(database.url(), &["relay", "status"])
 }
 
-/// Steps until it is so.
+/// Steps until the condition holds.
 pub(crate) async fn step_until<P: EventPublisher>(
     relay: &mut Relay<P>,
     what: &str,
@@ -36,7 +36,7 @@ pub(crate) async fn step_until<P: EventPublisher>(
 }
 
 #[tokio::test]
-async fn a_pause_holds_for_running_and_restarted_relays_and_what_waited_goes_in_order() {
+async fn pause_holds_across_restarts_and_keeps_order() {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 1).await;
     let (url, shard) = (database.url(), Shard::of(account_id));
@@ -78,7 +78,7 @@ async fn a_pause_holds_for_running_and_restarted_relays_and_what_waited_goes_in_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_does_not_notice_a_pause_and_all_is_published_afterwards() {
+async fn api_accepts_creates_during_a_pause() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(100).await;
     let shard = Shard::of(account_id);

@@ -1,9 +1,9 @@
-//! Publishing the log again, by `relay refill`.
+//! `relay refill`: publishing the log again.
 
 use std::process::Output;
 
 use linkledger_command_api::relay::{
-    cursor::LeaseTable, producers::Note, publisher::KafkaPublisher,
+    cursor::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
 };
 use linkledger_core::{
     lifecycle::Tasks,
@@ -19,7 +19,7 @@ use crate::{
     relay_pause::{PAUSE, RESUME, status, step_until},
 };
 
-/// The events of three links.
+/// Number of events of three links.
 pub(crate) const EVENTS: i64 = 6;
 
 pub(crate) fn publisher(broker: &TestBroker) -> KafkaPublisher {
@@ -50,7 +50,7 @@ pub(crate) fn refusal(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A database whose events are on that broker, by a relay that has ended.
+/// Creates a database whose events a relay has published to the broker.
 pub(crate) async fn published_to(broker: &TestBroker) -> (TestDatabase, Shard) {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
@@ -58,7 +58,7 @@ pub(crate) async fn published_to(broker: &TestBroker) -> (TestDatabase, Shard) {
     (database, shard)
 }
 
-/// Publishes by a relay that then ends, as a process does that is told to.
+/// Publishes all events by a relay that is shut down afterwards.
 async fn publish_all(database: &TestDatabase, broker: &TestBroker, shard: Shard) {
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
@@ -80,7 +80,7 @@ async fn records(broker: &TestBroker) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_cluster_is_refused_until_the_log_is_published_there() {
+async fn other_cluster_is_refused_until_refill() {
     let (former, present) = (TestBroker::embedded(), TestBroker::start().await);
     let (database, shard) = published_to(&former).await;
     let shutdown = CancellationToken::new();
@@ -99,7 +99,7 @@ async fn another_cluster_is_refused_until_the_log_is_published_there() {
     );
     assert_eq!(records(&present).await, 0);
 
-    // It is taken without a restart.
+    // The running relay accepts the refill without a restart.
     let shown = refilled(&refill(&database, &present, &["--from", "0"]));
     assert_eq!(
         (&shown["events"], &shown["paused"]),
@@ -125,7 +125,7 @@ async fn another_cluster_is_refused_until_the_log_is_published_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refill_goes_only_into_an_empty_topic_and_not_beyond_the_log() {
+async fn refill_needs_empty_topic_and_existing_position() {
     let (former, broker) = (TestBroker::embedded(), TestBroker::start().await);
     let (database, shard) = published_to(&former).await;
     let position = (EVENTS + 1).to_string();
@@ -149,7 +149,7 @@ async fn a_refill_goes_only_into_an_empty_topic_and_not_beyond_the_log() {
 }
 
 #[tokio::test]
-async fn a_refill_leaves_out_nothing_that_no_topic_has() {
+async fn refill_beyond_published_position_is_refused() {
     let present = TestBroker::embedded();
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
@@ -166,7 +166,7 @@ async fn a_refill_leaves_out_nothing_that_no_topic_has() {
     assert_eq!(stored(&database, shard).await, 4);
     assert_eq!(refilled(&refill("4"))["events"], 2);
 
-    // Of the log as it is after a restore nothing is published.
+    // After a restore, no event of the present log is published.
     sqlx::query("UPDATE event_store.log_meta SET epoch = epoch + 1")
         .execute(database.pool())
         .await
@@ -177,11 +177,11 @@ async fn a_refill_leaves_out_nothing_that_no_topic_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refill_waits_for_every_producer_and_names_the_one_that_does_not_end() {
+async fn refill_names_producer_that_does_not_end() {
     let broker = TestBroker::embedded();
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
-    // It stands still with a producer, as a process does after SIGSTOP.
+    // The relay stops with an open producer, as a process does after SIGSTOP.
     let recorder = Recorder::default();
     let mut zombie = relay(&database, recorder.clone(), "zombie");
     step_until_stored(&mut zombie, &database, (shard, EVENTS)).await;
@@ -198,7 +198,7 @@ async fn a_refill_waits_for_every_producer_and_names_the_one_that_does_not_end()
         &broker,
         &["--from", "0", "--ended", "zombie"],
     ));
-    // What it had read before is not sent: it begins with the first event, as everybody does.
+    // The relay drops the events that were read before, and begins with the first event.
     step_until(&mut zombie, "it has published again", async || {
         recorder.taken().len() >= 12
     })
@@ -207,54 +207,50 @@ async fn a_refill_waits_for_every_producer_and_names_the_one_that_does_not_end()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_slept_through_a_refill_makes_no_producer() {
+async fn relay_asleep_during_refill_makes_no_producer() {
     let broker = TestBroker::embedded();
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
     let leases = LeaseTable::new(database.pool().clone(), "sleeper".to_owned());
-    let all: Vec<Shard> = Shard::all().collect();
-    let acquired = leases.acquire(&all, true).await.unwrap();
-    let mut note = Note::new(database.pool().clone(), "sleeper".to_owned());
+    let (lease, _) = leases.acquire(true).await.unwrap().unwrap();
+    let mut registration = ProducerRegistration::new(database.pool().clone(), "sleeper".to_owned());
 
-    // Of one shard only: the sleeper has leases of the others too.
+    // A refill of one shard ends the lease of all shards.
     let number = shard.to_string();
     refilled(&refill(
         &database,
         &broker,
         &["--from", "0", "--shard", &number],
     ));
-    let held: Vec<_> = acquired.into_iter().map(|(lease, _)| lease).collect();
-    let error = note.write(&held).await.unwrap_err().to_string();
-    assert_eq!(error, "the leases were lost before they were used");
+    let error = registration.register(lease).await.unwrap_err().to_string();
+    assert_eq!(error, "the lease was lost before a producer was made");
     assert_eq!(status(&database)["producers"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_producer_that_ended_with_unanswered_requests_is_waited_for() {
+async fn refill_waits_for_unanswered_requests() {
     let broker = TestBroker::embedded();
     let database = TestDatabase::create().await;
     with_links(&database, 3).await;
     let leases = LeaseTable::new(database.pool().clone(), "one".to_owned());
-    let held = leases
-        .acquire(&[Shard::new(3).unwrap()], true)
-        .await
-        .unwrap();
-    let mut note = Note::new(database.pool().clone(), "one".to_owned());
-    note.write(&[held[0].0]).await.unwrap();
-    note.strike_off(false).await.unwrap();
+    let (lease, _) = leases.acquire(true).await.unwrap().unwrap();
+    let mut registration = ProducerRegistration::new(database.pool().clone(), "one".to_owned());
+    registration.register(lease).await.unwrap();
+    registration.end(false).await.unwrap();
     let waited = refusal(&refill(&database, &broker, &["--from", "0"]));
     assert!(
         waited.starts_with("error: a producer of one has ended, perhaps while requests were"),
         "{waited}"
     );
-    // A restart does not make them arrive sooner.
+    // A restart does not shorten the settling time.
     admin::json(database.url(), &RESUME);
     let mut restarted = relay(&database, Recorder::default(), "one");
     restarted.step().await.unwrap();
     admin::json(database.url(), &PAUSE);
     step_until(&mut restarted, "it has ended its producer", async || {
         sqlx::query_scalar(
-            "SELECT bool_and(settles_at > now() + interval '1 minute' IS TRUE)
+            "SELECT bool_and(settles_at IS NOT NULL)
+                    AND max(settles_at) > now() + interval '1 minute'
              FROM event_store.relay_producers",
         )
         .fetch_one(database.pool())

@@ -1,4 +1,4 @@
-//! A topic that lacks what was published, or must not be published to, is refused.
+//! Refusal of topics that lack published records or have wrong settings.
 
 mod apache;
 
@@ -19,7 +19,7 @@ use crate::{
     support::fresh_key,
 };
 
-/// Links of the account that has some already.
+/// Appends links to the existing account.
 async fn more_links(database: &TestDatabase, count: usize) {
     let account_id: Uuid = sqlx::query_scalar("SELECT DISTINCT account_id FROM event_store.events")
         .fetch_one(database.pool())
@@ -37,10 +37,10 @@ async fn more_links(database: &TestDatabase, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_lacks_the_last_record_is_refused() {
+async fn topic_without_last_record_is_refused() {
     let broker = TestBroker::start().await;
     let (database, shard) = published_to(&broker).await;
-    // As if the topic had been longer.
+    // The stored offset is beyond the end of the topic.
     sqlx::query("UPDATE event_store.relay_cursors SET record_offset = 6 WHERE shard = $1")
         .bind(shard.number())
         .execute(database.pool())
@@ -53,7 +53,7 @@ async fn a_topic_that_lacks_the_last_record_is_refused() {
     assert!(error.contains(" ends at 6: it was created anew"), "{error}");
 }
 
-/// Takes everything, at the offsets that are given.
+/// Publisher that acknowledges all events at given offsets.
 struct Offsets(Arc<Mutex<i64>>);
 
 #[async_trait]
@@ -73,10 +73,10 @@ impl EventPublisher for Offsets {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_begins_again_is_noticed_by_a_relay_that_has_published_nothing_yet() {
+async fn recreated_topic_is_noticed_by_a_new_relay() {
     let broker = TestBroker::embedded();
     let (database, shard) = published_to(&broker).await;
-    // As the stack leaves the cursors, and releases that stored no offsets.
+    // Cursors without offsets, as after a rewind by the stack, or from an earlier release.
     sqlx::query("UPDATE event_store.relay_cursors SET record_offset = NULL")
         .execute(database.pool())
         .await
@@ -96,12 +96,12 @@ async fn a_topic_that_begins_again_is_noticed_by_a_relay_that_has_published_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_begins_again_under_a_running_relay_is_noticed_and_stays_refused() {
+async fn recreated_topic_is_noticed_and_stays_refused() {
     let broker = TestBroker::embedded();
     let (database, shard) = published_to(&broker).await;
     let next = Arc::new(Mutex::new(0));
     let mut running = relay(&database, Offsets(Arc::clone(&next)), "one");
-    // More than there were: what is counted afterwards looks like the topic before.
+    // More records than before: the end of the new topic is beyond the stored offset.
     more_links(&database, 20).await;
     let error = running.step().await.unwrap_err().to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! `topic create` and `topic check`, as an operator runs them.
+//! Commands `topic create` and `topic check`.
 
 use std::process::{Command, Output};
 
@@ -67,7 +67,7 @@ fn a_topic_or_a_broker_that_is_not_there_is_one_line_that_says_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "error: can't use Kafka at 127.0.0.1:1: no Kafka broker can be reached; are \
+        "error: cannot use Kafka at 127.0.0.1:1: no Kafka broker can be reached; are \
          --kafka-brokers and --kafka-security-protocol right? (127.0.0.1:1/bootstrap: Connect to \
          ipv4#127.0.0.1:1 failed: Connection refused)\n"
     );

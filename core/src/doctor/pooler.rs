@@ -13,6 +13,9 @@ use crate::event_store::{self, SessionKind, sqlstate};
 /// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
 /// next, one of them receives the first session's.
 const OTHERS: usize = 3;
+/// Begins a transaction that may be idle while the other sessions are opened, which takes seconds on
+/// a busy host: the sessions of services have a limit of one second.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s'";
 /// `protocol_violation`: the answer of `PgBouncer` to a transaction in statement mode.
 const PROTOCOL_VIOLATION: &str = "08P01";
 const REMEDY: &str = "connect to Postgres itself, or set the pooler to session mode (PgBouncer: pool_mode = session)";
@@ -51,8 +54,7 @@ async fn survives(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
     let mut others = Vec::new();
     for _ in 0..OTHERS {
         let mut other = options.connect().await?;
-        sqlx::raw_sql("BEGIN").execute(&mut other).await?;
-        sqlx::raw_sql("SELECT 1").execute(&mut other).await?;
+        sqlx::raw_sql(BEGIN).execute(&mut other).await?;
         others.push(other);
     }
     let after = identity(&mut session).await?;

@@ -20,6 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
+    options::whole_number,
     output::{note, print},
 };
 use lines::ImportLine;
@@ -33,7 +34,8 @@ pub(crate) struct ImportOptions {
     /// File with one destination address (http or https) on each line; empty lines are skipped.
     file: PathBuf,
     /// Number of requests that are sent at the same time.
-    #[arg(long, value_name = "REQUESTS", default_value = "64")]
+    #[arg(long, value_name = "REQUESTS", default_value = "64",
+          value_parser = whole_number(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     concurrency: NonZeroUsize,
     /// Write each refused line to this file: line number, error code, reason and the line itself,
     /// separated by tabs.

@@ -1,6 +1,6 @@
 //! The options of the local stack, for `linkledger` and `linkledger up`.
 
-use std::path::PathBuf;
+use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use linkledger_core::{
@@ -33,7 +33,8 @@ pub(crate) struct StackOptions {
         long,
         env = "LINKLEDGER_API_PORT",
         value_name = "PORT",
-        default_value_t = 8080
+        default_value_t = 8080,
+        value_parser = whole_number(0..=u16::MAX)
     )]
     pub(crate) api_port: u16,
     /// Port on which short links are served; 0 takes a free port.
@@ -41,7 +42,8 @@ pub(crate) struct StackOptions {
         long,
         env = "LINKLEDGER_SHORT_PORT",
         value_name = "PORT",
-        default_value_t = 8081
+        default_value_t = 8081,
+        value_parser = whole_number(0..=u16::MAX)
     )]
     pub(crate) short_port: u16,
     /// Postgres database of your own: postgres://user:password@host:port/name. Default: the stack
@@ -74,14 +76,46 @@ pub(crate) struct StackOptions {
     pub(crate) kafka_security: KafkaSecurity,
     /// Credits that the demo account gets at its creation; a link costs 1 credit.
     #[arg(long, env = "LINKLEDGER_CREDITS", default_value_t = DEMO_CREDITS,
-          value_parser = clap::value_parser!(i64).range(0..))]
+          value_parser = whole_number(0..=i64::MAX))]
     pub(crate) credits: i64,
     /// Requests per second that each account may send; 0 for no limit.
     #[arg(
         long,
         env = "LINKLEDGER_RATE_LIMIT",
         default_value_t = 0,
-        value_name = "PER_SECOND"
+        value_name = "PER_SECOND",
+        value_parser = whole_number(0..=u32::MAX)
     )]
     pub(crate) rate_limit: u32,
+}
+
+/// Makes a parser for whole numbers in a range, whose error names the range.
+pub(crate) fn whole_number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            format!("not a whole number from {least} to {most}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_number;
+
+    #[test]
+    fn number_outside_the_range_names_the_range() {
+        let parse = whole_number(1..=100_u32);
+        assert_eq!(parse("100"), Ok(100));
+        for text in ["0", "101", "-1", "1.5", "x", ""] {
+            let error = "not a whole number from 1 to 100".to_owned();
+            assert_eq!(parse(text), Err(error), "{text}");
+        }
+    }
 }

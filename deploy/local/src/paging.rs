@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     client::{ApiCall, ApiClient, CallFailure},
+    options::whole_number,
     output::{note, print},
     table::{PagedTable, TableColumn},
 };
@@ -18,7 +19,7 @@ const LIMIT_OF_ALL: u32 = 100;
 #[derive(Debug, Args)]
 pub(crate) struct PagingOptions {
     /// Items on a page, 1 to 100. Default: 50, the default of the service; with --all 100.
-    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "ITEMS", value_parser = whole_number(1..=LIMIT_OF_ALL))]
     limit: Option<u32>,
     /// Continue after another page: the cursor that was printed at the end of that page.
     #[arg(long)]

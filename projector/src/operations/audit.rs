@@ -1,62 +1,72 @@
-//! Table `read_model.operations`: what operators have done, and the lease that keeps two of them
-//! from doing it at the same time.
+//! Table `read_model.operations`: one row for each command of an operator on a projection.
 //!
-//! A command that is one transaction is recorded in it, finished. One that takes long is recorded
-//! when it begins and holds its projections until it ends; if its process dies, until the lease
-//! is over. The lease is a courtesy to operators: what must never happen twice is held by the
-//! checkpoints.
+//! A command that is one transaction is recorded in that transaction, finished. A long command is
+//! recorded when it begins, and a second command on the same projection is refused until the first
+//! one ends (unique index `operations_running_idx`).
+//!
+//! A long command proves that it is alive by an advisory lock of a session of its own, keyed by the
+//! row. When the process dies, Postgres ends the session and releases the lock; the next command on
+//! the projection marks the row as interrupted. Advisory locks of sessions need a session for the
+//! whole run: a pooler in transaction mode would break them, and the doctor refuses such a pooler.
+//!
+//! The exclusion is a courtesy to operators: checkpoints prevent whatever must never happen twice.
 
-mod fence;
-pub mod listing;
 pub mod report;
 mod table;
 
 use std::{fmt, future::Future, time::Duration};
 
 use anyhow::{Context as _, bail};
-use linkledger_core::failure;
+use linkledger_core::{
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    failure, timestamp,
+};
 use sqlx::{PgConnection, PgPool};
-use tokio::time::{self, Instant, MissedTickBehavior};
+use tokio::time::{self, Instant};
 
-pub use self::fence::ensure_held_in_tx;
-use self::table::Claim;
+pub use self::table::{RecordedCommand, recorded};
 use crate::read_models::Projection;
 
-/// How long a command that has died keeps others out.
-pub const LEASE: Duration = Duration::from_secs(5);
-/// How often a running command renews its lease.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often somebody who waits for the end of a lease looks.
+/// Interval at which a running command checks its session and its rows.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time that Postgres may take to notice the death of a process on a machine that is up.
+const DEATH_NOTICE_MAX: Duration = Duration::from_secs(2);
+/// Interval at which a new command looks for the end of the one before.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A command as it is recorded.
+tokio::task_local! {
+    /// Rows of the long command that the task works for.
+    static OPERATION_IDS: Vec<i64>;
+}
+
+/// Command of an operator, for the record.
 #[derive(Debug, Clone, Copy)]
-pub struct Command<'a> {
-    /// Its name, as it is typed.
+pub struct OperatorCommand<'a> {
+    /// Name of the command, as typed.
     pub name: &'static str,
-    /// What it changes; empty if that is not a projection as a whole.
+    /// Projections changed as a whole; may be empty.
     pub projections: &'a [Projection],
-    /// What else it is about: an account, a generation.
+    /// Changed account or generation.
     pub subject: Option<&'a str>,
-    /// Who asks for it.
+    /// Name of the operator.
     pub operator: &'a str,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: Option<&'a str>,
 }
 
-/// How a command has ended.
+/// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did what it was asked.
+pub enum CommandOutcome {
+    /// The command succeeded.
     Done,
-    /// It did not; the detail says why.
+    /// The command failed; the detail gives the reason.
     Failed,
-    /// It was ended from outside before it was through.
+    /// A signal or the death of the process ended the command.
     Interrupted,
 }
 
-impl Outcome {
-    /// The name in SQL.
+impl CommandOutcome {
+    /// Returns the name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -66,16 +76,16 @@ impl Outcome {
     }
 }
 
-/// Somebody else changes the same projection.
+/// Refusal of a long command: another one works on the same projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Collision {
-    /// Which projection.
+    /// Name of the projection.
     pub projection: String,
-    /// What is being done to it.
+    /// Name of the running command.
     pub command: String,
-    /// By whom.
+    /// Operator of the running command.
     pub operator: String,
-    /// Since when, RFC 3339.
+    /// Start of the running command, RFC 3339.
     pub since: String,
 }
 
@@ -95,51 +105,55 @@ impl fmt::Display for Collision {
     }
 }
 
-/// Somebody has taken the command for dead.
+/// Error of a long command that another command has marked as interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this command stood still for so long that somebody else could begin; run it again")]
-pub struct LeaseLost;
+#[error(
+    "this command lost its session with the database, and another command has taken its place; \
+     run it again"
+)]
+pub struct CommandSuperseded;
 
-/// Records a command that is over, in the transaction of its effect: a row for each projection, or
-/// one.
+/// Records a finished command in the transaction of its effect: one row for each projection, or one
+/// row without a projection.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn record_in_tx(
     tx: &mut PgConnection,
-    command: &Command<'_>,
-    outcome: Outcome,
+    command: &OperatorCommand<'_>,
+    outcome: CommandOutcome,
     detail: &str,
 ) -> sqlx::Result<()> {
     table::insert_finished_in_tx(tx, command, outcome, detail).await
 }
 
-/// Does what takes long, while nobody else does such a thing to the same projections, and records
-/// how it ended; `describe` says so of each projection, in words. A SIGINT or SIGTERM ends it.
+/// Runs `work` while no other long command works on the same projections, and records its outcome;
+/// `describe` returns the outcome of each projection, with a text. SIGINT and SIGTERM end the
+/// command.
 ///
-/// `work` takes a transaction at a time: it may be dropped at any moment. The pool needs a session
-/// for the lease.
+/// `work` may be dropped between any two of its transactions.
 ///
 /// # Errors
-/// [`Collision`] if somebody else is at it; what `work` has failed with; or when the lease could
-/// not be renewed.
+/// Returns [`Collision`] if another command works on one of the projections, [`CommandSuperseded`]
+/// if another command has taken this one for dead, or the error of `work` or of the database.
 pub async fn hold<T>(
     pool: &PgPool,
-    command: &Command<'_>,
+    command: &OperatorCommand<'_>,
     work: impl Future<Output = anyhow::Result<T>>,
-    describe: impl Fn(&T, Projection) -> (Outcome, String),
+    describe: impl Fn(&T, Projection) -> (CommandOutcome, String),
 ) -> anyhow::Result<T> {
-    let ids = begin(pool, command).await?;
+    let mut session = session(pool).await.context("cannot record the command")?;
+    let ids = begin(&mut session, command).await?;
     let result = tokio::select! {
-        // Who has stood still hears first that the lease is over.
+        // A process that was frozen checks its rows first.
         biased;
-        error = keep(pool, &ids) => Err(error),
-        result = Box::pin(fence::run_under(&ids, work)) => result,
+        error = keep(pool, &mut session, &ids) => Err(error),
+        result = Box::pin(OPERATION_IDS.scope(ids.clone(), work)) => result,
         signal = interrupted() => {
             signal?;
             let detail = "ended by a signal".to_owned();
-            finish(pool, &ids, command, |_| (Outcome::Interrupted, detail.clone())).await?;
-            bail!("ended by a signal; what is done is kept, run the command again to go on");
+            finish(pool, &ids, command, |_| (CommandOutcome::Interrupted, detail.clone())).await?;
+            bail!("ended by a signal; finished work is kept: run the command again to continue");
         }
     };
     match result {
@@ -149,11 +163,11 @@ pub async fn hold<T>(
         }
         Err(error) => {
             let detail = failure::text(&error);
-            let failed = |_| (Outcome::Failed, detail.clone());
+            let failed = |_| (CommandOutcome::Failed, detail.clone());
             if let Err(unrecorded) = finish(pool, &ids, command, failed).await {
                 tracing::warn!(
                     error = format!("{unrecorded:#}"),
-                    "the failure is not recorded"
+                    "cannot record the failure of the command"
                 );
             }
             Err(error)
@@ -161,56 +175,94 @@ pub async fn hold<T>(
     }
 }
 
-/// Claims the projections. A claim whose holder may be dead is waited for: it is renewed within a
-/// second, or over after [`LEASE`].
-async fn begin(pool: &PgPool, command: &Command<'_>) -> anyhow::Result<Vec<i64>> {
-    let give_up_at = Instant::now() + 2 * LEASE;
-    let mut seen = None;
-    while Instant::now() < give_up_at {
-        let claim = table::claim(pool, command, LEASE)
-            .await
-            .context("can't record the command")?;
-        match claim {
-            Claim::Held(ids) => return Ok(ids),
-            Claim::Taken(None) => {}
-            Claim::Taken(Some(holder)) => {
-                if seen.is_some_and(|at| at != holder.lease_expires_at) {
-                    return Err(holder.collision.into());
-                }
-                seen = Some(holder.lease_expires_at);
-            }
+/// Ensures, until the end of the transaction, that no other command takes the place of the command
+/// that the task works for. Work outside of a long command always passes.
+///
+/// # Errors
+/// Returns [`CommandSuperseded`], or the error of the database.
+pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
+    let Ok(ids) = OPERATION_IDS.try_with(Clone::clone) else {
+        return Ok(());
+    };
+    let is_held = table::are_unfinished_in_tx(tx, &ids)
+        .await
+        .context("cannot read the record of the command")?;
+    if !is_held {
+        bail!(CommandSuperseded);
+    }
+    Ok(())
+}
+
+/// Opens a session outside of the pool: dropping the session releases its advisory locks.
+async fn session(pool: &PgPool) -> sqlx::Result<PgConnection> {
+    Ok(pool.acquire().await?.detach())
+}
+
+/// Records that the command runs, unless another command runs. Waits for a moment: Postgres may not
+/// have noticed yet that the process of the other command died.
+async fn begin(
+    session: &mut PgConnection,
+    command: &OperatorCommand<'_>,
+) -> anyhow::Result<Vec<i64>> {
+    let give_up_at = Instant::now() + DEATH_NOTICE_MAX;
+    loop {
+        let begun = table::begin(session, command).await;
+        if let Some(ids) = begun.context("cannot record the command")? {
+            return Ok(ids);
+        }
+        if Instant::now() >= give_up_at {
+            break;
         }
         time::sleep(POLL_INTERVAL).await;
     }
-    bail!("others change the same projections again and again; try again")
+    let running = table::unfinished(session, command.projections).await;
+    let Some(other) = running.context("cannot read which commands run")?.pop() else {
+        bail!("another command on the same projections has ended just now; try again");
+    };
+    bail!(Collision {
+        projection: other.projection.unwrap_or_default(),
+        command: other.command,
+        operator: other.operator,
+        since: timestamp::format(other.started_at),
+    })
 }
 
-/// Renews the lease for as long as that is possible, and says why no longer.
-async fn keep(pool: &PgPool, ids: &[i64]) -> anyhow::Error {
-    let mut due = time::interval(RENEWAL_INTERVAL);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut expires_at = Instant::now() + LEASE;
+/// Holds the advisory lock while the rows are those of a running command, and returns the reason
+/// for the end. A lost session is replaced, unless another command has begun in between.
+async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Error {
     loop {
-        due.tick().await;
-        let asked_at = Instant::now();
-        match table::renew(pool, ids, LEASE).await {
-            Ok(true) => expires_at = asked_at + LEASE,
-            Ok(false) => {
-                return LeaseLost.into();
+        time::sleep(CHECK_INTERVAL).await;
+        let checked = within(ANSWER_TIME_MAX, table::are_unfinished_in_tx(lock, ids)).await;
+        let is_held = match checked {
+            Ok(is_held) => Ok(is_held),
+            Err(error) => {
+                tracing::debug!(%error, "the session of the command is lost; reconnecting");
+                within(ANSWER_TIME_MAX, relock(pool, lock, ids)).await
             }
-            Err(error) if Instant::now() >= expires_at => {
-                return anyhow::Error::from(error).context("can't keep the lease of the command");
+        };
+        match is_held {
+            Ok(true) => {}
+            Ok(false) => return CommandSuperseded.into(),
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                return error.context("the session that proves the command alive is lost");
             }
-            Err(error) => tracing::debug!(%error, "the lease was not renewed"),
         }
     }
+}
+
+/// Locks in a new session. Returns false if another command has marked the rows as interrupted.
+async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
+    *lock = session(pool).await?;
+    table::lock(lock, ids).await?;
+    table::are_unfinished_in_tx(lock, ids).await
 }
 
 async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    command: &Command<'_>,
-    describe: impl Fn(Projection) -> (Outcome, String),
+    command: &OperatorCommand<'_>,
+    describe: impl Fn(Projection) -> (CommandOutcome, String),
 ) -> anyhow::Result<()> {
     let ends: Vec<_> = command
         .projections
@@ -222,16 +274,16 @@ async fn finish(
         .collect();
     table::finish(pool, ids, &ends)
         .await
-        .context("can't record how the command ended")
+        .context("cannot record the outcome of the command")
 }
 
 #[cfg(unix)]
 async fn interrupted() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
 
-    let mut terminate = signal(SignalKind::terminate()).context("can't listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     tokio::select! {
-        ended = tokio::signal::ctrl_c() => ended.context("can't listen for signals"),
+        ended = tokio::signal::ctrl_c() => ended.context("cannot listen for signals"),
         _ = terminate.recv() => Ok(()),
     }
 }
@@ -240,5 +292,5 @@ async fn interrupted() -> anyhow::Result<()> {
 async fn interrupted() -> anyhow::Result<()> {
     tokio::signal::ctrl_c()
         .await
-        .context("can't listen for signals")
+        .context("cannot listen for signals")
 }

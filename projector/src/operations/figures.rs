@@ -1,8 +1,8 @@
-//! Figures as people read them. Pure.
+//! Numbers as people read them. Pure.
 
 use std::time::Duration;
 
-/// A count with its thousands set apart: `1,234,567`.
+/// Formats a count with separators of thousands: `1,234,567`.
 pub(crate) fn grouped(count: i64) -> String {
     let digits = count.unsigned_abs().to_string();
     let mut text = String::from(if count < 0 { "-" } else { "" });
@@ -15,7 +15,7 @@ pub(crate) fn grouped(count: i64) -> String {
     text
 }
 
-/// So many of what has this name in the singular: `1 row`, `1,234 rows`.
+/// Formats a count with its noun, given in the singular: `1 row`, `1,234 rows`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -23,7 +23,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     }
 }
 
-/// A duration in the unit in which people would say it: `0.3 s`, `12 s`, `5 min`, `3 h`, `2 d`.
+/// Formats a duration in a suitable unit: `0.3 s`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s <= 0.0 => "0 s".to_owned(),
@@ -35,7 +35,17 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// How many of them in a second.
+/// Formats a rate: a whole number, or one decimal below 10.
+pub(crate) fn rate(per_second: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "a rate of events")]
+    match per_second {
+        0.0 => "0".to_owned(),
+        ..10.0 => format!("{per_second:.1}"),
+        _ => grouped(per_second.round() as i64),
+    }
+}
+
+/// Returns the rate of `count` in a second.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -51,19 +61,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_have_separators() {
         let texts = [0, 999, 1_000, 1_234_567, -12_345].map(grouped);
         assert_eq!(texts, ["0", "999", "1,000", "1,234,567", "-12,345"]);
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn count_of_one_takes_the_singular() {
         let texts = [0, 1, 2_500].map(|count| counted(count, "row"));
         assert_eq!(texts, ["0 rows", "1 row", "2,500 rows"]);
     }
 
     #[test]
-    fn durations_are_in_the_unit_that_people_would_choose() {
+    fn low_rate_has_a_decimal() {
+        let texts = [0.0, 0.26, 9.94, 1_234.5].map(rate);
+        assert_eq!(texts, ["0", "0.3", "9.9", "1,235"]);
+    }
+
+    #[test]
+    fn duration_has_a_suitable_unit() {
         let texts = [0.0, 0.004, 0.26, 9.96, 119.0, 150.0, 7_300.0, 200_000.0].map(duration);
         let expected = [
             "0 s", "0.1 s", "0.3 s", "10 s", "119 s", "2 min", "2 h", "2 d",

@@ -1,12 +1,14 @@
-//! Parked accounts: another attempt to apply their waiting events, and events that are left out.
+//! Parked accounts: list, retry of the waiting events, and skipping of an event.
 
+mod report;
 mod retry;
 mod skip;
 
 pub use self::{
-    retry::{Retried, retry},
-    skip::{Skip, Skipped, preview, skip},
+    report::{ParkedReport, list},
+    retry::{RetriedAccount, retry},
+    skip::{SkipRequest, SkippedEvent, preview, skip},
 };
 
-/// Most read models that one account can be parked in.
+/// Upper bound of the read models that one account can be parked in.
 pub(crate) const PARKINGS_OF_ACCOUNT_MAX: i64 = 100;

@@ -1,8 +1,8 @@
-//! Pausing a projection, and letting it go on.
+//! Pause and resume of a projection.
 //!
-//! The pause stands in the projection's live checkpoints, which every writer of its rows holds
-//! locked until it has committed: once a pause is committed, the last batch is finished and no
-//! other can be written, not even by a process that stood still meanwhile.
+//! A pause is stored in the live checkpoints of the projection. Every writer of the rows locks
+//! these checkpoints until its commit: once a pause is committed, the last batch is finished, and
+//! no process can write another one, not even a process that was frozen in between.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    operations::audit::{self, Outcome},
+    operations::audit::{self, CommandOutcome},
     pipeline::retry::{self, Backoff},
     read_models::Projection,
 };
 
-/// How long a batch is waited for: that of a process that stands still is ended by Postgres, after
-/// a second (`idle_in_transaction_session_timeout`) or five (`statement_timeout`).
+/// Longest wait for a batch. Postgres ends the transaction of a frozen process after one second
+/// (`idle_in_transaction_session_timeout`) or five (`statement_timeout`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What an operator wants.
+/// Change of a projection by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// That the projection stays where it is.
+pub enum PauseChange {
+    /// The projection stays at its position.
     Pause,
-    /// That it goes on.
+    /// The projection continues.
     Resume,
 }
 
-impl Wish {
-    /// The command, as it is typed.
+impl PauseChange {
+    /// Returns the name of the command, as typed.
     const fn name(self) -> &'static str {
         match self {
             Self::Pause => "pause",
@@ -48,21 +48,22 @@ impl Wish {
     }
 }
 
-/// How a projection is afterwards.
+/// State of a projection after a pause or a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paused {
-    /// Which.
+    /// Projection of the state.
     pub projection: Projection,
-    /// Whether it was different before.
+    /// True if the command changed the state.
     pub is_changed: bool,
-    /// Since when it has been paused; `None` if it moves.
+    /// Start of the pause; `None` if not paused.
     pub paused_at: Option<OffsetDateTime>,
 }
 
-/// Since when the projections have been paused; `None` of those that move, in at least one shard.
+/// Returns the start of each projection's pause; `None` if a shard of the projection is
+/// not paused.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn paused(
     pool: &PgPool,
     projections: &[Projection],
@@ -70,20 +71,20 @@ pub async fn paused(
     read(&mut *pool.acquire().await?, projections).await
 }
 
-/// Pauses the projections or lets them go on, and records it; returns when that is committed, and
-/// so once their last batches are finished.
+/// Pauses or resumes the projections and records the command. Returns after the commit, when the
+/// last batches are finished.
 ///
 /// # Errors
-/// When the database does not answer, or a batch does not end in time.
+/// Returns an error if the database does not answer, or a batch does not end in time.
 pub async fn change(
     pool: &PgPool,
     projections: &[Projection],
-    wish: Wish,
+    change: PauseChange,
     operator: &str,
     reason: Option<&str>,
 ) -> anyhow::Result<Vec<Paused>> {
-    let command = audit::Command {
-        name: wish.name(),
+    let command = audit::OperatorCommand {
+        name: change.name(),
         projections,
         subject: None,
         operator,
@@ -92,8 +93,8 @@ pub async fn change(
     let give_up_at = Instant::now() + PATIENCE;
     let mut backoff = Backoff::default();
     loop {
-        let changed = try_change(pool, command, wish).await;
-        let changed = changed.with_context(|| format!("can't {} the projection", wish.name()));
+        let changed = try_change(pool, command, change).await;
+        let changed = changed.with_context(|| format!("cannot {} the projection", change.name()));
         match changed {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
@@ -105,14 +106,14 @@ pub async fn change(
 
 async fn try_change(
     pool: &PgPool,
-    command: audit::Command<'_>,
-    wish: Wish,
+    command: audit::OperatorCommand<'_>,
+    change: PauseChange,
 ) -> sqlx::Result<Vec<Paused>> {
     let projections = command.projections;
     let mut tx = pool.begin().await?;
     lock_in_tx(&mut tx, projections).await?;
     let before = read(&mut tx, projections).await?;
-    set_in_tx(&mut tx, projections, wish).await?;
+    set_in_tx(&mut tx, projections, change).await?;
     let after = read(&mut tx, projections).await?;
     let states = before.into_iter().zip(after);
     let states = states.map(|((projection, before), (_, after))| Paused {
@@ -124,17 +125,17 @@ async fn try_change(
     let changed = states.iter().filter(|it| it.is_changed);
     let changed: Vec<Projection> = changed.map(|it| it.projection).collect();
     if !changed.is_empty() {
-        let command = audit::Command {
+        let command = audit::OperatorCommand {
             projections: &changed,
             ..command
         };
-        audit::record_in_tx(&mut tx, &command, Outcome::Done, wish.outcome()).await?;
+        audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, change.outcome()).await?;
     }
     tx.commit().await?;
     Ok(states)
 }
 
-/// Waits for the batches under way, and begins before the next ones.
+/// Locks the live checkpoints: waits for running batches and blocks the next ones.
 async fn lock_in_tx(tx: &mut PgConnection, projections: &[Projection]) -> sqlx::Result<()> {
     sqlx::query!(
         "
@@ -153,7 +154,7 @@ async fn lock_in_tx(tx: &mut PgConnection, projections: &[Projection]) -> sqlx::
 async fn set_in_tx(
     tx: &mut PgConnection,
     projections: &[Projection],
-    wish: Wish,
+    change: PauseChange,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "
@@ -162,7 +163,7 @@ async fn set_in_tx(
         WHERE projection = ANY($1) AND role = 'live' AND (paused_at IS NOT NULL) <> $2
         ",
         &names(projections) as &[&str],
-        wish == Wish::Pause
+        change == PauseChange::Pause
     )
     .execute(tx)
     .await?;

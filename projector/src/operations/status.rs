@@ -1,9 +1,8 @@
-//! How the projections are: what of the log each has in each shard, who looks after it and what
-//! hinders it; and what else an operator looks at first: commands that run, the relay's backlog and
-//! the oldest snapshot on the server.
+//! Report of `projector status`: position, owner and state of each projection in each shard,
+//! commands of operators, backlog of the relay, and the oldest snapshot of the database.
 //!
-//! It is read by index in some milliseconds, whatever the tables hold, so that it may be asked for
-//! each second.
+//! Every query uses an index and takes some milliseconds whatever the tables hold, so the report
+//! may be read once a second.
 
 mod checkpoints;
 mod findings;
@@ -31,45 +30,55 @@ use self::{
     relay::RelayStatus,
     snapshot::HeldSnapshots,
 };
-use crate::read_models::Projection;
+use crate::{
+    operations::audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
+    read_models::Projection,
+};
 
-/// How everything is, within some milliseconds.
+/// State of the projections, of operators' commands and of the relay.
 #[derive(Debug, Clone, Serialize)]
-pub struct Status {
-    /// When it was read.
+pub struct StatusReport {
+    /// Time of reading.
     pub at: String,
-    /// The epoch of the log.
+    /// Epoch of the log.
     pub log_epoch: i32,
-    /// All projections, by name.
+    /// Every projection, by name.
     pub projections: Vec<ProjectionStatus>,
-    /// Operators' commands that are at work.
+    /// Long commands without a recorded end.
     pub operations: Vec<RunningOperation>,
-    /// Those that have failed and were not run again with success; forgotten after a day.
+    /// Last commands that failed within a day and have not succeeded since.
     pub failed_operations: Vec<FailedOperation>,
-    /// How far publishing is.
+    /// The latest commands of operators and all that run, newest first.
+    pub recent_operations: Vec<RecordedCommand>,
+    /// State of publishing.
     pub relay: RelayStatus,
-    /// What keeps dead rows from being removed.
+    /// Snapshots that keep Postgres from removing dead rows.
     pub snapshots: HeldSnapshots,
-    /// What waits for an operator, a sentence each; nothing while all is well.
+    /// Findings that wait for an operator, a sentence each; empty while all is well.
     pub findings: Vec<String>,
 }
 
-/// Reads it.
+/// Reads the report.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
+/// Returns an error if the database does not answer.
+pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
     let checkpoints = checkpoints::read(pool)
         .await
-        .context("can't read the checkpoints")?;
-    // After the checkpoints: heads only grow, so one that is beyond its head is so in truth.
+        .context("cannot read the checkpoints")?;
+    // Read after the checkpoints: heads only grow, so a checkpoint beyond the head is truly beyond.
     let end = log::end(pool)
         .await
-        .context("can't read where the log ends")?;
+        .context("cannot read the end of the log")?;
     let ages_s = ages_s(pool, &checkpoints).await?;
-    let generations = generations::read(pool, &end)
+    let recorded = recorded(pool, COMMANDS_MAX)
         .await
-        .context("can't read which generations there are")?;
+        .context("cannot read the commands of operators")?;
+    let operations = operations::running(&recorded);
+    let failed_operations = operations::failed(&recorded);
+    let generations = generations::read(pool, &end, &operations)
+        .await
+        .context("cannot read the generations")?;
     let mut projections = Vec::new();
     for projection in Projection::ALL {
         let mut it = ProjectionStatus::of(projection, &checkpoints, &ages_s, &end);
@@ -79,30 +88,27 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<Status> {
         it.generations = own.cloned().collect();
         it.verification = verification::read(pool, projection)
             .await
-            .context("can't read what was verified")?;
+            .context("cannot read the last verification")?;
         projections.push(it);
     }
-    let mut status = Status {
+    let mut status = StatusReport {
         at: timestamp::format(SystemClock.now()),
         log_epoch: end.epoch,
         projections,
-        operations: operations::read(pool)
-            .await
-            .context("can't read which commands run")?,
-        failed_operations: operations::read_failed(pool)
-            .await
-            .context("can't read which commands have failed")?,
+        operations,
+        failed_operations,
+        recent_operations: operations::recent(recorded),
         relay: relay::read(pool, &end).await?,
         snapshots: snapshot::read(pool)
             .await
-            .context("can't read which snapshots are held")?,
+            .context("cannot read the oldest snapshot of the database")?,
         findings: Vec::new(),
     };
     status.findings = findings::of(&status);
     Ok(status)
 }
 
-/// How old the first event is that each of the checkpoints lacks, in seconds.
+/// Returns, for each checkpoint, the age in seconds of the first event after it.
 async fn ages_s(pool: &PgPool, checkpoints: &[StoredCheckpoint]) -> anyhow::Result<Vec<f64>> {
     let places: Vec<ReadFrom> = checkpoints
         .iter()
@@ -117,20 +123,22 @@ async fn ages_s(pool: &PgPool, checkpoints: &[StoredCheckpoint]) -> anyhow::Resu
 async fn ages_after_s(pool: &PgPool, places: &[ReadFrom]) -> anyhow::Result<Vec<f64>> {
     let recorded = log::recorded_after(pool, places)
         .await
-        .context("can't read when events were recorded")?;
+        .context("cannot read the age of events")?;
     let now = SystemClock.now();
     let age = |at: OffsetDateTime| f64::max((now - at).as_seconds_f64(), 0.0);
     Ok(recorded.into_iter().map(|at| at.map_or(0.0, age)).collect())
 }
 
-impl Status {
-    /// What of it concerns one projection, and everything that concerns all.
+impl StatusReport {
+    /// Keeps the parts that concern one projection, and the parts that concern all.
     #[must_use]
     pub fn narrowed_to(mut self, projection: Projection) -> Self {
         let name = projection.name();
         self.projections.retain(|it| it.projection == name);
         self.operations.retain(|it| it.projection == name);
         self.failed_operations.retain(|it| it.projection == name);
+        self.recent_operations
+            .retain(|it| it.projection.as_deref().is_none_or(|it| it == name));
         self.findings = findings::of(&self);
         self
     }

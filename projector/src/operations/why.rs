@@ -1,12 +1,12 @@
-//! Why the read tables show what they show of a link or an account: its latest events, how far each
-//! projection is with them, the rows that there are, and whether the log wants them so.
+//! Report of `projector why`: the latest events of a link or an account, the state of each
+//! projection, the rows of the read tables, and a comparison with the log.
 //!
-//! Everything is found by key, so an account with a million events takes no longer than another.
+//! Every query finds rows by key, so an account with a million events takes no longer than another.
 
 mod account;
 mod link;
-mod moment;
 mod rows;
+mod snapshot;
 mod stream;
 mod wording;
 
@@ -30,70 +30,70 @@ use sqlx::PgPool;
 
 pub use self::rows::{BalanceRow, EntryRow, LinkRow, RedirectRow};
 use self::{
-    moment::{Moment, Standing},
+    snapshot::{RowsSnapshot, SubjectCheckpoint},
     stream::Stream,
 };
 use crate::read_models::skipped::Skipped;
 
-/// The answer.
+/// Explanation of the rows of a link or an account.
 #[derive(Debug, Serialize)]
-pub struct Why {
-    /// The link or the account.
+pub struct WhyReport {
+    /// Id of the link or of the account.
     pub subject: String,
-    /// Whose link it is, or the account itself.
+    /// Account itself, or account that the link belongs to.
     pub account_id: AccountId,
-    /// Where its events are.
+    /// Shard of the account.
     pub shard: i16,
-    /// The epoch of the log.
+    /// Epoch of the log.
     pub log_epoch: i32,
-    /// The end of the shard.
+    /// End of the log in the shard.
     pub head: Position,
-    /// How many events its stream has.
+    /// Number of events in the stream.
     pub events_in_all: i64,
-    /// The latest of them, the last one first.
+    /// Latest events of the stream, newest first.
     pub events: Vec<ShownEvent>,
-    /// What each read model shows of it, and why.
+    /// Row and explanation of each read model.
     pub projections: Vec<ProjectionWhy>,
 }
 
-/// An event, and what has become of it.
+/// Event of the stream, with its state in each projection.
 #[derive(Debug, Serialize)]
 pub struct ShownEvent {
-    /// Its place in its stream.
+    /// Version of the stream.
     pub version: i64,
-    /// Its place in the shard.
+    /// Position in the shard.
     pub position: Position,
-    /// What happened.
+    /// Type of the event.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// When it was decided.
+    /// Time of the event.
     pub recorded_at: String,
-    /// `operator`, or the API key that it was done with.
+    /// `operator`, or the API key of the request.
     pub actor: Option<String>,
-    /// The request that did it.
+    /// Id of the request.
     pub request_id: Option<String>,
-    /// As it was written.
+    /// Payload as stored.
     pub data: Box<RawValue>,
-    /// By projection.
-    pub projections: BTreeMap<&'static str, Fate>,
+    /// State of the event in each projection.
+    pub projections: BTreeMap<&'static str, EventState>,
 }
 
-/// What has become of an event in a projection.
+/// State of an event in a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// The read model has what it wants of it.
+pub enum EventState {
+    /// The event is applied.
     Applied,
-    /// The checkpoint has not come to it.
+    /// The checkpoint is before the event.
     NotYet,
-    /// Its account is parked, for this event or one before.
+    /// The account is parked for this event or an earlier one.
     Waits,
-    /// An operator has decided to leave it out.
+    /// An operator skipped the event.
     Skipped,
 }
 
-impl Fate {
-    /// In words.
+impl EventState {
+    /// Returns the name of the state for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Applied => "applied",
@@ -104,85 +104,85 @@ impl Fate {
     }
 }
 
-/// What a read model shows of the link or the account.
+/// Row of a read model for the link or the account, and its explanation.
 #[derive(Debug, Serialize)]
 pub struct ProjectionWhy {
-    /// Which one.
+    /// Name of the projection.
     pub projection: &'static str,
-    /// The generation that is read.
+    /// Number of the generation that is read.
     pub generation: i32,
-    /// The checkpoint of the shard.
+    /// Checkpoint of the shard.
     pub position: Position,
-    /// Since when an operator has been letting it wait.
+    /// Time since which the projection is paused.
     pub paused_at: Option<String>,
-    /// Why the account is parked, if it is.
+    /// Reason for which the account is parked, if parked.
     pub parked: Option<ParkedWhy>,
-    /// The row that there is.
-    pub shows: Option<Shows>,
-    /// Whether that is what the log wants, as far as this projection is; nothing where it is not
-    /// judged, because an event was left out or the checkpoint is of another log.
+    /// Row of the read table, if there is one.
+    pub shows: Option<ShownRow>,
+    /// True if the row is what the log says up to the checkpoint; `None` if the row is not
+    /// compared, because an event was skipped or the checkpoint belongs to another log.
     pub agrees: Option<bool>,
-    /// All this in a sentence.
+    /// Explanation in one sentence.
     pub why: String,
 }
 
-/// Why an account is parked.
+/// Reason for which an account is parked.
 #[derive(Debug, Clone, Serialize)]
 pub struct ParkedWhy {
-    /// The event that can't be applied.
+    /// Position of the event that cannot be applied.
     pub position: Position,
-    /// Its type.
+    /// Type of the event that cannot be applied.
     pub event_type: String,
-    /// Why it can't be, in words.
+    /// Reason in words.
     pub detail: String,
-    /// Since when.
+    /// Time since which the account is parked.
     pub parked_at: String,
 }
 
-/// A row of a read table.
+/// Row of a read table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Shows {
-    /// Of `links`.
+pub enum ShownRow {
+    /// Row of `links`.
     Link(LinkRow),
-    /// Of `redirects`.
+    /// Row of `redirects`.
     Redirect(RedirectRow),
-    /// Of `credits`, for a link: what it cost.
+    /// Row of `credits` with the charge for a link.
     Entry(EntryRow),
-    /// Of `credits`, for an account.
+    /// Row of `credits` for an account.
     Balance(BalanceRow),
-    /// Of `redirects`, for an account: whether its links may not be followed.
+    /// State of `redirects` for an account.
     Stopped {
-        /// Whether an operator has stopped them.
+        /// True if an operator stopped the redirects of the account.
         redirects_stopped: bool,
     },
-    /// Of `links`, for an account: how many it has, counted up to 1,000.
+    /// Number of links of an account in `links`.
     Links {
-        /// How many.
+        /// Number of links, counted up to 1,000.
         links: i64,
     },
 }
 
-/// Finds out; of the subject's stream up to `limit` events are shown.
+/// Explains the rows of the subject, with up to `limit` events of its stream.
 ///
 /// # Errors
-/// When the log has no such link or account, or the database does not answer.
-pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Why> {
+/// Returns an error if the log has no such link or account, or the database does not answer.
+pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<WhyReport> {
     let account_id = account_of(pool, subject).await?;
     let shard = Shard::of(account_id);
     let part = StreamPart::newest(shard, subject, limit.into());
     let events = log::read_stream_backwards(pool, &part).await;
-    let events = events.context("can't read the log")?;
+    let events = events.context("cannot read the log")?;
     let creation = match subject {
         Subject::Link(link_id) => Some(link::Creation::read(pool, shard, link_id).await?),
         Subject::Account(_) => None,
     };
-    let moment = Moment::read(pool, account_id, creation.as_ref(), &events)
+    let snapshot = RowsSnapshot::read(pool, account_id, creation.as_ref(), &events)
         .await
-        .context("can't read the read tables")?;
+        .context("cannot read the read tables")?;
     let end = log::end(pool)
         .await
-        .context("can't read where the log ends")?;
+        .context("cannot read the end of the log")?;
     let stream = Stream {
         pool,
         shard,
@@ -190,11 +190,11 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
         newest: &events,
         log_epoch: end.epoch,
     };
-    let mut projections = Vec::with_capacity(moment.standings.len());
-    for standing in &moment.standings {
+    let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
+    for checkpoint in &snapshot.checkpoints {
         projections.push(match &creation {
-            Some(creation) => link::explain(&stream, creation, &moment, standing).await?,
-            None => account::explain(&stream, account_id, &moment, standing).await?,
+            Some(creation) => link::explain(&stream, creation, &snapshot, checkpoint).await?,
+            None => account::explain(&stream, account_id, &snapshot, checkpoint).await?,
         });
     }
     let stretches: Vec<_> = events
@@ -203,8 +203,8 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
         .collect();
     let skipped = Skipped::within(pool, &stretches)
         .await
-        .context("can't read what is left out")?;
-    Ok(Why {
+        .context("cannot read the skipped events")?;
+    Ok(WhyReport {
         subject: subject.to_string(),
         account_id,
         shard: shard.number(),
@@ -213,7 +213,7 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
         events_in_all: events.first().map_or(0, |it| it.version),
         events: events
             .iter()
-            .map(|event| shown(event, &moment, &skipped))
+            .map(|event| shown(event, &snapshot, &skipped))
             .collect::<anyhow::Result<_>>()?,
         projections,
     })
@@ -223,28 +223,32 @@ async fn account_of(pool: &PgPool, subject: Subject) -> anyhow::Result<AccountId
     match subject {
         Subject::Link(link_id) => links::find_owner(pool, link_id)
             .await
-            .context("can't look the link up")?
-            .with_context(|| format!("{link_id} is not there: the log has no such link")),
+            .context("cannot look the link up")?
+            .with_context(|| format!("{link_id} does not exist: the log has no such link")),
         Subject::Account(account_id) => {
             let account = accounts::find(pool, account_id).await;
-            if account.context("can't look the account up")?.is_none() {
-                bail!("{account_id} is not there: there is no such account");
+            if account.context("cannot look the account up")?.is_none() {
+                bail!("{account_id} does not exist: there is no such account");
             }
             Ok(account_id)
         }
     }
 }
 
-fn shown(event: &RecordedEvent, moment: &Moment, skipped: &Skipped) -> anyhow::Result<ShownEvent> {
-    let fate = |standing: &Standing| {
-        if skipped.contains(standing.projection, event) {
-            Fate::Skipped
-        } else if event.position > standing.position {
-            Fate::NotYet
-        } else if moment.waits(standing.projection, event.position) {
-            Fate::Waits
+fn shown(
+    event: &RecordedEvent,
+    snapshot: &RowsSnapshot,
+    skipped: &Skipped,
+) -> anyhow::Result<ShownEvent> {
+    let state = |checkpoint: &SubjectCheckpoint| {
+        if skipped.contains(checkpoint.projection, event) {
+            EventState::Skipped
+        } else if event.position > checkpoint.position {
+            EventState::NotYet
+        } else if snapshot.waits(checkpoint.projection, event.position) {
+            EventState::Waits
         } else {
-            Fate::Applied
+            EventState::Applied
         }
     };
     let data = RawValue::from_string(event.payload.clone());
@@ -256,22 +260,27 @@ fn shown(event: &RecordedEvent, moment: &Moment, skipped: &Skipped) -> anyhow::R
         actor: event.metadata.actor.clone(),
         request_id: event.metadata.request_id.clone(),
         data: data.context("a payload is not JSON")?,
-        projections: moment
-            .standings
+        projections: snapshot
+            .checkpoints
             .iter()
-            .map(|it| (it.projection.name(), fate(it)))
+            .map(|it| (it.projection.name(), state(it)))
             .collect(),
     })
 }
 
 impl ProjectionWhy {
-    fn new(standing: &Standing, shows: Option<Shows>, agrees: Option<bool>, why: String) -> Self {
+    fn new(
+        checkpoint: &SubjectCheckpoint,
+        shows: Option<ShownRow>,
+        agrees: Option<bool>,
+        why: String,
+    ) -> Self {
         Self {
-            projection: standing.projection.name(),
-            generation: standing.generation,
-            position: standing.position,
-            paused_at: standing.paused_at.map(timestamp::format),
-            parked: standing.parked.clone(),
+            projection: checkpoint.projection.name(),
+            generation: checkpoint.generation,
+            position: checkpoint.position,
+            paused_at: checkpoint.paused_at.map(timestamp::format),
+            parked: checkpoint.parked.clone(),
             shows,
             agrees,
             why,

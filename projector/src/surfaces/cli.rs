@@ -1,5 +1,5 @@
-//! The operator's commands on the read models. Each is a function that others can call, and a
-//! subcommand that prints what it returns: for people, or with `--json` for programs.
+//! Commands of an operator on the read models. Each is a function that other code can call, and a
+//! subcommand that prints the result: as text, or with `--json` as JSON.
 
 mod columns;
 pub mod drop;
@@ -23,18 +23,17 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
-use crate::{operations::pause::Wish, read_models::Projection};
+use crate::{operations::pause::PauseChange, read_models::Projection};
 
-/// Sessions of one command.
+/// Sessions of a short command.
 const CONNECTIONS_MAX: u32 = 1;
 
-/// What an operator may ask for.
+/// Subcommand of an operator.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Show how far each projection is in each shard, what hinders it, and what else waits for an
-    /// operator.
+pub enum OperatorSubcommand {
+    /// Show position, lag and state of each projection, and the findings that wait for an operator.
     Status(status::ShowStatus),
-    /// Explain what the read tables show of a link or an account, from its events.
+    /// Explain the rows of a link or an account in the read tables, from its events.
     Why(why::ShowWhy),
     /// Recreate a read model from the log beside the served one, verify the new one, and serve it;
     /// or with `--account`, write the rows of one account again. May be interrupted at any moment:
@@ -42,21 +41,21 @@ pub enum Command {
     Rebuild(rebuild::Rebuild),
     /// Serve the previous generation again, once it is up to date and verified.
     Rollback(rebuild::Rollback),
-    /// Drop a generation that is not served, a minute after it was at the earliest.
+    /// Drop a generation that is not served; at the earliest a minute after it was served.
     Drop(drop::DropGeneration),
     /// Compare every row of the read tables with the log, in SQL that shares nothing with the
     /// projections, and add up the credits. Exit code 1 if a row is wrong.
     Verify(verify::Verify),
-    /// Accounts whose events wait because one of them can't be applied.
+    /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
-    Parked(parked::Command),
-    /// Keep projections from moving, until they are resumed; reads go on from what is there.
+    Parked(parked::ParkedSubcommand),
+    /// Pause projections until they are resumed; reads continue from the rows that are there.
     Pause(pause::Pause),
-    /// Let paused projections go on; they catch up.
+    /// Resume paused projections; they catch up.
     Resume(pause::Pause),
 }
 
-/// What all commands have.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
@@ -67,30 +66,30 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Who asks for a change, and how.
+/// Options of a command that changes something.
 #[derive(Debug, Clone, Args)]
 pub struct OperatorArgs {
     #[command(flatten)]
     operator: Operator,
-    /// Why, for the record.
+    /// Reason, for the record.
     #[arg(long, value_parser = parse_text)]
     pub reason: Option<String>,
-    /// Say what would be done, and change nothing.
+    /// Show what the command would do, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
 }
 
 impl OperatorArgs {
-    /// The name under which a command is recorded.
+    /// Returns the name of the operator, for the record.
     pub fn operator(&self) -> String {
         self.operator.name()
     }
 }
 
-/// Which projections a command is about.
+/// Projections of a command.
 #[derive(Debug, Clone, Args)]
 pub struct Selection {
-    /// The projection.
+    /// Projection.
     #[arg(required_unless_present = "all")]
     projection: Option<Projection>,
     /// Every projection.
@@ -99,7 +98,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Those that are meant.
+    /// Returns the chosen projections.
     pub fn projections(&self) -> Vec<Projection> {
         let all = Projection::ALL.into_iter();
         all.filter(|it| self.projection.is_none_or(|one| one == *it))
@@ -107,50 +106,50 @@ impl Selection {
     }
 }
 
-/// Carries the command out and prints its result.
+/// Runs the command and prints its result.
 ///
 /// # Errors
-/// When it was not carried out, with one line that says why.
-pub async fn run(command: Command) -> anyhow::Result<()> {
+/// Returns the reason of the failure in one line.
+pub async fn run(command: OperatorSubcommand) -> anyhow::Result<()> {
     match command {
-        Command::Status(command) => status::run(command).await,
-        Command::Why(command) => why::run(command).await,
-        Command::Rebuild(command) => rebuild::run_rebuild(command).await,
-        Command::Rollback(command) => rebuild::run_rollback(command).await,
-        Command::Drop(command) => drop::run(command).await,
-        Command::Verify(command) => verify::run(command).await,
-        Command::Parked(command) => parked::run(command).await,
-        Command::Pause(command) => pause::run(command, Wish::Pause).await,
-        Command::Resume(command) => pause::run(command, Wish::Resume).await,
+        OperatorSubcommand::Status(command) => status::run(command).await,
+        OperatorSubcommand::Why(command) => why::run(command).await,
+        OperatorSubcommand::Rebuild(command) => rebuild::run_rebuild(command).await,
+        OperatorSubcommand::Rollback(command) => rebuild::run_rollback(command).await,
+        OperatorSubcommand::Drop(command) => drop::run(command).await,
+        OperatorSubcommand::Verify(command) => verify::run(command).await,
+        OperatorSubcommand::Parked(command) => parked::run(command).await,
+        OperatorSubcommand::Pause(command) => pause::run(command, PauseChange::Pause).await,
+        OperatorSubcommand::Resume(command) => pause::run(command, PauseChange::Resume).await,
     }
 }
 
 impl Options {
-    /// A pool on a database that is reachable and up to date.
+    /// Returns a pool on a database that answers and has every migration.
     async fn pool(&self) -> anyhow::Result<PgPool> {
         self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
     }
 
-    /// The same, of other sessions.
+    /// Returns a pool of sessions of the given kind.
     async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database_url.reveal();
         let pool = event_store::pool(url, kind, connections_max)
-            .context("the database address can't be read")?;
-        // The error's own text has all that its sources would repeat.
+            .context("the address of the database cannot be parsed")?;
+        // The text of this error repeats the texts of its sources.
         let checked = event_store::check_connection(url).await;
-        checked.map_err(|error| anyhow::anyhow!("can't connect to the database: {error}"))?;
+        checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))?;
         migrations::check(&pool).await?;
         Ok(pool)
     }
 
-    /// Prints a result: `text` for people, or the value itself for programs.
+    /// Prints a result: `text` for people, or `value` as JSON for programs.
     fn print(&self, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout();
         if self.json {
-            let json = serde_json::to_string(value).context("can't write the result")?;
-            writeln!(stdout, "{json}").context("can't print the result")
+            let json = serde_json::to_string(value).context("cannot write the result")?;
+            writeln!(stdout, "{json}").context("cannot print the result")
         } else {
-            writeln!(stdout, "{text}").context("can't print the result")
+            writeln!(stdout, "{text}").context("cannot print the result")
         }
     }
 }

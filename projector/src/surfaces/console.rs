@@ -1,15 +1,17 @@
-//! The operators' console: pages on the internal listener that say how the projections are, and
-//! what the log says of an account or a link.
+//! Operators' console: pages on the internal listener with the state of the projections and the
+//! history of an account or a link.
 //!
-//! It looks and never touches: no route takes more than GET and HEAD, and its sessions may not
-//! write. Nearly all that it shows was sent by somebody: the templates escape it, and where a link
-//! points to is shown, never linked.
+//! The console only reads: every route accepts only GET and HEAD, and the sessions are read-only.
+//! Nearly all shown data comes from clients: the templates escape the data, and a destination is
+//! shown as text, never as a link.
 
 mod account;
+mod error_page;
 mod events;
 mod figures;
 mod find;
 mod guard;
+mod history;
 mod lag_samples;
 mod layout;
 mod link;
@@ -17,7 +19,6 @@ mod newest_events;
 mod overview;
 mod parameters;
 mod read_tables;
-mod refusal;
 mod sparkline;
 mod wording;
 
@@ -35,28 +36,28 @@ use linkledger_core::{
 };
 use sqlx::{PgPool, postgres::PgPoolOptions};
 
-use self::{guard::Hosts, lag_samples::LagSamples, refusal::Refusal};
+use self::{error_page::ErrorPage, guard::Hosts, lag_samples::LagSamples};
 
-/// Sessions that all pages share: a reader can't take those that the projections need.
+/// Sessions that all pages share; the projections have sessions of their own.
 pub(crate) const CONNECTIONS_MAX: u32 = 2;
-/// Longest wait for one of them, in seconds.
+/// Longest wait for a session, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const STYLE: &str = include_str!("console/console.css");
 const SCRIPT: &str = include_str!("console/console.js");
 
-/// What the pages are made from.
+/// State that the pages share.
 #[derive(Clone)]
 struct Console {
     pool: PgPool,
     samples: LagSamples,
 }
 
-/// Starts what the console needs among `tasks`, and returns its pages. `hosts` are names by which
-/// browsers may know the listener, besides IP addresses and `localhost`.
+/// Starts the tasks of the console among `tasks`, and returns its pages. `hosts` are names by which
+/// browsers may reach the listener, besides IP addresses and `localhost`.
 ///
 /// # Errors
-/// When the address of the database can't be read.
+/// Returns an error if the address of the database can't be read.
 pub fn start(database_url: &str, hosts: Vec<String>, tasks: &mut Tasks) -> sqlx::Result<Router> {
     let console = Console {
         pool: pool(database_url)?,
@@ -70,12 +71,12 @@ pub fn start(database_url: &str, hosts: Vec<String>, tasks: &mut Tasks) -> sqlx:
     Ok(router(console, Hosts::new(hosts)))
 }
 
-/// Sessions that may only read, and not for long.
+/// Returns a pool of read-only sessions with short timeouts.
 fn pool(database_url: &str) -> sqlx::Result<PgPool> {
     let options = session_options(database_url, SessionKind::Reader)?;
     let options = options.options([
         ("default_transaction_read_only", "on"),
-        // The largest page looks at some ten thousand rows.
+        // The largest page reads some ten thousand rows.
         ("statement_timeout", "2s"),
         ("lock_timeout", "1s"),
     ]);
@@ -110,10 +111,10 @@ fn asset<S: Clone + Send + Sync + 'static>(
     get(move || async move { ([(CONTENT_TYPE, content_type)], body) })
 }
 
-async fn no_such_page(uri: Uri) -> Refusal {
-    Refusal::no_such_page(uri.path())
+async fn no_such_page(uri: Uri) -> ErrorPage {
+    ErrorPage::no_such_page(uri.path())
 }
 
-async fn only_to_read(method: Method) -> Refusal {
-    Refusal::only_to_read(&method)
+async fn only_to_read(method: Method) -> ErrorPage {
+    ErrorPage::only_to_read(&method)
 }

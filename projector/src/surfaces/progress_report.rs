@@ -1,5 +1,5 @@
-//! How far a command that takes long has come: a bar on a terminal, lines elsewhere, JSON for
-//! programs; all on standard error.
+//! Progress of a long command on standard error: a bar on a terminal, lines elsewhere, JSON for
+//! programs.
 
 use std::{
     fmt,
@@ -16,15 +16,15 @@ use crate::operations::{
     progress::ProgressSink,
 };
 
-/// The bar takes what the words leave of the terminal's width.
+/// Template of the bar; the bar takes the width that the words leave.
 const BAR: &str = "{prefix} {wide_bar} {msg}";
-/// While it is not known how much there is to do.
+/// Template without a bar, while the total is not known.
 const NO_BAR: &str = "{prefix}";
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a line is written where there is no terminal.
+/// Interval of the lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Is told what is done, by several tasks at once.
+/// Progress of a command; several tasks report to it.
 #[derive(Debug)]
 pub struct ProgressReport {
     show: Show,
@@ -42,31 +42,31 @@ enum Show {
 #[derive(Debug)]
 struct State {
     phase: String,
-    /// What is counted.
+    /// Name of the counted things.
     unit: &'static str,
     done: u64,
     total: u64,
     begun_at: Instant,
     told_at: Instant,
-    /// How much was done when it was told last.
+    /// Number of units at the time of the last line.
     told: u64,
 }
 
-/// How far a phase has come, as programs read it.
+/// Progress of a phase, for programs.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     phase: &'a str,
     done: u64,
     total: u64,
     unit: &'a str,
-    /// From the beginning of the phase.
+    /// Seconds since the start of the phase.
     seconds: f64,
     per_second: u64,
     seconds_left: Option<u64>,
 }
 
 impl ProgressReport {
-    /// For whoever looks at standard error.
+    /// Creates a report on standard error.
     pub fn shown(json: bool) -> Self {
         if json {
             return Self::new(Show::Json);
@@ -87,7 +87,7 @@ impl ProgressReport {
         Self::new(Show::Bar(bar))
     }
 
-    /// For nobody.
+    /// Creates a report without output.
     pub fn silent() -> Self {
         Self::new(Show::Nothing)
     }
@@ -108,7 +108,7 @@ impl ProgressReport {
         }
     }
 
-    /// What the last line lacks of what was done.
+    /// Writes a last line if the previous line is out of date.
     fn tell_end(&self, state: &mut State) {
         if state.done > state.told {
             self.tell(state);
@@ -123,7 +123,7 @@ impl ProgressReport {
             Show::Json => serde_json::to_string(&line).unwrap_or_default(),
             Show::Bar(_) | Show::Nothing => return,
         };
-        // The command goes on when nobody listens.
+        // A failure of standard error does not end the command.
         writeln!(std::io::stderr(), "{text}").ok();
     }
 }
@@ -212,7 +212,7 @@ impl State {
 }
 
 impl Line<'_> {
-    /// How much is done of how much, and how fast.
+    /// Returns the counts and the rate.
     fn counts(&self) -> String {
         let figure = |count: u64| grouped(count.cast_signed());
         let (done, total) = (figure(self.done), figure(self.total));

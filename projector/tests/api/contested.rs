@@ -85,7 +85,7 @@ async fn a_retry_gives_up_soon_when_somebody_else_is_in_the_way() {
     let retried = retry(pool, Some(parked.account_id)).await.unwrap();
     for it in &retried {
         assert_eq!((it.released, it.applied), (false, 0));
-        let detail = "somebody else is releasing it; run the command again";
+        let detail = "another process releases the account; run the command again";
         assert_eq!(it.detail.as_deref(), Some(detail));
     }
     let removed: i64 = sqlx::query_scalar("SELECT last_value FROM attempted")
@@ -208,7 +208,7 @@ async fn a_retry_that_meets_another_generation_says_so() {
     tx.commit().await.unwrap();
     for it in retry.await.unwrap() {
         assert_eq!((it.released, it.applied), (false, 0));
-        let detail = "another generation is served meanwhile; run the command again";
+        let detail = "another generation is served by now; run the command again";
         assert_eq!(it.detail.as_deref(), Some(detail));
     }
 }

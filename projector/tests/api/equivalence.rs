@@ -25,7 +25,7 @@ use crate::{
 
 /// What somebody asks for; of the links that there are, one that the index chooses.
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub(crate) enum PauseChange {
     Create,
     ChangeDestination(Index, u8),
     Disable(Index),
@@ -36,16 +36,16 @@ pub(crate) enum Wish {
     Adjust(i64),
 }
 
-pub(crate) fn wish() -> impl Strategy<Value = Wish> {
+pub(crate) fn wish() -> impl Strategy<Value = PauseChange> {
     prop_oneof![
-        1 => Just(Wish::Create),
-        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| Wish::ChangeDestination(link, to)),
-        3 => any::<Index>().prop_map(Wish::Disable),
-        3 => any::<Index>().prop_map(Wish::Enable),
-        1 => any::<Index>().prop_map(Wish::Delete),
-        1 => any::<bool>().prop_map(Wish::Suspend),
-        1 => Just(Wish::Resume),
-        1 => (-9..9_i64).prop_map(Wish::Adjust),
+        1 => Just(PauseChange::Create),
+        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| PauseChange::ChangeDestination(link, to)),
+        3 => any::<Index>().prop_map(PauseChange::Disable),
+        3 => any::<Index>().prop_map(PauseChange::Enable),
+        1 => any::<Index>().prop_map(PauseChange::Delete),
+        1 => any::<bool>().prop_map(PauseChange::Suspend),
+        1 => Just(PauseChange::Resume),
+        1 => (-9..9_i64).prop_map(PauseChange::Adjust),
     ]
 }
 
@@ -81,8 +81,8 @@ impl Owner {
     }
 
     /// What comes of the wish goes to the log.
-    pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: Wish) {
-        if let Wish::Create = wish {
+    pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: PauseChange) {
+        if let PauseChange::Create = wish {
             let name = format!("{}-{}", self.account_id, self.links.len());
             let created = stage.append_links(self.account_id, &name, 1).await;
             self.links
@@ -97,12 +97,12 @@ impl Owner {
         }
     }
 
-    fn decide(&self, wish: &Wish) -> Option<Event> {
+    fn decide(&self, wish: &PauseChange) -> Option<Event> {
         let account_id = self.account_id;
         let link = |index: &Index| (!self.links.is_empty()).then(|| index.get(&self.links));
         match wish {
-            Wish::Create => None,
-            Wish::ChangeDestination(index, to) => {
+            PauseChange::Create => None,
+            PauseChange::ChangeDestination(index, to) => {
                 let url = format!("https://example.com/{to}");
                 let change = ChangeDestination {
                     destination: Some(Destination::parse(&url, &OwnHosts::default()).unwrap()),
@@ -111,29 +111,29 @@ impl Owner {
                 let changed = link(index)?.decide_change_destination(&change).ok()??;
                 Some(Event::Link(LinkEvent::DestinationChanged(changed)))
             }
-            Wish::Disable(index) => {
+            PauseChange::Disable(index) => {
                 let disabled = link(index)?.decide_disable("test").ok()??;
                 Some(Event::Link(LinkEvent::Disabled(disabled)))
             }
-            Wish::Enable(index) => {
+            PauseChange::Enable(index) => {
                 let enabled = link(index)?.decide_enable("test").ok()??;
                 Some(Event::Link(LinkEvent::Enabled(enabled)))
             }
-            Wish::Delete(index) => {
+            PauseChange::Delete(index) => {
                 let deleted = link(index)?.decide_delete(&ExpectedVersion::Any).ok()??;
                 Some(Event::Link(LinkEvent::Deleted(deleted)))
             }
-            Wish::Suspend(stop_redirects) => {
+            PauseChange::Suspend(stop_redirects) => {
                 let suspended = self
                     .status
                     .decide_suspend(account_id, "test", *stop_redirects)?;
                 Some(Event::Account(AccountEvent::Suspended(suspended)))
             }
-            Wish::Resume => {
+            PauseChange::Resume => {
                 let resumed = self.status.decide_resume(account_id, "test")?;
                 Some(Event::Account(AccountEvent::Resumed(resumed)))
             }
-            Wish::Adjust(amount) => {
+            PauseChange::Adjust(amount) => {
                 let adjust = AdjustCredits {
                     account_id,
                     amount: *amount,

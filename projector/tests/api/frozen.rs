@@ -9,7 +9,7 @@ use linkledger_core::{
     testing::{eventually, eventually_within},
 };
 use linkledger_projector::{
-    operations::pause::{Wish, change},
+    operations::pause::{PauseChange, change},
     read_models::Projection,
 };
 use sqlx::{PgPool, raw_sql};
@@ -157,7 +157,7 @@ async fn a_pause_does_not_wait_for_a_projector_that_is_frozen_and_holds_when_it_
     process.freeze();
     let (_, seen_at) = owner(pool, Shard::of(account_id)).await.unwrap();
     gate.open().await;
-    let paused = change(pool, &Projection::ALL, Wish::Pause, "ada", None).await;
+    let paused = change(pool, &Projection::ALL, PauseChange::Pause, "ada", None).await;
     assert!(paused.unwrap().iter().all(|it| it.is_changed));
     assert_eq!(Tables::read(pool).await, before);
 
@@ -176,7 +176,7 @@ async fn a_pause_does_not_wait_for_a_projector_that_is_frozen_and_holds_when_it_
     .await;
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &Projection::ALL, Wish::Resume, "ada", None)
+    change(pool, &Projection::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     stage.eventually_complete().await;

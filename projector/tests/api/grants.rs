@@ -8,8 +8,8 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     operations::{
-        parked::{Skip, retry, skip},
-        pause::{Wish, change},
+        parked::{SkipRequest, retry, skip},
+        pause::{PauseChange, change},
     },
     pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
     read_models::Projection,
@@ -26,7 +26,7 @@ use crate::{
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 #[tokio::test]
-async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune() {
+async fn projector_grants_suffice_to_apply_park_and_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -100,7 +100,7 @@ async fn the_grants_suffice_to_apply_every_event_to_park_to_release_and_to_prune
 }
 
 #[tokio::test]
-async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
+async fn operator_grants_suffice_to_pause_skip_and_retry() {
     let stage = Stage::set().await;
     let database = stage.database.pool();
     raw_sql(ROLES).execute(database).await.unwrap();
@@ -120,11 +120,11 @@ async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
     let log = stage.log().await;
     paint(database, &log[2]).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
-    for wish in [Wish::Pause, Wish::Resume] {
+    for wish in [PauseChange::Pause, PauseChange::Resume] {
         let changed = change(&pool, &Projection::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));
     }
-    let request = Skip {
+    let request = SkipRequest {
         account_id,
         position: None,
         operator: "ada",
@@ -136,7 +136,7 @@ async fn the_operators_grants_suffice_to_pause_to_leave_out_and_to_release() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_not_do_it_is_told_once_and_which_one_may() {
+async fn missing_right_names_the_needed_role_once() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let url = stage.database.url();
@@ -149,7 +149,7 @@ async fn a_role_that_may_not_do_it_is_told_once_and_which_one_may() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(refused.stderr).unwrap(),
-        "error: can't pause the projection: permission denied for table checkpoints: the role of \
+        "error: cannot pause the projection: permission denied for table checkpoints: the role of \
          this database address lacks this privilege; operators' commands need `linkledger_operator`, \
          and deploy/postgres/roles.sql names the role of each service\n"
     );

@@ -5,7 +5,7 @@ use std::future;
 use linkledger_core::testing::{TestDatabase, eventually};
 use linkledger_projector::{
     operations::audit::{
-        self, Collision, Command, Outcome,
+        self, Collision, CommandOutcome, CommandSuperseded, OperatorCommand,
         report::{last_commands, remaining_events},
     },
     read_models::Projection,
@@ -13,14 +13,14 @@ use linkledger_projector::{
 use sqlx::{PgPool, Row as _};
 use tokio::sync::Notify;
 
-const REBUILD: Command<'static> = Command {
+const REBUILD: OperatorCommand<'static> = OperatorCommand {
     name: "rebuild",
     projections: &[Projection::Links, Projection::Credits],
     subject: None,
     operator: "ada",
     reason: Some("a defect is mended"),
 };
-const DROP: Command<'static> = Command {
+const DROP: OperatorCommand<'static> = OperatorCommand {
     name: "drop",
     projections: &[Projection::Links],
     subject: Some("generation 3"),
@@ -41,6 +41,11 @@ async fn recorded(pool: &PgPool) -> Vec<[Option<String>; 6]> {
     rows.iter().map(columns).collect()
 }
 
+async fn outcomes(pool: &PgPool) -> Vec<Option<String>> {
+    let recorded = recorded(pool).await.into_iter();
+    recorded.map(|[.., outcome, _]| outcome).collect()
+}
+
 async fn is_recorded(pool: &PgPool, rows: usize) {
     eventually("the command is recorded", async || {
         (recorded(pool).await.len() == rows).then_some(())
@@ -52,17 +57,17 @@ fn texts<const N: usize>(texts: [&str; N]) -> [Option<String>; N] {
     texts.map(|text| (!text.is_empty()).then(|| text.to_owned()))
 }
 
-fn nothing() -> (Outcome, String) {
-    (Outcome::Done, String::new())
+fn nothing() -> (CommandOutcome, String) {
+    (CommandOutcome::Done, String::new())
 }
 
 #[tokio::test]
-async fn a_long_command_is_recorded_with_what_has_come_of_it() {
+async fn long_command_is_recorded_with_its_outcome() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = async { anyhow::Ok(7) };
     let done = audit::hold(pool, &REBUILD, work, |it, projection| {
-        (Outcome::Done, format!("{it} events of {projection}"))
+        (CommandOutcome::Done, format!("{it} events of {projection}"))
     })
     .await;
     assert_eq!(done.unwrap(), 7);
@@ -94,10 +99,10 @@ async fn a_long_command_is_recorded_with_what_has_come_of_it() {
 }
 
 #[tokio::test]
-async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
+async fn short_command_is_recorded_in_its_transaction() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
-    let skip = Command {
+    let skip = OperatorCommand {
         name: "skip",
         projections: &[],
         subject: Some("acc_1"),
@@ -105,7 +110,7 @@ async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
     };
     for is_committed in [false, true] {
         let mut tx = pool.begin().await.unwrap();
-        audit::record_in_tx(&mut tx, &skip, Outcome::Done, "1 event")
+        audit::record_in_tx(&mut tx, &skip, CommandOutcome::Done, "1 event")
             .await
             .unwrap();
         if is_committed {
@@ -119,7 +124,7 @@ async fn a_short_command_is_recorded_in_the_transaction_of_its_effect() {
 }
 
 #[tokio::test]
-async fn a_second_operator_is_refused_while_the_first_is_at_it() {
+async fn second_command_is_refused_while_first_runs() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let end = Notify::new();
@@ -150,7 +155,7 @@ async fn a_second_operator_is_refused_while_the_first_is_at_it() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
+async fn next_command_ends_the_record_of_a_dead_process() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
@@ -162,13 +167,12 @@ async fn what_a_dead_process_held_is_free_when_its_lease_is_over() {
     audit::hold(pool, &REBUILD, work, |(), _| nothing())
         .await
         .unwrap();
-    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
     let expected = ["interrupted", "interrupted", "done", "done"];
-    assert_eq!(outcomes.collect::<Vec<_>>(), texts(expected));
+    assert_eq!(outcomes(pool).await, texts(expected));
 }
 
 #[tokio::test]
-async fn a_command_that_has_lost_its_lease_ends() {
+async fn superseded_command_ends_with_an_error() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let work = future::pending::<anyhow::Result<()>>();
@@ -181,21 +185,76 @@ async fn a_command_that_has_lost_its_lease_ends() {
         taken.execute(pool).await.unwrap();
     };
     let (ended, ()) = tokio::join!(first, second);
-    let ended = ended.unwrap_err().to_string();
-    assert!(ended.contains("somebody else could begin"), "{ended}");
-    let outcomes = recorded(pool).await.into_iter().map(|row| row[4].clone());
-    assert_eq!(outcomes.collect::<Vec<_>>(), texts(["interrupted"]));
+    assert!(ended.unwrap_err().is::<CommandSuperseded>());
+    assert_eq!(outcomes(pool).await, texts(["interrupted"]));
+}
+
+/// Processes of Postgres whose sessions prove a command alive.
+async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
+    let sessions = sqlx::query_scalar(
+        "SELECT pid FROM pg_locks
+         WHERE locktype = 'advisory' AND objsubid = 2
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
+    sessions.fetch_all(pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn running_command_replaces_a_lost_session() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let end = Notify::new();
+    let work = async {
+        end.notified().await;
+        anyhow::Ok(())
+    };
+    let running = audit::hold(pool, &DROP, work, |(), _| nothing());
+    let disturbance = async {
+        is_recorded(pool, 1).await;
+        let [before] = sessions_of_commands(pool).await[..] else {
+            panic!("a command has one session");
+        };
+        let terminated = sqlx::query("SELECT pg_terminate_backend($1)").bind(before);
+        terminated.execute(pool).await.unwrap();
+        eventually("the command has a new session", async || {
+            let now = sessions_of_commands(pool).await;
+            (now.len() == 1 && now[0] != before).then_some(())
+        })
+        .await;
+        end.notify_one();
+    };
+    let (ended, ()) = tokio::join!(running, disturbance);
+    ended.unwrap();
+    assert_eq!(outcomes(pool).await, texts(["done"]));
+}
+
+#[tokio::test]
+async fn command_of_an_earlier_release_excludes_others() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let renewed = sqlx::query(
+        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
+         VALUES ('rebuild', 'links', 'ada', now() + interval '1 hour')",
+    );
+    renewed.execute(pool).await.unwrap();
+    let work = async { anyhow::Ok(()) };
+    let refused = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.downcast_ref::<Collision>().unwrap().operator, "ada");
 }
 
 /// Command, projection, and whether it has failed.
 async fn last_of_each(pool: &PgPool) -> Vec<(String, String, bool)> {
     let last = last_commands(pool).await.unwrap().into_iter();
-    last.map(|it| (it.command, it.projection, it.has_failed))
-        .collect()
+    last.map(|it| {
+        let has_failed = it.has_failed();
+        (it.command, it.projection.unwrap(), has_failed)
+    })
+    .collect()
 }
 
 #[tokio::test]
-async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
+async fn failure_counts_until_success_or_a_day() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     assert_eq!(last_of_each(pool).await, []);
@@ -231,7 +290,7 @@ async fn a_command_counts_as_failed_until_it_succeeds_or_a_day_has_gone_by() {
 }
 
 #[tokio::test]
-async fn a_command_whose_process_has_died_counts_as_failed() {
+async fn command_of_a_dead_process_counts_as_failed() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     sqlx::query(
@@ -251,7 +310,7 @@ async fn a_command_whose_process_has_died_counts_as_failed() {
 }
 
 #[tokio::test]
-async fn what_a_generation_under_construction_lacks_is_told() {
+async fn remaining_events_of_a_new_generation_are_counted() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     for statement in [

@@ -26,7 +26,7 @@ async fn recorded_operators(database: &TestDatabase) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_name_or_a_reason_that_is_not_a_line_of_text_is_refused() {
+async fn name_or_reason_of_several_lines_is_refused() {
     let database = TestDatabase::create().await;
     for arguments in [
         ["--reason", "ticket 7\n! all is well"],
@@ -48,7 +48,7 @@ async fn a_name_or_a_reason_that_is_not_a_line_of_text_is_refused() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_name_in_the_environment_is_recorded_by_that_of_the_process() {
+async fn operator_without_name_is_recorded_as_process_user() {
     let database = TestDatabase::create().await;
     let paused = pause(&database, &[], &[]).await;
     assert!(paused.status.success());

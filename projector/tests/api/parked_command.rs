@@ -40,7 +40,7 @@ async fn parked_account(stage: &Stage) -> AccountId {
 }
 
 #[tokio::test]
-async fn nothing_parked_is_said_so() {
+async fn list_says_that_no_account_is_parked() {
     let stage = Stage::set().await;
     let listed = run(&stage, &["list"]).await;
     assert_eq!(stdout(&listed), "No account is parked.\n");
@@ -52,7 +52,7 @@ async fn nothing_parked_is_said_so() {
 }
 
 #[tokio::test]
-async fn a_parked_account_is_listed_with_its_reason_and_released_by_a_retry() {
+async fn parked_account_is_listed_and_released_by_retry() {
     let stage = Stage::set().await;
     let account_id = parked_account(&stage).await;
     let listed = run(&stage, &["list", "--json"]).await;
@@ -86,7 +86,7 @@ async fn a_parked_account_is_listed_with_its_reason_and_released_by_a_retry() {
 }
 
 #[tokio::test]
-async fn a_retry_that_does_not_help_ends_with_failure_and_says_why() {
+async fn fruitless_retry_fails_with_the_reason() {
     let stage = Stage::set().await;
     let account_id = parked_account(&stage).await;
     let log = stage.log().await;
@@ -100,7 +100,7 @@ async fn a_retry_that_does_not_help_ends_with_failure_and_says_why() {
     assert_eq!(text.lines().next(), Some(line.as_str()), "{text}");
     let error = String::from_utf8(retried.stderr).unwrap();
     assert!(
-        error.starts_with("error: not everything could be released"),
+        error.starts_with("error: not every account could be released"),
         "{error}"
     );
     let outcome: String = sqlx::query_scalar("SELECT outcome FROM read_model.operations")
@@ -111,7 +111,7 @@ async fn a_retry_that_does_not_help_ends_with_failure_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_retry_of_nobody_in_particular_is_refused() {
+async fn retry_without_an_account_is_refused() {
     let stage = Stage::set().await;
     for arguments in [
         &["retry"][..],
@@ -124,7 +124,7 @@ async fn a_retry_of_nobody_in_particular_is_refused() {
 }
 
 #[tokio::test]
-async fn what_waits_is_shown_and_left_out_for_a_reason_that_is_on_record() {
+async fn waiting_events_are_shown_and_skipped_with_reason() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = parked_account(&stage).await;
@@ -177,8 +177,9 @@ async fn what_waits_is_shown_and_left_out_for_a_reason_that_is_on_record() {
     assert!(lines[3].contains("ticket 7"), "{shown}");
     let again = run(&stage, &skip).await;
     let error = String::from_utf8(again.stderr).unwrap();
-    let expected =
-        format!("error: `{account}` is not parked; `projector parked list` shows who is\n");
+    let expected = format!(
+        "error: `{account}` is not parked; `projector parked list` shows the parked accounts\n"
+    );
     assert_eq!(error, expected);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linkledger_core::{shard::Shard, testing::in_background};
 use linkledger_projector::{
-    operations::pause::{Paused, Wish, change},
+    operations::pause::{PauseChange, Paused, change},
     pipeline::{
         apply::{Outcome, Run, Target, apply},
         checkpoint,
@@ -22,18 +22,18 @@ use crate::{
     tables::Tables,
 };
 
-async fn set(pool: &PgPool, projections: &[Projection], wish: Wish) -> Vec<Paused> {
+async fn set(pool: &PgPool, projections: &[Projection], wish: PauseChange) -> Vec<Paused> {
     change(pool, projections, wish, "ada", Some("a test"))
         .await
         .unwrap()
 }
 
 async fn pause(pool: &PgPool) {
-    set(pool, &[Projection::Links], Wish::Pause).await;
+    set(pool, &[Projection::Links], PauseChange::Pause).await;
 }
 
 async fn resume(pool: &PgPool) {
-    set(pool, &[Projection::Links], Wish::Resume).await;
+    set(pool, &[Projection::Links], PauseChange::Resume).await;
 }
 
 /// What the log wants if `links` has only had the first events of it.
@@ -65,7 +65,7 @@ async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables)
 }
 
 #[tokio::test]
-async fn a_paused_projection_stays_where_it_is_and_the_others_go_on() {
+async fn paused_projection_stops_and_others_continue() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 3).await;
@@ -89,22 +89,22 @@ async fn a_paused_projection_stays_where_it_is_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn with_all_paused_nothing_is_done_until_they_are_resumed() {
+async fn pause_of_all_stops_everything_until_resumed() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    set(pool, &Projection::ALL, Wish::Pause).await;
+    set(pool, &Projection::ALL, PauseChange::Pause).await;
     stage.account_with_links("waits", 3).await;
     let mut engine = stage.engine();
     engine.cycle(stage.log().await).await.unwrap();
     eventually_tables(&stage, &mut engine, Tables::default()).await;
 
-    set(pool, &Projection::ALL, Wish::Resume).await;
+    set(pool, &Projection::ALL, PauseChange::Resume).await;
     let complete = Tables::of_log(&stage.log().await);
     eventually_tables(&stage, &mut engine, complete).await;
 }
 
 #[tokio::test]
-async fn a_batch_from_before_the_pause_is_not_written_after_it() {
+async fn batch_begun_before_pause_is_not_written() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("late", 2).await;
@@ -136,7 +136,7 @@ async fn a_batch_from_before_the_pause_is_not_written_after_it() {
 }
 
 #[tokio::test]
-async fn a_pause_is_answered_once_the_batch_under_way_is_finished() {
+async fn pause_returns_after_the_running_batch() {
     let stage = Stage::set().await;
     let pool = stage.database.pool().clone();
     let gate = Gate::build(&pool).await;
@@ -147,7 +147,7 @@ async fn a_pause_is_answered_once_the_batch_under_way_is_finished() {
     gate.is_reached().await;
     let paused = {
         let pool = pool.clone();
-        in_background(async move { set(&pool, &[Projection::Links], Wish::Pause).await })
+        in_background(async move { set(&pool, &[Projection::Links], PauseChange::Pause).await })
     };
     session_waits(&pool, "transactionid", "%FROM read_model.checkpoints%").await;
     assert!(!paused.is_finished());
@@ -163,7 +163,7 @@ async fn a_pause_is_answered_once_the_batch_under_way_is_finished() {
 }
 
 #[tokio::test]
-async fn who_has_much_to_catch_up_with_does_not_hold_up_the_others() {
+async fn lagging_projection_does_not_delay_others() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 1).await;
@@ -192,11 +192,11 @@ async fn who_has_much_to_catch_up_with_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn what_is_so_already_is_not_recorded_again() {
+async fn pause_without_a_change_is_not_recorded() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let first = set(pool, &[Projection::Links], Wish::Pause).await;
-    let second = set(pool, &Projection::ALL, Wish::Pause).await;
+    let first = set(pool, &[Projection::Links], PauseChange::Pause).await;
+    let second = set(pool, &Projection::ALL, PauseChange::Pause).await;
     let changed = second.iter().map(|it| (it.projection, it.is_changed));
     assert_eq!(
         changed.collect::<Vec<_>>(),

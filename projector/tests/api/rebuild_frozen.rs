@@ -9,7 +9,7 @@ use std::{
 use linkledger_core::testing::eventually;
 use linkledger_projector::{
     operations::{
-        audit::{self, LeaseLost},
+        audit::{self, CommandSuperseded},
         rebuild::{
             self,
             generation::{self, Phase},
@@ -62,12 +62,15 @@ async fn stopped(child: &Child) -> Pid {
     Pid::from_raw(pid.cast_signed())
 }
 
-/// Its lease is over, as after some seconds.
-async fn end_leases(pool: &PgPool) {
-    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
-        .execute(pool)
-        .await
-        .unwrap();
+/// Ends the session that proves the command alive, as a broken connection would.
+async fn end_session(pool: &PgPool) {
+    let ended = sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks
+         WHERE locktype = 'advisory' AND objsubid = 2
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    );
+    let ended = ended.execute(pool).await.unwrap();
+    assert_eq!(ended.rows_affected(), 1);
 }
 
 fn stderr(output: &Output) -> String {
@@ -75,7 +78,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
+async fn frozen_rebuild_keeps_generation_finished_by_another() {
     for (round, stop_at) in ["rebuild.loaded:1", "rebuild.verified:1"]
         .into_iter()
         .enumerate()
@@ -84,7 +87,7 @@ async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
         let pool = stage.database.pool();
         let frozen = rebuild_of(&stage, "links", Some(stop_at));
         let pid = stopped(&frozen).await;
-        end_leases(pool).await;
+        end_session(pool).await;
         let second = rebuild_of(&stage, "links", None)
             .wait_with_output()
             .await
@@ -107,7 +110,7 @@ async fn it_does_not_touch_the_generation_that_another_one_has_finished() {
 }
 
 #[tokio::test]
-async fn only_what_is_built_has_phases_of_a_build() {
+async fn finished_generation_enters_no_build_phase() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     let progress = Arc::new(ProgressReport::silent());
@@ -124,10 +127,10 @@ async fn only_what_is_built_has_phases_of_a_build() {
 }
 
 #[tokio::test]
-async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
+async fn superseded_command_swaps_nothing() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
-    let command = audit::Command {
+    let command = audit::OperatorCommand {
         name: "rebuild",
         projections: &[Projection::Links],
         subject: None,
@@ -135,7 +138,6 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         reason: None,
     };
     let work = Box::pin(async {
-        end_leases(&pool).await;
         sqlx::query(
             "UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted',
                                               detail = 'its process has died'",
@@ -146,16 +148,16 @@ async fn nothing_is_swapped_by_a_command_that_is_taken_for_dead() {
         rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress).await
     });
     let held = audit::hold(&pool, &command, work, |_, _| {
-        (audit::Outcome::Done, "swapped".to_owned())
+        (audit::CommandOutcome::Done, "swapped".to_owned())
     })
     .await;
-    assert!(held.unwrap_err().is::<LeaseLost>());
+    assert!(held.unwrap_err().is::<CommandSuperseded>());
     let active = generation::active(&pool, Projection::Links).await;
     assert_eq!(active.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn who_is_ended_by_a_signal_says_what_is_served_already() {
+async fn interrupted_rebuild_names_the_generations_served() {
     let stage = served_stage().await;
     let rebuild = rebuild_of(&stage, "--all", Some("swap.committed:1"));
     let pid = stopped(&rebuild).await;

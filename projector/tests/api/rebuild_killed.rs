@@ -26,11 +26,6 @@ const MAX_RATE: &str = "2000";
 
 /// The command, as an operator runs it; it dies at `fail_at`, as `swap.written:1`.
 async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> Output {
-    // Who comes next need not wait until the lease of the dead is over.
-    sqlx::query("UPDATE read_model.operations SET lease_expires_at = now() WHERE outcome IS NULL")
-        .execute(stage.database.pool())
-        .await
-        .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .args(arguments)
@@ -93,7 +88,7 @@ async fn served(pool: &PgPool) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() {
+async fn killed_rebuild_is_finished_by_the_same_command() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;
@@ -131,7 +126,7 @@ async fn a_rebuild_that_is_killed_at_any_step_is_finished_by_the_same_command() 
 }
 
 #[tokio::test]
-async fn a_rollback_and_a_drop_that_are_killed_are_finished_by_the_same_command() {
+async fn killed_rollback_and_drop_are_finished_by_repetition() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;

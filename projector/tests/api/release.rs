@@ -9,7 +9,7 @@ use linkledger_core::{
     testing::{eventually, in_background},
 };
 use linkledger_projector::{
-    operations::parked::{Retried, retry},
+    operations::parked::{RetriedAccount, retry},
     pipeline::{
         engine::Engine,
         parking::{
@@ -268,7 +268,7 @@ async fn of_two_releases_at_once_each_event_is_applied_by_one() {
     let parked = Parked::set_up(&stage).await;
     let both = tokio::join!(retry(pool, Some(parked.account_id)), retry(pool, None));
     let applied = |retried: anyhow::Result<Vec<_>>| -> usize {
-        let retried: Vec<Retried> = retried.unwrap();
+        let retried: Vec<RetriedAccount> = retried.unwrap();
         assert!(retried.iter().all(|it| it.released), "{retried:?}");
         retried.iter().map(|it| it.applied).sum()
     };

@@ -5,8 +5,8 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     operations::{
-        parked::{Retried, Skip, retry, skip},
-        pause::{Wish, change},
+        parked::{RetriedAccount, SkipRequest, retry, skip},
+        pause::{PauseChange, change},
     },
     read_models::Projection,
 };
@@ -21,8 +21,8 @@ use crate::{
     verify::assert_nothing_is_wrong,
 };
 
-fn request(account_id: AccountId) -> Skip<'static> {
-    Skip {
+fn request(account_id: AccountId) -> SkipRequest<'static> {
+    SkipRequest {
         account_id,
         position: None,
         operator: "ada",
@@ -31,7 +31,7 @@ fn request(account_id: AccountId) -> Skip<'static> {
 }
 
 /// Leaves out what the account is parked for, and applies what waits.
-async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<Retried> {
+async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<RetriedAccount> {
     skip(pool, request(account_id)).await.unwrap();
     retry(pool, Some(account_id)).await.unwrap()
 }
@@ -55,7 +55,7 @@ async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
 }
 
 #[tokio::test]
-async fn what_is_left_out_stays_out_and_the_rest_is_applied() {
+async fn skipped_event_stays_skipped_and_rest_applies() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, position) = parked(&stage).await;
@@ -82,7 +82,7 @@ async fn what_is_left_out_stays_out_and_the_rest_is_applied() {
 }
 
 #[tokio::test]
-async fn who_leaves_it_out_is_on_record() {
+async fn skip_records_operator_and_reason() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, ..) = parked(&stage).await;
@@ -95,7 +95,7 @@ async fn who_leaves_it_out_is_on_record() {
     .await
     .unwrap();
     let row = |projection: Projection| {
-        let detail = "`LinkPainted` at position 5 is left out";
+        let detail = "`LinkPainted` at position 5 is skipped";
         let subject = account_id.to_string();
         let texts = [projection.name(), &subject, "ada", "ticket 7", detail];
         texts.map(str::to_owned).into()
@@ -104,7 +104,7 @@ async fn who_leaves_it_out_is_on_record() {
 }
 
 #[tokio::test]
-async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() {
+async fn link_with_skipped_creation_never_has_rows() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("other", 1).await;
@@ -161,7 +161,7 @@ async fn a_link_whose_creation_is_left_out_has_no_rows_whatever_happens_to_it() 
 }
 
 #[tokio::test]
-async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
+async fn skipped_refused_creation_delays_no_later_event() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let refuse = "CHECK (slug_folded <> 'picky-0x')";
@@ -204,7 +204,7 @@ async fn a_link_whose_creation_is_refused_and_left_out_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_refused_row_is_left_out_where_it_is_refused_only() {
+async fn refused_row_is_skipped_in_its_projection_only() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     raw_sql("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'picky-1X')")
@@ -226,7 +226,7 @@ async fn a_refused_row_is_left_out_where_it_is_refused_only() {
 }
 
 #[tokio::test]
-async fn the_next_event_that_can_not_be_applied_is_another_decision() {
+async fn each_unapplicable_event_needs_its_own_skip() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, _) = parked(&stage).await;
@@ -237,7 +237,7 @@ async fn the_next_event_that_can_not_be_applied_is_another_decision() {
     assert!(parked.iter().all(|it| (it.1, it.4) == (6, 4)), "{parked:?}");
     let error = skip(
         pool,
-        Skip {
+        SkipRequest {
             position: Some(5),
             ..request(account_id)
         },
@@ -248,7 +248,7 @@ async fn the_next_event_that_can_not_be_applied_is_another_decision() {
 }
 
 #[tokio::test]
-async fn what_a_restored_log_has_in_its_place_is_not_left_out() {
+async fn event_of_a_restored_log_is_not_skipped() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, ..) = parked(&stage).await;
@@ -262,12 +262,12 @@ async fn what_a_restored_log_has_in_its_place_is_not_left_out() {
 }
 
 #[tokio::test]
-async fn of_a_paused_projection_nothing_is_released_nor_left_out() {
+async fn paused_projection_refuses_retry_and_skip() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, _) = parked(&stage).await;
     let before = Tables::read(pool).await;
-    change(pool, &Projection::ALL, Wish::Pause, "ada", None)
+    change(pool, &Projection::ALL, PauseChange::Pause, "ada", None)
         .await
         .unwrap();
     let error = skip(pool, request(account_id)).await.unwrap_err();
@@ -282,7 +282,7 @@ async fn of_a_paused_projection_nothing_is_released_nor_left_out() {
     }
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &Projection::ALL, Wish::Resume, "ada", None)
+    change(pool, &Projection::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     let retried = skip_and_retry(pool, account_id).await;

@@ -11,8 +11,8 @@ use linkledger_core::{
 };
 use linkledger_projector::operations::{
     status::{
-        Status, collect,
-        projection::{ProjectionStatus, State},
+        StatusReport, collect,
+        projection::{ProjectionState, ProjectionStatus},
     },
     why::why,
 };
@@ -39,7 +39,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn of<'a>(status: &'a Status, projection: &str) -> &'a ProjectionStatus {
+fn of<'a>(status: &'a StatusReport, projection: &str) -> &'a ProjectionStatus {
     let mut projections = status.projections.iter();
     projections.find(|it| it.projection == projection).unwrap()
 }
@@ -61,13 +61,13 @@ pub(crate) async fn attend(pool: &PgPool) {
 }
 
 /// Findings of the test's own making; other tests hold snapshots on the same server.
-fn findings(status: &Status) -> Vec<&str> {
+fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()
 }
 
 #[tokio::test]
-async fn a_shard_is_live_when_it_has_all_events_and_catching_up_when_one_waits_for_long() {
+async fn shard_is_live_or_catching_up_by_lag() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     attend(pool).await;
@@ -79,15 +79,15 @@ async fn a_shard_is_live_when_it_has_all_events_and_catching_up_when_one_waits_f
 
     let status = collect(pool).await.unwrap();
     for projection in &status.projections {
-        assert_eq!(projection.state, State::CatchingUp);
+        assert_eq!(projection.state, ProjectionState::CatchingUp);
         assert_eq!((projection.position, projection.head), (0, 5));
         assert_eq!(projection.lag_events, 5);
         assert!((60.0..90.0).contains(&projection.lag_seconds));
         for it in &projection.shards {
             let expected = if it.shard == shard.number() {
-                (State::CatchingUp, 5)
+                (ProjectionState::CatchingUp, 5)
             } else {
-                (State::Live, 0)
+                (ProjectionState::Live, 0)
             };
             assert_eq!((it.state, it.lag_events), expected);
         }
@@ -97,14 +97,14 @@ async fn a_shard_is_live_when_it_has_all_events_and_catching_up_when_one_waits_f
     stage.engine().cycle(stage.log().await).await.unwrap();
     let status = collect(pool).await.unwrap();
     for projection in &status.projections {
-        assert_eq!(projection.state, State::Live);
+        assert_eq!(projection.state, ProjectionState::Live);
         assert_eq!((projection.position, projection.lag_events), (5, 0));
         assert!(projection.lag_seconds.abs() < f64::EPSILON);
     }
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_is_not_of_this_log_is_refused_and_named() {
+async fn checkpoint_of_another_log_is_refused() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     attend(pool).await;
@@ -115,9 +115,9 @@ async fn a_checkpoint_that_is_not_of_this_log_is_refused_and_named() {
     )
     .await;
     let status = collect(pool).await.unwrap();
-    assert_eq!(of(&status, "links").state, State::Refused);
-    assert_eq!(of(&status, "links").shards[4].state, State::Live);
-    assert_eq!(of(&status, "redirects").state, State::Live);
+    assert_eq!(of(&status, "links").state, ProjectionState::Refused);
+    assert_eq!(of(&status, "links").shards[4].state, ProjectionState::Live);
+    assert_eq!(of(&status, "redirects").state, ProjectionState::Live);
     assert_eq!(
         findings(&status),
         [
@@ -131,7 +131,7 @@ async fn a_checkpoint_that_is_not_of_this_log_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn a_parked_account_is_counted_until_it_is_released() {
+async fn parked_account_counts_until_released() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     attend(pool).await;
@@ -141,7 +141,7 @@ async fn a_parked_account_is_counted_until_it_is_released() {
     stage.engine().cycle(stage.log().await).await.unwrap();
     let status = collect(pool).await.unwrap();
     assert_eq!(of(&status, "links").parked_accounts, 1);
-    assert_eq!(of(&status, "links").state, State::Parked);
+    assert_eq!(of(&status, "links").state, ProjectionState::Parked);
     assert!(findings(&status).contains(&"an account is parked in links: `projector parked list`"));
 
     let checked = run(&stage.database, &["--check"]).await;
@@ -154,22 +154,22 @@ async fn a_parked_account_is_counted_until_it_is_released() {
         .await
         .unwrap();
     let status = collect(pool).await.unwrap();
-    assert_eq!(of(&status, "links").state, State::Live);
+    assert_eq!(of(&status, "links").state, ProjectionState::Live);
     assert_eq!(findings(&status), Vec::<&str>::new());
 }
 
 #[tokio::test]
-async fn a_shard_of_a_projector_that_is_silent_is_unattended() {
+async fn shard_without_heartbeat_is_unattended() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let status = collect(pool).await.unwrap();
-    assert_eq!(of(&status, "links").state, State::Unattended);
-    let never = "nobody looks after links in shard 0 and 15 more: no projector has ever run";
+    assert_eq!(of(&status, "links").state, ProjectionState::Unattended);
+    let never = "no projector owns links in shard 0 and 15 more: no projector has ever run";
     assert!(findings(&status).contains(&never), "{:?}", status.findings);
 
     attend(pool).await;
     let links = collect(pool).await.unwrap().projections.swap_remove(1);
-    assert_eq!(links.state, State::Live);
+    assert_eq!(links.state, ProjectionState::Live);
     assert_eq!(links.shards[7].owner.as_deref(), Some("here"));
     assert_eq!(links.shards[7].version.as_deref(), Some("1.2.3"));
     assert!((links.events_per_second - 32.0).abs() < f64::EPSILON);
@@ -184,9 +184,9 @@ async fn a_shard_of_a_projector_that_is_silent_is_unattended() {
     .await;
     let status = collect(pool).await.unwrap();
     let shard = &of(&status, "links").shards[7];
-    assert_eq!(shard.state, State::Unattended);
+    assert_eq!(shard.state, ProjectionState::Unattended);
     assert_eq!(shard.events_per_second, None);
-    let silent = "nobody looks after links in shard 7: `here` was last heard of";
+    let silent = "no projector owns links in shard 7: `here` sent its last heartbeat";
     let is_told = findings(&status).iter().any(|it| it.starts_with(silent));
     assert!(is_told, "{:?}", status.findings);
     let text = stdout(&run(&database, &[]).await);
@@ -199,7 +199,7 @@ async fn a_shard_of_a_projector_that_is_silent_is_unattended() {
 }
 
 #[tokio::test]
-async fn a_paused_projection_and_a_running_command_are_shown_with_who_and_since_when() {
+async fn status_shows_pauses_and_running_commands() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     attend(pool).await;
@@ -215,12 +215,12 @@ async fn a_paused_projection_and_a_running_command_are_shown_with_who_and_since_
     )
     .await;
     let status = collect(pool).await.unwrap();
-    assert_eq!(of(&status, "links").state, State::Paused);
+    assert_eq!(of(&status, "links").state, ProjectionState::Paused);
     assert_eq!(
         findings(&status),
         [
             "links has been paused since 2026-11-20T12:00:00.000Z: `projector resume links`",
-            "`verify links` by bob@ops has died before it was through: run it again",
+            "`verify links` by bob@ops died before its end: run the command again",
         ]
     );
     let text = stdout(&run(&database, &[]).await);
@@ -230,7 +230,7 @@ async fn a_paused_projection_and_a_running_command_are_shown_with_who_and_since_
 }
 
 #[tokio::test]
-async fn a_generation_may_be_dropped_when_nobody_reads_it_and_no_command_is_at_work_on_it() {
+async fn unused_generation_may_be_dropped() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     stage.account_with_links("built", 1).await;
@@ -272,7 +272,7 @@ async fn a_generation_may_be_dropped_when_nobody_reads_it_and_no_command_is_at_w
     for hint in [
         "standby, 1 of 3 events; `projector rollback links` goes back to it; `projector drop links \
          2` ends it\n",
-        "loading, 1 of 3 events; nobody is at it: `projector rebuild credits` goes on, `projector \
+        "loading, 1 of 3 events; no command works on it: `projector rebuild credits` continues, `projector \
          drop credits 2` ends it\n",
     ] {
         assert!(text.contains(hint), "{text}");
@@ -280,7 +280,7 @@ async fn a_generation_may_be_dropped_when_nobody_reads_it_and_no_command_is_at_w
 }
 
 #[tokio::test]
-async fn the_relays_backlog_and_why_it_publishes_nothing_are_told() {
+async fn status_shows_relay_backlog_and_refusal() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("backlog", 1).await;
@@ -303,7 +303,7 @@ async fn the_relays_backlog_and_why_it_publishes_nothing_are_told() {
 }
 
 #[tokio::test]
-async fn the_session_that_holds_the_oldest_snapshot_is_named_until_it_ends() {
+async fn status_names_holder_of_the_oldest_snapshot() {
     let database = TestDatabase::create().await;
     let mut session = PgConnection::connect(database.url()).await.unwrap();
     raw_sql(
@@ -338,7 +338,7 @@ async fn the_session_that_holds_the_oldest_snapshot_is_named_until_it_ends() {
 }
 
 #[tokio::test]
-async fn the_rights_of_an_operator_and_of_the_projector_suffice_to_look_at_everything() {
+async fn operator_and_projector_grants_suffice_for_status() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("seen", 1).await;
     stage.engine().cycle(stage.log().await).await.unwrap();

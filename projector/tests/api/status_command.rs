@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::status::{attend, run, stdout};
 
 #[tokio::test]
-async fn the_table_is_plain_where_there_is_no_terminal_and_has_all_shards_on_demand() {
+async fn table_without_terminal_is_plain() {
     let database = TestDatabase::create().await;
     attend(database.pool()).await;
     let text = stdout(&run(&database, &[]).await);
@@ -33,7 +33,7 @@ async fn the_table_is_plain_where_there_is_no_terminal_and_has_all_shards_on_dem
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_until_ctrl_c_and_ends_well() {
+async fn watch_continues_until_ctrl_c() {
     let database = TestDatabase::create().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
@@ -58,7 +58,7 @@ async fn a_watch_goes_on_until_ctrl_c_and_ends_well() {
 }
 
 #[tokio::test]
-async fn an_unknown_projection_is_refused_with_those_that_there_are() {
+async fn unknown_projection_is_refused_with_the_known_ones() {
     let database = TestDatabase::create().await;
     let output = run(&database, &["--projection", "clicks"]).await;
     assert_eq!(output.status.code(), Some(2));

@@ -5,9 +5,9 @@ use std::process::Command;
 use linkledger_core::testing::TestDatabase;
 use linkledger_projector::{
     operations::{
-        audit::{self, Outcome},
+        audit::{self, CommandOutcome},
         rebuild::rollback,
-        status::{Status, collect},
+        status::{StatusReport, collect},
     },
     read_models::Projection,
 };
@@ -29,13 +29,13 @@ async fn execute(pool: &PgPool, statement: &'static str) {
 }
 
 /// Findings of the test's own making; other tests hold snapshots on the same server.
-fn findings(status: &Status) -> Vec<&str> {
+fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()
 }
 
 #[tokio::test]
-async fn rows_that_a_verification_found_wrong_wait_for_an_operator_until_it_finds_none() {
+async fn wrong_rows_are_a_finding_until_verified_right() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     attend(pool).await;
@@ -63,11 +63,11 @@ async fn rows_that_a_verification_found_wrong_wait_for_an_operator_until_it_find
 }
 
 #[tokio::test]
-async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
+async fn failed_command_is_a_finding_until_success() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     attend(pool).await;
-    let command = audit::Command {
+    let command = audit::OperatorCommand {
         name: "rollback",
         projections: &[Projection::Links],
         subject: None,
@@ -76,7 +76,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
     };
     let fails = async { anyhow::bail!("no room") };
     let failed = audit::hold(pool, &command, fails, |(): &(), _| {
-        (Outcome::Done, String::new())
+        (CommandOutcome::Done, String::new())
     })
     .await;
     failed.unwrap_err();
@@ -89,7 +89,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
 
     let succeeds = async { anyhow::Ok(()) };
     let done = audit::hold(pool, &command, succeeds, |(), _| {
-        (Outcome::Done, String::new())
+        (CommandOutcome::Done, String::new())
     })
     .await;
     done.unwrap();
@@ -98,7 +98,7 @@ async fn a_command_that_has_failed_waits_for_an_operator_until_it_succeeds() {
 }
 
 #[tokio::test]
-async fn what_others_have_written_neither_steers_the_terminal_nor_forges_a_line() {
+async fn foreign_text_cannot_steer_the_terminal() {
     let database = TestDatabase::create().await;
     execute(
         database.pool(),
@@ -117,7 +117,7 @@ async fn what_others_have_written_neither_steers_the_terminal_nor_forges_a_line(
 }
 
 #[tokio::test]
-async fn a_rollback_is_offered_for_the_generation_that_it_goes_back_to_alone() {
+async fn rollback_is_offered_for_one_generation_only() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     execute(

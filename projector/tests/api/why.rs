@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use linkledger_core::{
     event::Subject, event_store::log, id::AccountId, link::LinkCreated, shard::Shard,
 };
-use linkledger_projector::operations::why::{Fate, ProjectionWhy, Why, why};
+use linkledger_projector::operations::why::{EventState, ProjectionWhy, WhyReport, why};
 use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 
@@ -25,24 +25,24 @@ async fn run(stage: &Stage, arguments: &[&str]) -> Output {
     output.await.unwrap().unwrap()
 }
 
-async fn of_link(stage: &Stage, link: &LinkCreated) -> Why {
+async fn of_link(stage: &Stage, link: &LinkCreated) -> WhyReport {
     why(stage.database.pool(), Subject::Link(link.link_id), 20)
         .await
         .unwrap()
 }
 
-async fn of_account(stage: &Stage, account_id: AccountId) -> Why {
+async fn of_account(stage: &Stage, account_id: AccountId) -> WhyReport {
     why(stage.database.pool(), Subject::Account(account_id), 20)
         .await
         .unwrap()
 }
 
-fn of<'a>(why: &'a Why, projection: &str) -> &'a ProjectionWhy {
+fn of<'a>(why: &'a WhyReport, projection: &str) -> &'a ProjectionWhy {
     let mut projections = why.projections.iter();
     projections.find(|it| it.projection == projection).unwrap()
 }
 
-fn sentence<'a>(why: &'a Why, projection: &str) -> &'a str {
+fn sentence<'a>(why: &'a WhyReport, projection: &str) -> &'a str {
     &of(why, projection).why
 }
 
@@ -70,7 +70,7 @@ async fn account_with_link_named(stage: &Stage, name: &str) -> (AccountId, LinkC
 }
 
 #[tokio::test]
-async fn a_link_is_explained_through_its_life() {
+async fn link_is_explained_from_creation_to_deletion() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     let unseen = of_link(&stage, &link).await;
@@ -83,7 +83,7 @@ async fn a_link_is_explained_through_its_life() {
         sentence(&unseen, "redirects"),
         "has no row for it; LinkCreated",
     );
-    assert_eq!(unseen.events[0].projections["links"], Fate::NotYet);
+    assert_eq!(unseen.events[0].projections["links"], EventState::NotYet);
 
     project(&stage).await;
     let seen = of_link(&stage, &link).await;
@@ -99,7 +99,7 @@ async fn a_link_is_explained_through_its_life() {
         sentence(&seen, "credits"),
         "shows a charge of -1, which left 999,999 (version 2 of the account, ent_",
     );
-    assert_eq!(seen.events[0].projections["links"], Fate::Applied);
+    assert_eq!(seen.events[0].projections["links"], EventState::Applied);
 
     let events = [
         destination_changed(&link, "https://b.example/"),
@@ -142,7 +142,7 @@ async fn a_link_is_explained_through_its_life() {
 }
 
 #[tokio::test]
-async fn an_event_behind_a_parked_one_waits_and_the_reason_is_given() {
+async fn event_behind_a_parked_one_is_explained() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     project(&stage).await;
@@ -176,8 +176,8 @@ async fn an_event_behind_a_parked_one_waits_and_the_reason_is_given() {
         links.why
     );
     assert_eq!(links.agrees, Some(true));
-    assert_eq!(waits.events[0].projections["links"], Fate::Waits);
-    assert_eq!(waits.events[1].projections["links"], Fate::Applied);
+    assert_eq!(waits.events[0].projections["links"], EventState::Waits);
+    assert_eq!(waits.events[1].projections["links"], EventState::Applied);
 
     let account = of_account(&stage, account_id).await;
     assert_begins(
@@ -189,7 +189,7 @@ async fn an_event_behind_a_parked_one_waits_and_the_reason_is_given() {
 }
 
 #[tokio::test]
-async fn a_paused_projection_says_that_it_waits_for_an_operator() {
+async fn pause_is_explained_with_the_remedy() {
     let stage = Stage::set().await;
     let (_, link) = account_with_link(&stage).await;
     execute(
@@ -205,7 +205,7 @@ async fn a_paused_projection_says_that_it_waits_for_an_operator() {
 }
 
 #[tokio::test]
-async fn rows_that_the_log_does_not_want_are_named() {
+async fn rows_that_differ_from_the_log_are_named() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     project(&stage).await;
@@ -239,7 +239,7 @@ async fn rows_that_the_log_does_not_want_are_named() {
 }
 
 #[tokio::test]
-async fn what_this_release_can_not_read_or_an_operator_has_left_out_is_not_judged() {
+async fn unreadable_and_skipped_events_are_not_compared() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     project(&stage).await;
@@ -251,7 +251,7 @@ async fn what_this_release_can_not_read_or_an_operator_has_left_out_is_not_judge
     assert_eq!(of(&unread, "links").agrees, None);
     let sentence = sentence(&unread, "links");
     assert!(
-        sentence.ends_with("; this release can't read what it is to be"),
+        sentence.ends_with("; this release cannot read the event that decides the row"),
         "{sentence}"
     );
     let account = of_account(&stage, account_id).await;
@@ -270,12 +270,15 @@ async fn what_this_release_can_not_read_or_an_operator_has_left_out_is_not_judge
     let skipped = of_link(&stage, &other).await;
     assert_eq!(of(&skipped, "links").agrees, None);
     assert_eq!(of(&skipped, "redirects").agrees, Some(true));
-    assert_eq!(skipped.events[0].projections["links"], Fate::Skipped);
-    assert_eq!(skipped.events[0].projections["redirects"], Fate::Applied);
+    assert_eq!(skipped.events[0].projections["links"], EventState::Skipped);
+    assert_eq!(
+        skipped.events[0].projections["redirects"],
+        EventState::Applied
+    );
 }
 
 #[tokio::test]
-async fn whether_an_accounts_links_are_stopped_is_compared_with_the_log() {
+async fn stopped_redirects_are_compared_with_the_log() {
     let stage = Stage::set().await;
     let (account_id, _) = account_with_link(&stage).await;
     stage
@@ -304,7 +307,7 @@ async fn whether_an_accounts_links_are_stopped_is_compared_with_the_log() {
 }
 
 #[tokio::test]
-async fn a_long_stream_is_explained_from_the_place_that_the_projection_has_come_to() {
+async fn long_stream_is_explained_from_the_checkpoint() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     for n in 0..40 {
@@ -338,7 +341,7 @@ async fn a_long_stream_is_explained_from_the_place_that_the_projection_has_come_
 }
 
 #[tokio::test]
-async fn the_command_prints_events_and_a_sentence_for_each_read_model() {
+async fn why_prints_events_and_one_sentence_each() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     project(&stage).await;
@@ -373,7 +376,7 @@ async fn the_command_prints_events_and_a_sentence_for_each_read_model() {
 }
 
 #[tokio::test]
-async fn what_the_log_does_not_have_is_said_not_to_be_there() {
+async fn unknown_subject_is_refused() {
     let stage = Stage::set().await;
     for (id, what) in [
         ("lnk_01h455vb4pex5vsknk084sn02q", "the log has no such link"),
@@ -382,7 +385,7 @@ async fn what_the_log_does_not_have_is_said_not_to_be_there() {
         let output = run(&stage, &[id]).await;
         assert_eq!(output.status.code(), Some(1));
         let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(error, format!("error: {id} is not there: {what}\n"));
+        assert_eq!(error, format!("error: {id} does not exist: {what}\n"));
     }
     let output = run(&stage, &["lnk_x"]).await;
     assert_eq!(output.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! `log epoch`: which epoch the log is of, and another one after a restore.
+//! Commands `log epoch show` and `log epoch raise`.
 
 use std::fmt::Write as _;
 
@@ -16,28 +16,29 @@ use crate::{
 };
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Show the epoch, when and why it was raised, and what is still of another one.
+pub(super) enum EpochSubcommand {
+    /// Show the epoch, its raises, and the cursors and read tables of another epoch.
     Show(Options),
-    /// Give the log another epoch, after a restore, or a failover to a standby that lagged, that has
-    /// lost events: their sequences go to other events, which consumers would drop as repeated.
+    /// Give the log another epoch, after a restore or a failover to a lagging standby that has lost
+    /// events: later events get the sequences of the lost events, and consumers would drop them as
+    /// repetitions.
     ///
-    /// Nothing is published until the log is filled into an empty topic again (`relay refill`), and
-    /// consumers begin anew. The read tables are read as they are until they are rebuilt
+    /// Nothing is published until the log is published again into an empty topic (`relay refill`),
+    /// and consumers begin anew. The read tables stay stale until they are rebuilt
     /// (`projector rebuild --all`). docs/backup.md has the whole procedure.
     Raise(RaiseOptions),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct RaiseOptions {
-    /// Why, for the record.
+    /// Reason, for the history.
     #[arg(long, value_parser = parse_text)]
     reason: String,
-    /// An epoch that was published already, should the database have forgotten it: the next one
-    /// will be above it. What the database and the relay know of is minded without it.
+    /// Epoch that was published already but is missing in the restored database: the new epoch is
+    /// higher. Only needed for an epoch that neither the database nor the relay knows.
     #[arg(long, value_name = "EPOCH", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..i64::from(i32::MAX)))]
     above: i32,
-    /// Say what would be done, and change nothing.
+    /// Show the result, and change nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -88,13 +89,13 @@ struct ShownRaised {
     heads: Vec<Position>,
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
+pub(super) async fn run(command: EpochSubcommand) -> anyhow::Result<()> {
     match command {
-        Command::Show(options) => {
+        EpochSubcommand::Show(options) => {
             let epochs = epoch::read(&options.pool().await?).await?;
             print(&options, &ShownEpochs::of(&epochs), &text(&epochs))
         }
-        Command::Raise(raise) => run_raise(raise).await,
+        EpochSubcommand::Raise(raise) => run_raise(raise).await,
     }
 }
 

@@ -1,7 +1,7 @@
-//! `log export`: the history of the log as lines of JSON, for consumers without Kafka.
+//! Command `log export`: the log as lines of JSON, for consumers without Kafka.
 //!
-//! Each line is an event in the JSON event format of `CloudEvents`, with the attributes of a record
-//! on the topic. Positions are of a shard, so each shard has a file of its own.
+//! Each line is an event in the JSON format of `CloudEvents`, with the attributes of a record on the
+//! topic. Positions count within a shard, so each shard has its own file.
 
 mod shard_file;
 
@@ -30,17 +30,17 @@ use super::{progress, shards};
 use crate::admin::{Options, print};
 use shard_file::ShardFile;
 
-/// What to export, and where to.
+/// Arguments of `log export`.
 #[derive(Debug, Args)]
 pub(super) struct Export {
-    /// A folder with one file for each shard, `shard-00.ndjson` and so on; each goes on after its
-    /// last whole line.
+    /// Folder with one file for each shard, `shard-00.ndjson` and so on. The export continues after
+    /// the last complete line of each file.
     #[arg(long, value_name = "FOLDER", required_unless_present = "shard")]
     to: Option<PathBuf>,
-    /// Only this shard; without `--to` its events go to standard output.
+    /// Only this shard; without `--to` the events are written to standard output.
     #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
     shard: Option<Shard>,
-    /// Begin after this position of the shard, on standard output.
+    /// Position of the shard after which the export to standard output begins.
     #[arg(long, value_name = "POSITION", default_value_t = 0, requires = "shard",
           conflicts_with = "to", value_parser = clap::value_parser!(i64).range(0..))]
     after: Position,
@@ -48,7 +48,7 @@ pub(super) struct Export {
     options: Options,
 }
 
-/// What became of it.
+/// Result of an export.
 #[derive(Debug, Serialize)]
 struct Exported {
     epoch: i32,
@@ -61,13 +61,13 @@ struct Exported {
 struct ExportedShard {
     shard: i16,
     file: PathBuf,
-    /// How many were added.
+    /// Number of added events.
     events: u64,
-    /// The last position that the file has.
+    /// Last position in the file.
     position: Position,
 }
 
-/// The log as it is when the export begins: what comes later is for the next one.
+/// Log at the begin of the export. Later events are left to the next export.
 #[derive(Debug, Clone)]
 struct Log {
     pool: PgPool,
@@ -78,8 +78,8 @@ struct Log {
 
 pub(super) async fn run(export: Export) -> anyhow::Result<()> {
     let pool = export.options.reader_pool(shards::SHARDS_AT_ONCE).await?;
-    let epoch = log::epoch(&pool).await.context("can't read the epoch")?;
-    let heads = log::heads(&pool).await.context("can't read the heads")?;
+    let epoch = log::epoch(&pool).await.context("cannot read the epoch")?;
+    let heads = log::heads(&pool).await.context("cannot read the heads")?;
     let log = Log {
         pool,
         epoch,
@@ -100,7 +100,7 @@ async fn to_folder(
     options: &Options,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("can't make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let begun = Instant::now();
     let chosen = shards::chosen(only, &log.heads);
     let events: Position = chosen.iter().map(|shard| log.heads[shard.index()]).sum();
@@ -133,15 +133,15 @@ async fn export_shard(
     let head = log.heads[shard.index()];
     if after > head {
         bail!(
-            "{} has the log up to position {after}, which ends at {head}: it is another log's; \
-             export into another folder",
+            "{} has positions up to {after}, but the log ends at {head}: the file belongs to \
+             another log; export into another folder",
             file.path().display()
         );
     }
     log.bar.inc(after.unsigned_abs());
     let written = log.write(shard, after, &mut file.append()).await;
     let synced = written.and_then(|()| Ok(file.sync()?));
-    synced.with_context(|| format!("can't export to {}", file.path().display()))?;
+    synced.with_context(|| format!("cannot export to {}", file.path().display()))?;
     Ok(ExportedShard {
         shard: shard.number(),
         file: file.path().to_owned(),
@@ -162,19 +162,19 @@ async fn to_standard_output(mut log: Log, shard: Shard, after: Position) -> anyh
     log.bar.finish_and_clear();
     match written {
         Err(error) if is_closed_pipe(&error) => Ok(()),
-        written => written.context("can't export"),
+        written => written.context("cannot export"),
     }
 }
 
-/// The reader, `head` for instance, has seen enough.
+/// Returns true if the reader of standard output has closed the pipe, as `head` does.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 impl Log {
-    /// Writes the events of the shard after that position, up to its head, a line each. Waits for
-    /// whoever reads the other end; no transaction does meanwhile.
+    /// Writes the events of the shard after a position, up to the head, one line each. No transaction
+    /// is open while the sink blocks.
     async fn write(
         &self,
         shard: Shard,
@@ -189,13 +189,14 @@ impl Log {
                 after,
                 up_to,
             };
-            let mut session = self.pool.acquire().await.context("can't read the log")?;
-            let events = stored::read_stored(&mut session, stretch)
-                .await
-                .context("can't read the log")?;
+            let mut session = self.pool.acquire().await.context("cannot read the log")?;
+            let events = stored::read_stored(&mut session, stretch).await;
+            // The sink may block for long: no session is held meanwhile.
+            drop(session);
+            let events = events.context("cannot read the log")?;
             let mut lines = String::new();
             for event in events.iter() {
-                let event = event.context("can't read the log")?;
+                let event = event.context("cannot read the log")?;
                 if event.position != after + 1 {
                     break;
                 }

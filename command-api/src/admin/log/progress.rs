@@ -1,4 +1,4 @@
-//! How far a command has come: for people at a terminal, on standard error.
+//! Progress bar of a command, on standard error.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 const INTERVAL: Duration = Duration::from_millis(100);
 const TEMPLATE: &str = "{bar:40} {human_pos}/{human_len} events  {per_sec}  {eta} left";
 
-/// A bar that moves with events; nothing where standard error is no terminal.
+/// Returns a bar that counts events; invisible if standard error is no terminal.
 pub(super) fn bar(events: u64) -> ProgressBar {
     let bar = ProgressBar::new(events);
     let style = ProgressStyle::with_template(TEMPLATE);
@@ -16,7 +16,7 @@ pub(super) fn bar(events: u64) -> ProgressBar {
     bar
 }
 
-/// How many of them in a second.
+/// Returns the number of events per second.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

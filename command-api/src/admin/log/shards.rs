@@ -1,4 +1,4 @@
-//! Work on whole shards, some of them at once.
+//! Work on whole shards, a few in parallel.
 
 use std::{cmp::Reverse, future::Future};
 
@@ -9,21 +9,21 @@ use linkledger_core::{
 };
 use tokio::task::JoinSet;
 
-/// Shards that are worked on at once, each with a session of its own: more would take from the
-/// services what they need.
+/// Number of shards in parallel, each with its own session: more would slow the services down.
 pub(super) const SHARDS_AT_ONCE: u32 = 2;
 
-/// The shard of that number, or all of them; the longest first, so that none is left alone.
+/// Returns the shard `only`, or all shards, the longest first: so no long shard is worked on alone
+/// at the end.
 pub(super) fn chosen(only: Option<Shard>, heads: &PerShard<Position>) -> Vec<Shard> {
-    let mut shards: Vec<Shard> = only.map_or_else(|| Shard::all().collect(), |it| vec![it]);
+    let mut shards: Vec<Shard> = only.map_or_else(|| Shard::all().collect(), |shard| vec![shard]);
     shards.sort_by_key(|shard| Reverse(heads[shard.index()]));
     shards
 }
 
-/// Does the work for each shard; the results are in the order of the shards' numbers.
+/// Does the work for each shard, and returns the results in the order of the shards.
 ///
 /// # Errors
-/// The first one; what is under way is given up.
+/// Returns the first error, and aborts the work on other shards.
 pub(super) async fn for_each<T, F>(
     shards: Vec<Shard>,
     mut work: impl FnMut(Shard) -> F,
@@ -52,7 +52,7 @@ where
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// For clap.
+/// Parses an argument of the command line.
 pub(super) fn parse(text: &str) -> Result<Shard, String> {
     let number = text.parse().ok();
     number

@@ -1,4 +1,4 @@
-//! `log acc_…|lnk_…`: what has happened to an account or a link, and by whom.
+//! Command `log acc_…|lnk_…`: events of an account or a link, with the actor of each.
 
 use std::fmt::Write as _;
 
@@ -20,38 +20,39 @@ use sqlx::PgPool;
 
 use crate::admin::{Options, print};
 
-/// Which stream to show, and how much of it.
+/// Arguments for showing a stream.
 #[derive(Debug, Args)]
-// By which it is seen that this is asked for, and no subcommand.
+// The group tells clap that a stream is to be shown, and no subcommand is given.
 #[group(args = ["subject"])]
 pub struct ShowLog {
-    /// An account (acc_…: its credits and suspensions) or a link (lnk_…).
+    /// Account (acc_…: credits and suspensions) or link (lnk_…).
     pub subject: Subject,
-    /// How many events to show, counted from the latest.
+    /// Number of events to show, counted from the latest.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
     #[command(flatten)]
     pub options: Options,
 }
 
-/// An event as an operator sees it.
+/// Event for an operator.
 #[derive(Debug, Serialize)]
 pub struct ShownEvent {
-    /// Place in its stream.
+    /// Version in the stream.
     pub version: i64,
-    /// When it was decided.
+    /// Time of the decision.
     pub recorded_at: String,
-    /// What happened.
+    /// Type of the event.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// `operator`, or the API key that it was done with.
+    /// `operator`, or the API key of the request.
     pub actor: Option<String>,
-    /// The request that did it.
+    /// Id of the request.
     pub request_id: Option<String>,
-    /// Place in the log.
+    /// Shard of the log.
     pub shard: i16,
+    /// Position in the shard.
     pub position: Position,
-    /// As it was written.
+    /// Payload as stored.
     pub data: Box<RawValue>,
 }
 
@@ -67,23 +68,23 @@ pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
     print(&command.options, &ShownLog { events }, &text)
 }
 
-/// The latest events of a stream, the last one first.
+/// Reads the latest events of a stream, the last event first.
 ///
 /// # Errors
-/// When there is no such account or link, or the database does not answer.
+/// Returns an error if the account or link does not exist, or the database does not answer.
 pub async fn show(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Vec<ShownEvent>> {
     let account_id = match subject {
         Subject::Account(account_id) => account_id,
         Subject::Link(link_id) => {
             let owner = links::find_owner(pool, link_id).await;
-            let owner = owner.context("can't look the link up")?;
+            let owner = owner.context("cannot read the owner of the link")?;
             owner.with_context(|| format!("there is no link {link_id}"))?
         }
     };
     let shard = Shard::of(account_id);
     let part = StreamPart::newest(shard, subject, limit.into());
     let events = log::read_stream_backwards(pool, &part).await;
-    let events = events.context("can't read the log")?;
+    let events = events.context("cannot read the log")?;
     if events.is_empty() {
         bail!("nothing has happened to {subject}; check the id");
     }

@@ -1,7 +1,8 @@
-//! `log verify`: is the log what its writers can have written, and what was sealed?
+//! Command `log verify`: checks that the log follows the rules of its writers and matches the sealed
+//! segments.
 //!
-//! One pass over each shard, beside running services: in short statements, up to the heads of its
-//! beginning.
+//! One pass over each shard, beside running services, in short statements, up to the heads at the
+//! begin.
 
 mod audit;
 mod one_shard;
@@ -22,10 +23,10 @@ use crate::admin::{Options, print};
 use audit::findings::{Finding, Findings};
 use snapshot::Snapshot;
 
-/// Each shard has a session for the log and one for slugs.
+/// Number of sessions: each shard has one for the log and one for slugs.
 const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
 
-/// What to verify.
+/// Arguments of `log verify`.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// Only this shard.
@@ -35,7 +36,7 @@ pub(super) struct Verify {
     options: Options,
 }
 
-/// What there is, and what is wrong with it.
+/// Size of the log, and the findings.
 #[derive(Debug, Serialize)]
 struct Verified {
     epoch: i32,
@@ -43,11 +44,11 @@ struct Verified {
     links: usize,
     accounts: usize,
     segments: usize,
-    /// After the last segments.
+    /// Number of events after the last segment of each shard.
     unsealed_events: Position,
     seconds: f64,
     finding_count: u64,
-    /// The first of them.
+    /// First findings.
     findings: Vec<Finding>,
 }
 

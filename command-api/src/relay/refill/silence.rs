@@ -1,4 +1,4 @@
-//! Who may still publish while the topic is to be filled again.
+//! Waits until no process can publish any more, before a refill.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,17 @@ use anyhow::{Context as _, bail};
 use linkledger_core::timestamp;
 use sqlx::PgPool;
 
-use crate::relay::producers::{self, NotedProducer};
+use crate::relay::producers::{self, RegisteredProducer};
 
-/// How long relays may take to end their producers once publishing is paused.
+/// Time in which relays close their producers after publishing was paused.
 const SILENCE_WAIT: Duration = Duration::from_secs(15);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Who has leases has not ended.
-pub(super) async fn nobody_runs(pool: &PgPool, ended: &[String]) -> anyhow::Result<()> {
+/// Checks that no process of `ended` has the lease: such a process is alive.
+///
+/// # Errors
+/// Returns an error if a process has the lease, or the database does not answer.
+pub(super) async fn check_ended(pool: &PgPool, ended: &[String]) -> anyhow::Result<()> {
     let running = sqlx::query_scalar!(
         r#"SELECT owner AS "owner!" FROM event_store.relay_cursors
            WHERE owner = ANY($1) AND lease_expires_at > now() ORDER BY shard LIMIT 1"#,
@@ -21,7 +24,7 @@ pub(super) async fn nobody_runs(pool: &PgPool, ended: &[String]) -> anyhow::Resu
     )
     .fetch_optional(pool)
     .await
-    .context("can't read who has leases")?;
+    .context("cannot read the lease")?;
     if let Some(owner) = running {
         bail!(
             "{owner} has not ended: it had leases within the last three seconds; nothing was \
@@ -31,12 +34,15 @@ pub(super) async fn nobody_runs(pool: &PgPool, ended: &[String]) -> anyhow::Resu
     Ok(())
 }
 
-/// Waits until nobody has a lease or a producer, but those that have `ended`. Returns the epochs of
-/// the leases.
+/// Waits until no process has the lease or a registered producer, except the processes of `ended`.
+/// Returns the fencing epoch of each cursor.
+///
+/// # Errors
+/// Returns an error if a process may still publish after [`SILENCE_WAIT`].
 pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<Vec<i64>> {
     let begun = Instant::now();
     loop {
-        let noted = producers::list(pool, ended).await?;
+        let registered = producers::list(pool, ended).await?;
         let leases = sqlx::query!(
             r#"SELECT lease_epoch, owner,
                       coalesce(lease_expires_at > now(), false) AS "is_held!"
@@ -44,16 +50,19 @@ pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<Vec<
         )
         .fetch_all(pool)
         .await
-        .context("can't read the leases")?;
-        let held = leases.iter().find(|lease| lease.is_held);
-        if noted.is_empty() && held.is_none() {
+        .context("cannot read the lease")?;
+        let unexpired = leases.iter().find(|lease| lease.is_held);
+        if registered.is_empty() && unexpired.is_none() {
             return Ok(leases.iter().map(|lease| lease.lease_epoch).collect());
         }
         if begun.elapsed() >= SILENCE_WAIT {
-            if let Some(producer) = noted.iter().min_by_key(|it| it.settles_at.is_some()) {
+            if let Some(producer) = registered
+                .iter()
+                .min_by_key(|producer| producer.settles_at.is_some())
+            {
                 bail!("{}", still_publishing(producer));
             }
-            let owner = held.and_then(|lease| lease.owner.as_deref());
+            let owner = unexpired.and_then(|lease| lease.owner.as_deref());
             bail!(
                 "{} goes on although publishing is paused: is it of an earlier release? Stop it, \
                  then refill",
@@ -64,7 +73,7 @@ pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<Vec<
     }
 }
 
-fn still_publishing(producer: &NotedProducer) -> String {
+fn still_publishing(producer: &RegisteredProducer) -> String {
     let owner = &producer.owner;
     match producer.settles_at {
         Some(settles_at) => format!(

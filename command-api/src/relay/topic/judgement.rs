@@ -1,4 +1,4 @@
-//! Whether a topic is as it should be, setting by setting. Pure.
+//! Check of a topic's settings. Pure.
 
 use linkledger_core::shard::SHARD_COUNT;
 use serde::Serialize;
@@ -7,52 +7,52 @@ use super::{MAX_MESSAGE_BYTES_MIN, Topic};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
-/// What Kafka calls no limit.
+/// Kafka's value for no limit.
 const UNLIMITED: i64 = -1;
 
-/// What an operator wants of the topic, beside what the relay needs.
+/// Settings that an operator wants, in addition to those that the relay needs.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// For how many days events are kept at least; 0 for ever.
+pub struct WantedSettings {
+    /// Lowest retention in days; 0 for unlimited.
     pub retention_days: u16,
-    /// How many brokers keep each record.
+    /// Number of brokers that keep each record.
     pub replication_factor: i32,
-    /// How many of them must have a record before it counts as published.
+    /// Number of brokers that must have a record before the record counts as published.
     pub min_insync_replicas: i32,
 }
 
-/// One setting of the topic: what it is and what it should be.
+/// Actual and wanted value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// As Kafka calls it.
+pub struct CheckedSetting {
+    /// Kafka's name of the setting.
     pub setting: &'static str,
-    /// Its value.
+    /// Actual value.
     pub is: String,
-    /// The value that was wanted, or what it has to fulfil.
+    /// Wanted value or condition.
     pub should_be: String,
-    /// What follows.
-    pub verdict: Verdict,
-    /// The value to set, where setting a value mends it.
+    /// Result of the comparison.
+    pub verdict: SettingVerdict,
+    /// Value to set, if setting a value is enough.
     #[serde(skip)]
     pub remedy: Option<String>,
 }
 
-/// What follows from a setting.
+/// Result of the check of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It is as it should be.
+pub enum SettingVerdict {
+    /// The value is right.
     Ok,
-    /// It should be changed; events are published meanwhile.
+    /// The value should be changed; events are published meanwhile.
     Wrong,
-    /// Nothing is published until it is changed.
+    /// Nothing is published until the value is changed.
     Refused,
-    /// The broker does not tell it.
+    /// The broker does not report the value.
     Unknown,
 }
 
-impl Verdict {
-    /// For a table.
+impl SettingVerdict {
+    /// Returns the text for a table.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -62,14 +62,14 @@ impl Verdict {
         }
     }
 
-    /// Whether somebody has to change something.
+    /// Returns true if an operator should change the setting.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Wrong | Self::Refused)
     }
 }
 
-impl Wanted {
-    /// `retention.ms`.
+impl WantedSettings {
+    /// Returns the value of `retention.ms`.
     pub fn retention_ms(&self) -> i64 {
         match self.retention_days {
             0 => UNLIMITED,
@@ -78,26 +78,26 @@ impl Wanted {
     }
 }
 
-/// Everything that matters about the topic, what the relay insists on first.
-pub fn judge(topic: &Topic, wanted: &Wanted) -> Vec<Finding> {
+/// Checks every relevant setting of the topic, those that the relay needs first.
+pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
     let max_message_bytes = i64::from(MAX_MESSAGE_BYTES_MIN);
     let retention_ms = wanted.retention_ms();
     let insync = wanted.min_insync_replicas.to_string();
     vec![
         partitions(topic),
         finding(topic, "cleanup.policy", "delete", |is| match is {
-            "delete" => Verdict::Ok,
-            is if is.contains("compact") => Verdict::Refused,
-            _ => Verdict::Wrong,
+            "delete" => SettingVerdict::Ok,
+            is if is.contains("compact") => SettingVerdict::Refused,
+            _ => SettingVerdict::Wrong,
         }),
         at_least(
             topic,
             "max.message.bytes",
             max_message_bytes,
-            Verdict::Refused,
+            SettingVerdict::Refused,
         ),
-        at_least(topic, "retention.ms", retention_ms, Verdict::Wrong),
-        at_least(topic, "retention.bytes", UNLIMITED, Verdict::Wrong),
+        at_least(topic, "retention.ms", retention_ms, SettingVerdict::Wrong),
+        at_least(topic, "retention.bytes", UNLIMITED, SettingVerdict::Wrong),
         replication_factor(topic, wanted),
         finding(topic, "min.insync.replicas", &insync, equals(&insync)),
         finding(
@@ -109,30 +109,30 @@ pub fn judge(topic: &Topic, wanted: &Wanted) -> Vec<Finding> {
     ]
 }
 
-fn partitions(topic: &Topic) -> Finding {
+fn partitions(topic: &Topic) -> CheckedSetting {
     let (is, should_be) = (topic.replicas.len(), usize::from(SHARD_COUNT));
-    Finding {
+    CheckedSetting {
         setting: "partitions",
         is: is.to_string(),
         should_be: should_be.to_string(),
         verdict: if is == should_be {
-            Verdict::Ok
+            SettingVerdict::Ok
         } else {
-            Verdict::Refused
+            SettingVerdict::Refused
         },
         remedy: None,
     }
 }
 
-fn replication_factor(topic: &Topic, wanted: &Wanted) -> Finding {
+fn replication_factor(topic: &Topic, wanted: &WantedSettings) -> CheckedSetting {
     let least = topic.replicas.iter().min().copied().unwrap_or_default();
-    Finding {
+    CheckedSetting {
         setting: "replication factor",
         is: least.to_string(),
         should_be: format!("{} or more", wanted.replication_factor),
         verdict: match i32::try_from(least) {
-            Ok(least) if least < wanted.replication_factor => Verdict::Wrong,
-            Ok(_) | Err(_) => Verdict::Ok,
+            Ok(least) if least < wanted.replication_factor => SettingVerdict::Wrong,
+            Ok(_) | Err(_) => SettingVerdict::Ok,
         },
         remedy: None,
     }
@@ -142,11 +142,11 @@ fn finding(
     topic: &Topic,
     setting: &'static str,
     should_be: &str,
-    verdict: impl FnOnce(&str) -> Verdict,
-) -> Finding {
+    verdict: impl FnOnce(&str) -> SettingVerdict,
+) -> CheckedSetting {
     let is = topic.setting(setting);
-    let verdict = is.map_or(Verdict::Unknown, verdict);
-    Finding {
+    let verdict = is.map_or(SettingVerdict::Unknown, verdict);
+    CheckedSetting {
         setting,
         is: is.unwrap_or("-").to_owned(),
         should_be: should_be.to_owned(),
@@ -155,22 +155,27 @@ fn finding(
     }
 }
 
-fn equals(should_be: &str) -> impl FnOnce(&str) -> Verdict {
+fn equals(should_be: &str) -> impl FnOnce(&str) -> SettingVerdict {
     move |is| {
         if is == should_be {
-            Verdict::Ok
+            SettingVerdict::Ok
         } else {
-            Verdict::Wrong
+            SettingVerdict::Wrong
         }
     }
 }
 
-/// For limits, of which Kafka's -1 is the highest.
-fn at_least(topic: &Topic, setting: &'static str, least: i64, otherwise: Verdict) -> Finding {
+/// Checks a limit, of which Kafka's -1 is the highest.
+fn at_least(
+    topic: &Topic,
+    setting: &'static str,
+    least: i64,
+    otherwise: SettingVerdict,
+) -> CheckedSetting {
     let is_enough = |is: i64| is == UNLIMITED || (least != UNLIMITED && is >= least);
     let finding = finding(topic, setting, &least.to_string(), |is| {
         if is.parse().is_ok_and(is_enough) {
-            Verdict::Ok
+            SettingVerdict::Ok
         } else {
             otherwise
         }
@@ -180,7 +185,7 @@ fn at_least(topic: &Topic, setting: &'static str, least: i64, otherwise: Verdict
     } else {
         " or more"
     };
-    Finding {
+    CheckedSetting {
         should_be: format!("{least}{or_more}"),
         ..finding
     }
@@ -192,7 +197,7 @@ mod tests {
 
     use super::{super::Settings, *};
 
-    const WANTED: Wanted = Wanted {
+    const WANTED: WantedSettings = WantedSettings {
         retention_days: 30,
         replication_factor: 3,
         min_insync_replicas: 2,
@@ -220,7 +225,7 @@ mod tests {
         }
     }
 
-    fn bad(topic: &Topic) -> Vec<(&'static str, Verdict)> {
+    fn bad(topic: &Topic) -> Vec<(&'static str, SettingVerdict)> {
         let findings = judge(topic, &WANTED);
         let bad = findings.iter().filter(|finding| finding.verdict.is_bad());
         bad.map(|finding| (finding.setting, finding.verdict))
@@ -228,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn of_each_setting_the_values_that_are_wrong_are_told() {
-        use Verdict::{Refused, Wrong};
+    fn wrong_values_are_found_for_each_setting() {
+        use SettingVerdict::{Refused, Wrong};
         for (setting, value, verdict) in [
             ("cleanup.policy", "delete", None),
             ("cleanup.policy", "compact", Some(Refused)),
@@ -246,22 +251,25 @@ mod tests {
             ("message.timestamp.type", "LogAppendTime", Some(Wrong)),
         ] {
             let topic = topic(&[(setting, value)]);
-            let expected: Vec<_> = verdict.map(|it| (setting, it)).into_iter().collect();
+            let expected: Vec<_> = verdict
+                .map(|verdict| (setting, verdict))
+                .into_iter()
+                .collect();
             assert_eq!(bad(&topic), expected, "{setting}={value}");
-            // What is called refused is what the relay refuses, and nothing else.
+            // The verdict `Refused` and the refusal of the relay agree.
             let is_refused = verdict == Some(Refused);
             assert_eq!(topic.refusal().is_some(), is_refused, "{setting}={value}");
         }
     }
 
     #[test]
-    fn a_topic_with_another_count_of_partitions_or_too_few_replicas_is_told() {
+    fn wrong_partition_count_and_missing_replicas_are_found() {
         for replicas in [vec![3; 15], vec![3; 17]] {
             let topic = Topic {
                 replicas,
                 ..topic(&[])
             };
-            assert_eq!(bad(&topic), [("partitions", Verdict::Refused)]);
+            assert_eq!(bad(&topic), [("partitions", SettingVerdict::Refused)]);
             assert!(topic.refusal().is_some());
         }
         let mut replicas = vec![3; 16];
@@ -270,12 +278,12 @@ mod tests {
             replicas,
             ..topic(&[])
         };
-        assert_eq!(bad(&topic), [("replication factor", Verdict::Wrong)]);
+        assert_eq!(bad(&topic), [("replication factor", SettingVerdict::Wrong)]);
         assert_eq!(topic.refusal(), None);
     }
 
     #[test]
-    fn settings_that_are_not_told_are_neither_good_nor_bad() {
+    fn unknown_settings_are_neither_good_nor_bad() {
         for settings in [Settings::Unsupported, Settings::Denied] {
             let topic = Topic {
                 settings,
@@ -284,18 +292,20 @@ mod tests {
             assert_eq!(bad(&topic), []);
             assert_eq!(topic.refusal(), None);
             let unknown = judge(&topic, &WANTED);
-            let unknown = unknown.iter().filter(|it| it.verdict == Verdict::Unknown);
+            let unknown = unknown
+                .iter()
+                .filter(|checked| checked.verdict == SettingVerdict::Unknown);
             assert_eq!(unknown.count(), 6);
         }
     }
 
     #[test]
-    fn what_mends_a_setting_is_a_value_that_is_right() {
+    fn remedy_is_the_wanted_value() {
         let topic = topic(&[("retention.ms", "1000")]);
         let findings = judge(&topic, &WANTED);
         let remedies: Vec<_> = findings
             .iter()
-            .filter_map(|it| it.remedy.as_ref())
+            .filter_map(|checked| checked.remedy.as_ref())
             .collect();
         assert_eq!(remedies, ["retention.ms=2592000000"]);
     }

@@ -1,5 +1,4 @@
-//! The records behind a cursor, read as a consumer reads them: what was published that the cursor
-//! does not tell of.
+//! Records behind a cursor: records that were published after the cursor was stored.
 
 use std::time::{Duration, Instant};
 
@@ -20,22 +19,23 @@ use rdkafka::{
 use tokio::task::spawn_blocking;
 
 use super::Watermarks;
-use crate::relay::refusal::Refusal;
+use crate::relay::refusal::RelayRefusal;
 
-/// Most records of a partition that are read, its last ones.
+/// Highest number of records that are read of a partition, counted from its end.
 ///
-/// What a log has lost was published after all that it still has, so it is among the last records,
-/// behind it only what came again: at most what a process publishes between two times that it
-/// stores its cursor, a few thousand, for each process that was killed or woke up just then.
+/// Events that a log has lost were published after all events that the log still has, so they are
+/// among the last records. Only repetitions follow: for each process that was killed or woke up
+/// then, at most the events that a process publishes between two stores of its cursor, a few
+/// thousand.
 const RECORDS_MAX: i64 = 10_000;
-/// How long reading may take in all.
+/// Timeout for reading all records.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long one look for a record waits.
+/// Longest wait for a record in one poll.
 const POLL_TIMEOUT: Duration = Duration::from_millis(500);
-/// Required by librdkafka; nothing is committed, and the group is never joined.
+/// Group id, which librdkafka requires; nothing is committed, and the group is never joined.
 const GROUP_ID: &str = "linkledger-relay";
 
-/// Records of a partition, by offset.
+/// Offsets of records of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     shard: Shard,
@@ -43,17 +43,18 @@ pub struct Span {
     to: i64,
 }
 
-/// A record that is on the topic.
+/// Record on the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// The event, and where in the log it was.
+    /// Id of the event, and its place in the log.
     pub place: EventPlace,
-    /// In this epoch.
+    /// Epoch of the log in which the event was published.
     pub log_epoch: i32,
 }
 
 impl Span {
-    /// What comes after the record at `offset`, or all that there is.
+    /// Returns the offsets after `offset`, or of the whole partition if no offset is known; `None` if
+    /// there are no records.
     pub fn after(shard: Shard, offset: Option<i64>, partition: Watermarks) -> Option<Self> {
         let Watermarks { low, high } = partition;
         let next = offset.map_or(low, |offset| offset + 1);
@@ -66,10 +67,11 @@ impl Span {
     }
 }
 
-/// Reads these records; what is not of our making is left out.
+/// Reads the records at `spans`, and skips records that are not linkledger's.
 ///
 /// # Errors
-/// [`Refusal::Unreadable`], or when the cluster does not answer in time.
+/// Returns [`RelayRefusal::Unreadable`] without the right to read, or an error if the cluster does
+/// not answer before the timeout.
 pub async fn read(kafka: &KafkaConfig, spans: &[Span]) -> anyhow::Result<Vec<Record>> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
     config
@@ -77,15 +79,15 @@ pub async fn read(kafka: &KafkaConfig, spans: &[Span]) -> anyhow::Result<Vec<Rec
         .set("group.id", GROUP_ID)
         .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
-        // Retention may have removed the first of them meanwhile.
+        // Retention may have removed the first records meanwhile.
         .set("auto.offset.reset", "earliest")
         .set("allow.auto.create.topics", "false")
         .set("queued.max.messages.kbytes", "16384");
     let (topic, brokers, spans) = (kafka.topic.clone(), &kafka.brokers, spans.to_vec());
-    // The end of a consumer blocks too.
+    // The close of a consumer blocks too.
     let read = spawn_blocking(move || read_spans(&config, &topic, &spans)).await;
     let read = read.context("reading the topic has panicked")?;
-    read.with_context(|| format!("can't read what was published to Kafka at {brokers}"))
+    read.with_context(|| format!("cannot read the published records from Kafka at {brokers}"))
 }
 
 fn read_spans(
@@ -118,9 +120,9 @@ fn read_spans(
             Some(Err(error)) => match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
                     let topic = topic.as_str().to_owned();
-                    return Err(Refusal::Unreadable { topic }.into());
+                    return Err(RelayRefusal::Unreadable { topic }.into());
                 }
-                // The group is not used; brokers that come and go are waited for.
+                // Errors of the unused group are ignored; a lost broker is waited for.
                 Some(_) | None => continue,
             },
         };
@@ -146,7 +148,8 @@ fn record(message: &BorrowedMessage<'_>) -> Option<Record> {
     })
 }
 
-/// What the client says to itself is not told: what matters of it comes as an error.
+/// Client context that logs messages of librdkafka at debug level only: relevant errors are
+/// returned.
 struct Quiet;
 
 impl ClientContext for Quiet {
@@ -172,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_cursor_is_read_and_no_more_than_the_last_of_it() {
+    fn span_covers_the_last_records_behind_a_cursor() {
         for (offset, low, high, expected) in [
             (Some(6), 0, 7, None),
             (Some(6), 7, 7, None),
             (Some(6), 0, 9, Some((7, 9))),
-            // Retention has removed some.
+            // Retention has removed some records.
             (Some(6), 8, 9, Some((8, 9))),
-            // Where the last record is, is not known.
+            // No offset is known.
             (None, 0, 0, None),
             (None, 2, 9, Some((2, 9))),
             (Some(6), 0, 50_000, Some((40_000, 50_000))),

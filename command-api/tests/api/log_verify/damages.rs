@@ -1,12 +1,12 @@
-//! Everything that may have happened to a log behind our back, and what `log verify` says of it.
+//! Damages of a log, and the findings of `log verify`.
 
-/// Where it is found, and a part of what is said.
+/// Position of a finding, and a part of its text.
 pub(super) type Finding = (Option<i64>, &'static str);
 
-/// Each as SQL, with what is found by it, in order. `$set … $at = 5` changes the event at position 5
+/// Damages as SQL, each with its findings in order. `$set … $at = 5` changes the event at position 5
 /// of the account's shard.
 pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
-    // Events that are missing, or where they do not belong.
+    // Missing or misplaced events.
     (
         "DELETE FROM event_store.events $at = 17",
         &[
@@ -102,7 +102,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
         &[(Some(20), " belongs to shard ")],
     ),
-    // Events that are not what they were.
+    // Changed events.
     (
         r#"$set payload = replace(payload::text, '"x"', '"y"')::json $at = 1"#,
         &[(
@@ -126,7 +126,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "$set payload = '{}' $at = 16",
-        // The balance is not known from here on.
+        // The balance is unknown after this event.
         &[(
             Some(16),
             "it can't be read: malformed payload of `CreditsAdjusted`: missing field",
@@ -134,7 +134,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "$set payload = '{}' $at = 5; DELETE FROM event_store.log_segments",
-        // The next balance may be anything; what follows it may not.
+        // The next balance is accepted, and later balances are checked against it.
         &[(
             Some(5),
             "it can't be read: malformed payload of `CreditsCharged`: missing field",
@@ -205,7 +205,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
             ": what the link is after it, by its metadata, is not what its events come",
         )],
     ),
-    // Segments that are not what they were.
+    // Changed segments.
     (
         "UPDATE event_store.log_segments SET sha256 = sha256(sha256) WHERE number = 2",
         &[
@@ -242,7 +242,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
             ),
         ],
     ),
-    // Rows that say something else than the log.
+    // Rows that differ from the log.
     (
         "UPDATE event_store.accounts SET balance = balance + 1 WHERE account_id = $account",
         &[(

@@ -1,4 +1,4 @@
-//! A log with every kind of event, in which nothing is wrong, and what an owner could do to it.
+//! Sound log with every kind of event, and damages by the owner of the database.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::admin::{json, run};
 const EVENTS_PER_SEGMENT: i64 = 5;
 pub(super) const LINK_COUNT: usize = 5;
 
-/// The tables that a damage may concern.
+/// Tables that a damage may change.
 const TABLES: [&str; 5] = ["events", "log_segments", "log_shards", "accounts", "slugs"];
 
-/// A log of two accounts in different shards, with every kind of event, sealed, and kept aside.
+/// Sealed log of two accounts in different shards, with every kind of event, and a backup.
 pub(super) struct SoundLog {
     pub(super) database: TestDatabase,
-    /// The one with most of the events, from position 1: granted, five links with their charges,
+    /// Account with most of the events, from position 1: granted, five links with their charges,
     /// four changes of the second link, adjusted, suspended, resumed, suspended.
     pub(super) account_id: AccountId,
     pub(super) shard: Shard,
-    /// The other one has three, in a shard of its own.
+    /// Account with three events, in another shard.
     other: AccountId,
 }
 
@@ -49,7 +49,8 @@ impl SoundLog {
             json(database.url(), &arguments);
         }
         let shard = Shard::of(account_id);
-        // Who is passed over has no event: nothing else is in the shard of the first.
+        // Accounts of the same shard are skipped, without events: the shard of the first account has
+        // no other events.
         let other = loop {
             let other = testing::account(database.pool(), 0).await;
             if Shard::of(other) != shard {
@@ -70,7 +71,7 @@ impl SoundLog {
         log
     }
 
-    /// As its owner may, with the triggers off.
+    /// Executes statements as the owner of the tables, with triggers off.
     pub(super) async fn execute(&self, statements: &str) {
         let statements = format!("SET session_replication_role = replica; {statements}");
         let mut session = self.database.pool().acquire().await.unwrap();
@@ -94,8 +95,8 @@ impl SoundLog {
         self.execute(&TABLES.map(restore).concat()).await;
     }
 
-    /// What is found after the damage, which is undone. `$set … $at = 5` changes the event at
-    /// position 5 of the account's shard.
+    /// Returns the findings after a damage, and undoes the damage. `$set … $at = 5` changes the event
+    /// at position 5 of the account's shard.
     pub(super) async fn damaged(&self, statements: &str) -> Vec<(Option<i64>, String)> {
         let statements = &statements
             .replace("$set", "UPDATE event_store.events SET")
@@ -152,7 +153,7 @@ pub(super) async fn append_links(
     links
 }
 
-/// One of each kind, the last of which ends the link.
+/// Returns one event of each kind, the last of which deletes the link.
 fn changes(account_id: AccountId, link_id: LinkId) -> Vec<Event> {
     let reason = || "x".to_owned();
     let changes = [

@@ -1,4 +1,4 @@
-//! What only an Apache Kafka does: these tests do nothing unless the tests are told to use one.
+//! Behaviour that only Apache Kafka has. These tests do nothing unless the tests use Apache Kafka.
 
 use std::{fs, io::ErrorKind, process::Command, time::Duration};
 
@@ -17,11 +17,11 @@ use super::{
 };
 
 const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
-/// How long a broker may take to give up.
+/// Timeout for the death of a broker whose disk is full.
 const DEATH_TIME_MAX: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
+async fn too_small_message_limit_holds_the_relay_up() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -31,7 +31,7 @@ async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
     let publisher = KafkaPublisher::new(&broker::config(&kafka), "lz4").unwrap();
     let mut relay = super::relay(&database, publisher, "one");
     assert_eq!(relay.step().await.unwrap(), 6);
-    // While the relay has a producer that has found the topic in order.
+    // The relay has a producer already, which has accepted the topic.
     alter_topic(&kafka, "max.message.bytes", "300").await;
     super::with_links_of(&database, "later", 3).await;
     for _ in 0..3 {
@@ -44,7 +44,7 @@ async fn a_topic_that_takes_too_little_holds_the_relay_up_until_it_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_refuses_for_a_while_under_load_has_no_hole() {
+async fn topic_refusing_under_load_has_no_gap() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -63,7 +63,7 @@ async fn a_topic_that_refuses_for_a_while_under_load_has_no_hole() {
         load::appended_more(database.pool(), 200).await;
         alter_topic(&kafka, setting, mended).await;
         load::published_more(database.pool(), 50).await;
-        // The next producer is one whose first batches are refused.
+        // The first batches of the next producer are refused.
         alter_topic(&kafka, "min.insync.replicas", "2").await;
         drop(process);
         process = start();
@@ -77,7 +77,7 @@ async fn a_topic_that_refuses_for_a_while_under_load_has_no_hole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
+async fn broker_killed_under_load_has_no_gap() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -97,13 +97,13 @@ async fn a_broker_that_is_killed_again_and_again_under_load_has_no_hole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waited_while_the_disk_of_the_broker_was_full_follows_in_order() {
+async fn full_broker_disk_keeps_order() {
     let Some(disk) = SmallDisk::mount().filter(|_| TestBroker::is_apache()) else {
         return;
     };
     let options = ApacheKafkaOptions {
         data_dir: Some(disk.0.path().join("kafka")),
-        // It is 30 s by default.
+        // The default is 30 s.
         settings: vec![("log.dir.failure.timeout.ms".to_owned(), "1000".to_owned())],
         ..ApacheKafkaOptions::default()
     };
@@ -115,7 +115,7 @@ async fn what_waited_while_the_disk_of_the_broker_was_full_follows_in_order() {
     let ballast = disk.0.path().join("ballast");
     let filled = fs::write(&ballast, vec![0; SMALL_DISK_BYTES]).unwrap_err();
     assert_eq!(filled.kind(), ErrorKind::StorageFull);
-    // A broker that can't write to its only disk ends.
+    // A broker with a full disk ends.
     timeout(DEATH_TIME_MAX, kafka.died()).await.unwrap();
     load::appended_more(database.pool(), 100).await;
     fs::remove_file(&ballast).unwrap();
@@ -128,7 +128,7 @@ async fn what_waited_while_the_disk_of_the_broker_was_full_follows_in_order() {
 
 const SMALL_DISK_BYTES: usize = 64 << 20;
 
-/// A file system in memory; only the user root may have one.
+/// Small file system in memory; only root can mount one.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {

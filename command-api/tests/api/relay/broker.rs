@@ -1,5 +1,5 @@
-//! A broker of a test's own that can go away and come back: the embedded one, or an Apache Kafka
-//! where the tests are told to use that.
+//! Broker of one test, which the test can stop and start again: the embedded broker, or an Apache
+//! Kafka if the tests use Apache Kafka.
 
 use linkledger_core::{
     apache_kafka::{ApacheKafka, ApacheKafkaOptions},
@@ -52,7 +52,7 @@ impl Broker {
     }
 }
 
-/// An Apache Kafka with the topic of the contract.
+/// Starts an Apache Kafka and creates the topic.
 pub(crate) async fn apache(options: ApacheKafkaOptions) -> ApacheKafka {
     let kafka = ApacheKafka::start(options).await.unwrap();
     let topic = NewTopic::new(TOPIC, i32::from(SHARD_COUNT), TopicReplication::Fixed(1));
@@ -68,7 +68,7 @@ pub(crate) fn config(kafka: &ApacheKafka) -> KafkaConfig {
     KafkaConfig::plaintext(kafka.bootstrap_servers())
 }
 
-/// Sets a setting of the topic.
+/// Changes a setting of the topic.
 pub(crate) async fn alter_topic(kafka: &ApacheKafka, name: &str, value: &str) {
     let topic = AlterConfig::new(ResourceSpecifier::Topic(TOPIC)).set(name, value);
     let altered = admin(kafka)

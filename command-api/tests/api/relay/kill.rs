@@ -1,4 +1,4 @@
-//! A process that dies at any step of the relay, or stands still while another one takes over.
+//! Processes that are killed at any step of the relay, or stopped while another process takes over.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
     process::Process,
 };
 
-/// Every step after which a process can die; each is reached with the one before it.
+/// Fail points of the relay, in order.
 const FAIL_POINTS: [&str; 5] = [
     "relay.read",
     "relay.sent",
@@ -17,13 +17,13 @@ const FAIL_POINTS: [&str; 5] = [
     "relay.before_store",
     "relay.stored",
 ];
-/// How often a process is killed at each of them; a number in this variable sets another.
+/// Number of kills at each fail point, unless [`KILLS_VARIABLE`] is set.
 const KILLS: usize = 2;
 const KILLS_VARIABLE: &str = "LINKLEDGER_TEST_KILLS";
 const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
+async fn kill_at_any_step_leaves_no_gap() {
     let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |it| it.parse().unwrap());
     let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
     let load = Load::append(&database).await;
@@ -47,7 +47,7 @@ async fn a_process_that_is_killed_at_any_step_under_load_leaves_no_hole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_stood_still_repeats_at_most_what_its_successor_has_sent() {
+async fn stopped_process_repeats_no_more_than_successor_sent() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
     let pool = database.pool();
     let load = Load::append(&database).await;
@@ -76,7 +76,7 @@ async fn a_process_that_stood_still_repeats_at_most_what_its_successor_has_sent(
     load.stop().await;
     load::drained(pool, DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), pool).await;
-    // From the first pause on each is the successor of the other.
+    // From the first pause on, each process is the successor of the other.
     let sent_by_successors = load::published_of(pool).await.0 - sent_by_first;
     report(&format!(
         "two pauses: {sent_by_successors} events sent by successors, {repeated} repeated"

@@ -1,8 +1,8 @@
-//! Who has the lease of a shard publishes it, and who has lost it changes nothing.
+//! The lease of the relay: its owner publishes, and a former owner changes nothing.
 
 use std::time::{Duration, Instant};
 
-use linkledger_command_api::relay::cursor::{Lease, LeaseTable, Reached, Renewed};
+use linkledger_command_api::relay::cursor::{AcknowledgedPosition, Lease, LeaseTable, Renewal};
 use linkledger_core::{
     shard::Shard,
     testing::{self, TestDatabase},
@@ -11,21 +11,22 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::{Recorder, relay, stored, with_links};
 
-fn reached(position: i64) -> Reached {
-    Reached {
+fn acknowledged(shard: Shard, position: i64) -> AcknowledgedPosition {
+    AcknowledgedPosition {
+        shard,
         position,
         offset: None,
     }
 }
 
 #[tokio::test]
-async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
+async fn second_relay_waits_for_the_lease() {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 1).await;
     let (first, second) = (Recorder::default(), Recorder::default());
     let mut leader = relay(&database, first.clone(), "one");
     leader.step().await.unwrap();
-    // However long the other one takes.
+    // The lease stays valid however slow the test is.
     sqlx::query(
         "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'",
     )
@@ -35,12 +36,12 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
     let mut follower = relay(&database, second.clone(), "two");
     assert_eq!(follower.step().await.unwrap(), 0);
     assert_eq!((first.taken().len(), second.taken().len()), (2, 0));
-    // The leader falls silent: its lease is run out by then.
+    // The leader stops, and its lease expires.
     sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
         .execute(database.pool())
         .await
         .unwrap();
-    // How much of it is repeated depends on how far the leader had stored its cursor.
+    // The number of repetitions depends on the stored cursor of the leader.
     testing::append_links(
         database.pool(),
         account_id,
@@ -52,32 +53,31 @@ async fn a_second_relay_publishes_nothing_until_the_lease_is_free() {
     assert!(second.taken().ends_with(&[3, 4]), "{:?}", second.taken());
 }
 
-/// One that has lost its lease, and who has it now.
-async fn zombie_and_successor(database: &TestDatabase, shard: Shard) -> [(LeaseTable, Lease); 2] {
+/// Returns a lease that has expired, and the lease of its successor.
+async fn zombie_and_successor(database: &TestDatabase) -> [(LeaseTable, Lease); 2] {
     let zombie = LeaseTable::new(database.pool().clone(), "one".to_owned());
-    let [(lease, cursor)] = zombie.acquire(&[shard], true).await.unwrap()[..] else {
-        panic!("the lease was free");
-    };
-    assert_eq!((cursor.position, cursor.epoch), (0, 1));
+    let (lease, cursors) = zombie.acquire(true).await.unwrap().expect("a free lease");
+    assert_eq!(cursors.len(), 16);
+    let mut cursors = cursors.iter();
+    assert!(cursors.all(|cursor| (cursor.acknowledged.position, cursor.epoch) == (0, 1)));
     sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
         .execute(database.pool())
         .await
         .unwrap();
     let successor = LeaseTable::new(database.pool().clone(), "two".to_owned());
-    let [(new_lease, _)] = successor.acquire(&[shard], true).await.unwrap()[..] else {
-        panic!("the lease had run out");
-    };
-    assert!(new_lease.epoch > lease.epoch);
+    let acquired = successor.acquire(true).await.unwrap();
+    let (new_lease, _) = acquired.expect("an expired lease");
+    assert_ne!(new_lease, lease);
     [(zombie, lease), (successor, new_lease)]
 }
 
 #[tokio::test]
-async fn a_relay_that_lost_its_lease_can_not_condemn_the_topic() {
+async fn relay_without_lease_cannot_record_lost_topic() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 1).await);
-    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database, shard).await;
+    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database).await;
     for (table, lease, expected) in [(zombie, lease, false), (successor, new_lease, true)] {
-        table.note_topic_lost(lease).await.unwrap();
+        table.record_topic_lost(lease, shard).await.unwrap();
         let is_lost: bool =
             sqlx::query_scalar("SELECT bool_or(topic_lost) FROM event_store.relay_cursors")
                 .fetch_one(database.pool())
@@ -88,22 +88,54 @@ async fn a_relay_that_lost_its_lease_can_not_condemn_the_topic() {
 }
 
 #[tokio::test]
-async fn a_relay_that_lost_its_lease_can_not_move_the_cursor() {
+async fn relay_without_lease_cannot_move_the_cursor() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 1).await);
-    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database, shard).await;
-    zombie.store(&[(lease, reached(2))]).await.unwrap();
+    let [(zombie, lease), (successor, new_lease)] = zombie_and_successor(&database).await;
+    let [one, two] = [1, 2].map(|position| [acknowledged(shard, position)]);
+    zombie.store(lease, &two).await.unwrap();
     assert_eq!(stored(&database, shard).await, 0);
-    assert_eq!(zombie.renew(&[lease]).await.unwrap(), Renewed::default());
-    successor.store(&[(new_lease, reached(2))]).await.unwrap();
+    assert_eq!(zombie.renew(lease).await.unwrap(), Renewal::Lost);
+    assert_eq!(successor.renew(new_lease).await.unwrap(), Renewal::Kept);
+    successor.store(new_lease, &two).await.unwrap();
     assert_eq!(stored(&database, shard).await, 2);
-    // Never back, not even by its owner.
-    successor.store(&[(new_lease, reached(1))]).await.unwrap();
+    // The owner of the lease cannot move the cursor back either.
+    successor.store(new_lease, &one).await.unwrap();
     assert_eq!(stored(&database, shard).await, 2);
 }
 
+/// Another process with one shard prevents the lease: an earlier release leases shard by shard.
 #[tokio::test]
-async fn a_relay_that_lost_a_lease_has_no_backlog_of_that_shard() {
+async fn lease_is_acquired_for_all_shards_or_none() {
+    let database = TestDatabase::create().await;
+    let lease = |expires_at: &str| {
+        sqlx::AssertSqlSafe(format!(
+            "UPDATE event_store.relay_cursors
+             SET owner = 'two', lease_epoch = 7, lease_expires_at = {expires_at} WHERE shard = 3"
+        ))
+    };
+    let table = LeaseTable::new(database.pool().clone(), "one".to_owned());
+    for (expires_at, is_free) in [("now() + interval '1 hour'", false), ("now()", true)] {
+        sqlx::query(lease(expires_at))
+            .execute(database.pool())
+            .await
+            .unwrap();
+        let acquired = table.acquire(false).await.unwrap();
+        assert_eq!(acquired.is_some(), is_free);
+    }
+    let epochs: Vec<i64> =
+        sqlx::query_scalar("SELECT DISTINCT lease_epoch FROM event_store.relay_cursors")
+            .fetch_all(database.pool())
+            .await
+            .unwrap();
+    assert_eq!(epochs, [8]);
+    // Its own unexpired lease counts as another's, except after a restart.
+    assert!(table.acquire(false).await.unwrap().is_none());
+    assert!(table.acquire(true).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn relay_without_lease_reports_no_backlog() {
     let metrics = PrometheusBuilder::new().build_recorder();
     let _recording = metrics::set_default_local_recorder(&metrics);
     let database = TestDatabase::create().await;
@@ -132,7 +164,7 @@ async fn a_relay_that_lost_a_lease_has_no_backlog_of_that_shard() {
     let until = Instant::now() + Duration::from_mins(2);
     while shown("backlog_events") > 0.0 || shown("oldest_unpublished_age_seconds") > 0.0 {
         assert!(Instant::now() < until, "the old backlog stays");
-        // Takes nothing and fails, as long as it does not know of its loss.
+        // The relay publishes nothing and fails until it notices the loss of the lease.
         *broker.takes.lock().unwrap() = Some(0);
         relay.step().await.ok();
     }

@@ -1,4 +1,4 @@
-//! A log that grows while a test does harm to what stands after it.
+//! Load: appends to the log while a test breaks relay or broker.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{create, destination, fresh_key, send};
 
-/// Enough that they lie in several shards.
+/// Number of accounts: enough for several shards.
 const ACCOUNTS: usize = 8;
-/// Slow enough for the window of the embedded broker, fast enough that something is always on its
-/// way.
+/// Interval between appends: the embedded broker keeps all records, and some event is always in
+/// flight.
 const PACE: Duration = Duration::from_millis(10);
 
-/// Something that appends, until it is stopped.
+/// Running load.
 pub(crate) struct Load {
     stop: CancellationToken,
     working: JoinHandle<usize>,
 }
 
 impl Load {
-    /// Links that somebody else has created.
+    /// Starts a load that appends links to the log directly.
     pub(crate) async fn append(database: &TestDatabase) -> Self {
         let pool = database.pool().clone();
         let mut accounts = Vec::new();
@@ -44,7 +44,7 @@ impl Load {
         })
     }
 
-    /// Requests to the API, none of which may fail.
+    /// Starts a load of requests to the API; a failed request fails the test.
     pub(crate) async fn create(database: &TestDatabase, router: Router) -> Self {
         let pool = database.pool();
         let mut keys = Vec::new();
@@ -78,21 +78,21 @@ impl Load {
         Self { stop, working }
     }
 
-    /// Ends it; fails if anything of it has failed.
+    /// Stops the load, and fails if any append has failed.
     pub(crate) async fn stop(self) -> usize {
         self.stop.cancel();
         self.working.await.unwrap()
     }
 }
 
-/// How far the log is published, and how long it is.
+/// Returns the sums of the published positions and of the heads.
 pub(crate) async fn published_of(pool: &PgPool) -> (i64, i64) {
     let published = "SELECT coalesce(sum(position), 0)::bigint FROM event_store.relay_cursors";
     let published: i64 = sqlx::query_scalar(published).fetch_one(pool).await.unwrap();
     (published, log::heads(pool).await.unwrap().iter().sum())
 }
 
-/// Waits until everything in the log is published.
+/// Waits until the whole log is published.
 pub(crate) async fn drained(pool: &PgPool, within: Duration) {
     eventually_within(within, "all is published", async || {
         let (published, head) = published_of(pool).await;
@@ -101,7 +101,7 @@ pub(crate) async fn drained(pool: &PgPool, within: Duration) {
     .await;
 }
 
-/// Waits until so many more events are published than are now.
+/// Waits until `events` more are published.
 pub(crate) async fn published_more(pool: &PgPool, events: i64) {
     let (begin, _) = published_of(pool).await;
     testing::eventually("events are published", async || {
@@ -110,7 +110,7 @@ pub(crate) async fn published_more(pool: &PgPool, events: i64) {
     .await;
 }
 
-/// Waits until so many more events are in the log than are now.
+/// Waits until `events` more are appended.
 pub(crate) async fn appended_more(pool: &PgPool, events: i64) {
     let (_, begin) = published_of(pool).await;
     testing::eventually("events are appended", async || {
@@ -119,7 +119,7 @@ pub(crate) async fn appended_more(pool: &PgPool, events: i64) {
     .await;
 }
 
-/// A figure for people, with `--nocapture`.
+/// Prints a figure, visible with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "shown when it is asked for")]
 pub(crate) fn report(line: &str) {
     eprintln!("{line}");

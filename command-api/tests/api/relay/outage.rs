@@ -1,4 +1,4 @@
-//! A broker that is away, changes its leader, refuses: no hole, no failed create.
+//! Brokers that stop, change leaders, or refuse records: no gap, and no failed create.
 
 use std::{
     sync::Arc,
@@ -37,7 +37,7 @@ use crate::support::start_service;
 
 const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// A relay of its own, as a process has it.
+/// Relay that runs as a task.
 struct RunningRelay {
     shutdown: CancellationToken,
     running: JoinHandle<anyhow::Result<()>>,
@@ -59,7 +59,7 @@ impl RunningRelay {
     }
 }
 
-/// Three brokers, which do not mind the sequence of a producer's batches.
+/// Starts three brokers that ignore the sequence numbers of batches.
 fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig) {
     let cluster = MockCluster::new(3).unwrap();
     cluster
@@ -69,12 +69,12 @@ fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig
     (cluster, kafka)
 }
 
-/// How long the broker is away, in seconds; a number in this variable sets another.
+/// Length of the outage in seconds, unless the variable is set.
 const OUTAGE_SECONDS: u64 = 5;
 const OUTAGE_SECONDS_VARIABLE: &str = "LINKLEDGER_TEST_OUTAGE_SECONDS";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fails() {
+async fn broker_outage_fails_no_create_and_keeps_order() {
     let seconds = std::env::var(OUTAGE_SECONDS_VARIABLE);
     let seconds = seconds.map_or(OUTAGE_SECONDS, |it| it.parse().unwrap());
     let (database, mut broker) = (TestDatabase::create().await, Broker::start().await);
@@ -98,7 +98,7 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
     .await;
     broker.start_again().await;
 
-    // The load goes on meanwhile.
+    // The load continues during the outage.
     let begun = Instant::now();
     eventually_within(within, "all that waited is published", async || {
         (load::published_of(pool).await.0 >= head).then_some(())
@@ -108,8 +108,8 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
     let created = load.stop().await;
     load::drained(pool, DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), pool).await;
-    // Without a crash nothing is repeated either: Kafka drops what the producer sends again, while
-    // the embedded broker does not look at the sequence of its batches.
+    // Without a crash no record is repeated: Kafka drops retried batches. The embedded broker ignores
+    // sequence numbers and keeps them.
     if matches!(broker, Broker::Apache(_)) {
         assert_eq!(repeated, 0);
     }
@@ -122,7 +122,7 @@ async fn what_waited_while_the_broker_was_away_follows_in_order_and_no_create_fa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_falls_silent_is_asked_again_and_nothing_is_missing() {
+async fn silent_database_is_retried_without_gap() {
     let database = TestDatabase::create().await;
     let broker = TestBroker::embedded();
     let (wire, url) = Wire::to(&database).await;
@@ -131,7 +131,7 @@ async fn a_database_that_falls_silent_is_asked_again_and_nothing_is_missing() {
     let account_id = super::with_links(&database, 1).await;
     load::drained(database.pool(), DRAIN_TIME_MAX).await;
 
-    // It waits for the broker, and has nothing to ask but for its leases.
+    // The relay waits for the broker, and only renews its lease.
     broker.cluster().broker_down(1).unwrap();
     let links = [("later", "https://example.com")];
     testing::append_links(database.pool(), account_id, &links).await;
@@ -154,10 +154,10 @@ async fn a_database_that_falls_silent_is_asked_again_and_nothing_is_missing() {
     relay.stop().await;
 }
 
-/// Every leader changes while an event of each shard is on its way. These brokers do not mind the
-/// sequence of batches, so each event is alone; `apache.rs` has a broker that does, under load.
+/// Every leader changes while an event of each shard is in flight. These brokers ignore sequence
+/// numbers, so each event is sent alone; `apache.rs` has a load on a broker that checks them.
 #[tokio::test(flavor = "multi_thread")]
-async fn partitions_that_change_their_leader_have_no_hole() {
+async fn leader_change_leaves_no_gap() {
     let database = TestDatabase::create().await;
     let (cluster, kafka) = three_brokers();
     let relay = RunningRelay::start(database.pool(), &kafka);
@@ -187,7 +187,7 @@ async fn an_account_of_each_shard(database: &TestDatabase) -> PerShard<AccountId
     accounts.map(Option::unwrap)
 }
 
-/// The credit that follows `balance_after - 1` others.
+/// Returns the grant after which the balance is `balance_after`.
 fn granted(account_id: AccountId, balance_after: i64) -> Event {
     Event::Credits(CreditsEvent::Granted(CreditsGranted {
         account_id,
@@ -197,8 +197,8 @@ fn granted(account_id: AccountId, balance_after: i64) -> Event {
     }))
 }
 
-/// Errors that a broker gives for a while. These brokers do not mind the sequence, so each event
-/// is on its way alone; how Apache Kafka refuses under load is told in `apache.rs`.
+/// Checks that a temporary error of the broker leaves no gap. These brokers ignore sequence numbers,
+/// so each event is sent alone; `apache.rs` has refusals under load.
 async fn survives(error: RDKafkaRespErr) {
     let database = TestDatabase::create().await;
     let (cluster, kafka) = three_brokers();
@@ -217,22 +217,22 @@ async fn survives(error: RDKafkaRespErr) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fails_for_a_while_is_waited_for() {
+async fn temporary_disk_error_leaves_no_gap() {
     survives(RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_few_replicas_are_waited_for() {
+async fn missing_replicas_leave_no_gap() {
     survives(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_for_its_size_is_tried_until_it_is_taken() {
+async fn refused_size_is_retried_without_gap() {
     survives(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE).await;
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_large_is_named_and_nothing_is_skipped() {
+async fn too_large_event_is_named_and_not_skipped() {
     let database = TestDatabase::create().await;
     super::with_links(&database, 2).await;
     let broker = TestBroker::embedded();
@@ -255,7 +255,7 @@ async fn an_event_that_is_too_large_is_named_and_nothing_is_skipped() {
 }
 
 #[tokio::test]
-async fn backlog_and_age_are_told_while_the_broker_is_away() {
+async fn backlog_and_age_are_reported_during_an_outage() {
     let metrics = PrometheusBuilder::new().build_recorder();
     let _recording = metrics::set_default_local_recorder(&metrics);
     let sum = |name: &str| -> f64 {

@@ -1,4 +1,4 @@
-//! A command-api in a process of its own, to be killed and paused.
+//! Process of command-api, which a test can kill and stop.
 
 use std::{
     os::unix::process::ExitStatusExt as _,
@@ -15,11 +15,12 @@ use nix::{
     unistd::Pid,
 };
 
-/// Ends with the test.
+/// Process that ends with the test.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Relays in the name of `instance_id`; dies at `fail_at`, as `relay.sent:3`.
+    /// Starts a process named `instance_id`, which dies at the fail point `fail_at`, for example
+    /// `relay.sent:3`.
     pub(crate) fn start(
         database: &TestDatabase,
         kafka: &KafkaConfig,
@@ -44,17 +45,17 @@ impl Process {
         Self(command.spawn().unwrap())
     }
 
-    /// Stands still, as under a debugger or on a machine that swaps.
+    /// Stops the process, as a debugger or a swapping machine does.
     pub(crate) fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// Goes on as if nothing had been.
+    /// Continues the stopped process.
     pub(crate) fn go_on(&self) {
         self.signal(Signal::SIGCONT);
     }
 
-    /// Waits until it is killed at its fail point.
+    /// Waits until the process dies at its fail point.
     pub(crate) async fn dies(mut self) {
         let child = Mutex::new(&mut self.0);
         let ended = eventually("the process dies at its fail point", async || {

@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use linkledger_command_api::relay::{
     cursor::{Lease, LeaseTable},
-    producers::Note,
+    producers::ProducerRegistration,
     publisher::EventPublisher as _,
 };
 use linkledger_core::{
@@ -22,18 +22,21 @@ use crate::{
     relay_refill::{EVENTS, publisher, refill, refilled, refusal},
 };
 
-async fn leased(database: &TestDatabase, owner: &str) -> Vec<Lease> {
+async fn leased(database: &TestDatabase, owner: &str) -> Lease {
     let table = LeaseTable::new(database.pool().clone(), owner.to_owned());
-    let all: Vec<Shard> = Shard::all().collect();
-    let acquired = table.acquire(&all, true).await.unwrap();
-    acquired.into_iter().map(|(lease, _)| lease).collect()
+    let (lease, _) = table.acquire(true).await.unwrap().expect("a free lease");
+    lease
 }
 
-/// As a process does that has leases: one that then ends without saying so.
-async fn note(database: &TestDatabase, owner: &str) -> Note {
-    let mut note = Note::new(database.pool().clone(), owner.to_owned());
-    note.write(&leased(database, owner).await).await.unwrap();
-    note
+/// Registers a producer for a process that never ends the registration.
+async fn register(database: &TestDatabase, owner: &str) -> ProducerRegistration {
+    let pool = database.pool().clone();
+    let mut registration = ProducerRegistration::new(pool, owner.to_owned());
+    registration
+        .register(leased(database, owner).await)
+        .await
+        .unwrap();
+    registration
 }
 
 async fn run(database: &TestDatabase, sql: &'static str) {
@@ -41,7 +44,7 @@ async fn run(database: &TestDatabase, sql: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_that_is_dropped_half_way_is_finished_by_the_next_one() {
+async fn dropped_close_is_finished_by_the_next() {
     let database = TestDatabase::create().await;
     with_links(&database, 3).await;
     let broker = TestBroker::embedded();
@@ -67,7 +70,7 @@ async fn a_close_that_is_dropped_half_way_is_finished_by_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_process_has_left_is_waited_for_once_it_is_started_again() {
+async fn refill_waits_for_records_of_a_killed_process() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     let shard = Shard::of(with_links(&database, 3).await);
     let mut killed = relay(&database, Recorder::default(), "one");
@@ -102,22 +105,22 @@ async fn what_a_killed_process_has_left_is_waited_for_once_it_is_started_again()
 }
 
 #[tokio::test]
-async fn a_process_strikes_off_its_own_producer_and_not_that_of_its_successor() {
+async fn process_ends_only_its_own_registration() {
     let database = TestDatabase::create().await;
-    let mut former = note(&database, "one").await;
-    let mut present = note(&database, "one").await;
-    former.strike_off(true).await.unwrap();
+    let mut former = register(&database, "one").await;
+    let mut present = register(&database, "one").await;
+    former.end(true).await.unwrap();
     assert_eq!(status(&database)["producers"], json!(["one"]));
-    present.strike_off(true).await.unwrap();
+    present.end(true).await.unwrap();
     assert_eq!(status(&database)["producers"], json!([]));
 }
 
 #[tokio::test]
-async fn who_is_said_to_have_ended_is_forgotten_only_by_a_refill_that_is_done() {
+async fn only_a_successful_refill_deletes_registrations() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     with_links(&database, 3).await;
     for owner in ["one", "two"] {
-        note(&database, owner).await;
+        register(&database, owner).await;
         run(
             &database,
             "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
@@ -140,10 +143,10 @@ async fn who_is_said_to_have_ended_is_forgotten_only_by_a_refill_that_is_done() 
 }
 
 #[tokio::test]
-async fn who_has_leases_has_not_ended() {
+async fn process_with_lease_has_not_ended() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     let shard = Shard::of(with_links(&database, 3).await);
-    note(&database, "one").await;
+    register(&database, "one").await;
     run(
         &database,
         "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'",

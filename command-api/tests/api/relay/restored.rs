@@ -1,5 +1,4 @@
-//! A log that has lost events which were published: by a restore, or a failover to a standby that
-//! lagged.
+//! Logs that have lost published events: by a restore, or a failover to a lagging standby.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::{
     relay_refill::{publisher, refill, refilled},
 };
 
-/// The events of three links.
+/// Number of events of three links.
 const EVENTS: i64 = 6;
 
 async fn run(database: &TestDatabase, sql: &str) {
@@ -26,7 +25,7 @@ async fn run(database: &TestDatabase, sql: &str) {
     sqlx::raw_sql(sql).execute(database.pool()).await.unwrap();
 }
 
-/// What the relay says when it next fails.
+/// Steps until the relay fails, and returns the error.
 async fn failure<P: EventPublisher>(relay: &mut Relay<P>) -> String {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
@@ -37,7 +36,7 @@ async fn failure<P: EventPublisher>(relay: &mut Relay<P>) -> String {
     }
 }
 
-/// Publishes by a process that then ends.
+/// Publishes up to a position by a relay that is shut down afterwards.
 async fn publish(database: &TestDatabase, broker: &TestBroker, (shard, position): (Shard, i64)) {
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
@@ -52,7 +51,7 @@ async fn publish(database: &TestDatabase, broker: &TestBroker, (shard, position)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_lost_events_while_the_relay_runs_is_published_in_another_epoch_only() {
+async fn log_losing_events_needs_new_epoch() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
     let recorder = Recorder::default();
@@ -62,13 +61,13 @@ async fn a_log_that_lost_events_while_the_relay_runs_is_published_in_another_epo
     run(&database, &head(2)).await;
     let lost = format!("the log of shard {shard} has lost events of epoch 1");
     assert!(failure(&mut running).await.starts_with(&lost));
-    // The commands that follow make it as long as it was: it is not the same all the same.
+    // Later commands make the log as long as before, with other events.
     run(&database, &head(EVENTS)).await;
     for _ in 0..3 {
         let again = running.step().await.unwrap_err().to_string();
         assert!(again.starts_with(&lost), "{again}");
     }
-    // Not for a process that did not see it, nor after a refill in the same epoch.
+    // A process that did not notice the loss refuses too, also after a refill in the same epoch.
     let present = TestBroker::embedded();
     let mut restarted = relay(&database, recorder.clone(), "one");
     assert!(failure(&mut restarted).await.starts_with(&lost));
@@ -91,13 +90,13 @@ async fn a_log_that_lost_events_while_the_relay_runs_is_published_in_another_epo
     .await;
     refilled(&refill(&database, &present, &["--from", "0"]));
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
-    // The process that has seen all of it goes on.
+    // The process that noticed the loss publishes again.
     step_until_stored(&mut running, &database, (shard, EVENTS)).await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
 }
 
 #[tokio::test]
-async fn a_log_that_has_grown_again_under_a_running_relay_is_not_taken_for_the_one_before() {
+async fn regrown_log_is_refused_by_running_relay() {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 3).await;
     let shard = Shard::of(account_id);
@@ -106,7 +105,7 @@ async fn a_log_that_has_grown_again_under_a_running_relay_is_not_taken_for_the_o
     run(&database, BACK_UP).await;
     append(&database, account_id, ["lost-1", "lost-2"]).await;
     step_until_stored(&mut running, &database, (shard, EVENTS + 4)).await;
-    // A standby that lagged has taken over, and commands went on before the relay looked.
+    // A lagging standby took over, and commands were accepted before the relay noticed.
     run(&database, RESTORE_LOG).await;
     append(&database, account_id, ["after-1", "after-2"]).await;
     let refused = failure(&mut running).await;
@@ -116,7 +115,7 @@ async fn a_log_that_has_grown_again_under_a_running_relay_is_not_taken_for_the_o
 }
 
 #[tokio::test]
-async fn nothing_is_published_while_one_shard_is_refused_however_often_it_is_tried() {
+async fn one_refused_shard_stops_all_publishing() {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 1).await;
     let recorder = Recorder::default();
@@ -145,8 +144,8 @@ async fn nothing_is_published_while_one_shard_is_refused_however_often_it_is_tri
     assert_eq!(recorder.taken(), [1, 2]);
 }
 
-/// A broker with what was published of three links, and with the events of two more that the
-/// database has no more, as after a point-in-time recovery.
+/// Creates a database with the events of three links whose broker also has the events of two more
+/// links, as after a point-in-time recovery.
 async fn restored(broker: &TestBroker) -> (TestDatabase, AccountId) {
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 3).await;
@@ -165,8 +164,8 @@ async fn records(broker: &TestBroker) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_brought_its_cursors_back_in_time_is_refused_for_what_is_on_the_topic() {
-    // As it was restored, while it grows, and as long as it was.
+async fn restored_log_and_cursors_are_refused() {
+    // The log is shorter than the topic, grows, and reaches its former length.
     for created in 0..=2 {
         let broker = TestBroker::start().await;
         let (database, account_id) = restored(&broker).await;
@@ -192,7 +191,7 @@ async fn a_log_that_brought_its_cursors_back_in_time_is_refused_for_what_is_on_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_published_before_a_crash_is_of_this_log_and_is_published_again() {
+async fn records_published_before_a_crash_are_repeated() {
     let broker = TestBroker::start().await;
     let database = TestDatabase::create().await;
     let account_id = with_links(&database, 3).await;
@@ -207,7 +206,7 @@ async fn what_was_published_before_a_crash_is_of_this_log_and_is_published_again
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
     assert_eq!(repeated, 4);
 
-    // The same without any knowledge of where the last record is.
+    // The same without a stored offset of the last record.
     run(&database, RESTORE_CURSORS).await;
     let forget = "UPDATE event_store.relay_cursors SET record_offset = NULL";
     run(&database, forget).await;
@@ -217,7 +216,7 @@ async fn what_was_published_before_a_crash_is_of_this_log_and_is_published_again
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_of_before_a_raised_epoch_is_refused_until_it_is_of_a_later_one() {
+async fn log_restored_before_a_raise_is_refused() {
     let broker = TestBroker::start().await;
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
@@ -244,14 +243,14 @@ async fn a_log_of_before_a_raised_epoch_is_refused_until_it_is_of_a_later_one() 
     assert_eq!(records(&broker).await, 6);
 }
 
-/// What a backup has of the log of one account's shard and of the cursors.
+/// Copies the log and the cursors to a backup.
 const BACK_UP: &str = "
     CREATE SCHEMA backup;
     CREATE TABLE backup.cursors AS TABLE event_store.relay_cursors;
     CREATE TABLE backup.accounts AS TABLE event_store.accounts;
     CREATE TABLE backup.shards AS TABLE event_store.log_shards;";
 
-/// The log as the backup has it.
+/// Restores the log from the backup.
 const RESTORE_LOG: &str = "
     ALTER TABLE event_store.events DISABLE TRIGGER ALL;
     DELETE FROM event_store.events WHERE position > 6;
@@ -262,7 +261,7 @@ const RESTORE_LOG: &str = "
     UPDATE event_store.log_shards AS a SET head = b.head
     FROM backup.shards AS b WHERE a.shard = b.shard;";
 
-/// The cursors as the backup has them.
+/// Restores the cursors from the backup.
 const RESTORE_CURSORS: &str = "
     DELETE FROM event_store.relay_cursors;
     INSERT INTO event_store.relay_cursors SELECT * FROM backup.cursors;";
@@ -273,7 +272,7 @@ async fn append(database: &TestDatabase, account_id: AccountId, names: [&str; 2]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_the_runbook_of_a_restore_consumers_get_the_whole_log_in_the_next_epoch() {
+async fn restore_runbook_publishes_the_log_in_new_epoch() {
     let (former, present) = (TestBroker::embedded(), TestBroker::embedded());
     let (database, account_id) = restored(&former).await;
     let shard = Shard::of(account_id);

@@ -1,5 +1,4 @@
-//! Topics that somebody else changes: these tests do nothing unless the tests are told to use an
-//! Apache Kafka.
+//! Topics that another program changes. These tests do nothing unless the tests use an Apache Kafka.
 
 use linkledger_core::testing::{self, TestBroker, stream::Stream};
 use rdkafka::{
@@ -27,7 +26,7 @@ async fn set(broker: &TestBroker, name: &str, value: &str) {
     assert!(altered.await.unwrap()[0].is_ok());
 }
 
-/// Deletes the topic and creates it by our own command.
+/// Deletes the topic and creates the topic by `topic create`.
 async fn create_anew(broker: &TestBroker) {
     let client = admin_client(broker);
     let deleted = client.delete_topics(&[broker.topic()], &AdminOptions::new());
@@ -44,7 +43,7 @@ async fn create_anew(broker: &TestBroker) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_was_deleted_and_created_under_a_running_relay_is_filled_again() {
+async fn recreated_topic_is_refilled() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -55,7 +54,7 @@ async fn a_topic_that_was_deleted_and_created_under_a_running_relay_is_filled_ag
     step_until_stored(&mut running, &database, (shard, EVENTS + 4)).await;
     create_anew(&broker).await;
     more_links(&database, 3).await;
-    // It is noticed by what follows, whatever that is; then the reason stays.
+    // The next failure of any kind reveals the new topic; then the refusal stays.
     let mut reasons = Vec::new();
     while reasons
         .last()
@@ -65,7 +64,7 @@ async fn a_topic_that_was_deleted_and_created_under_a_running_relay_is_filled_ag
     }
     assert_eq!(stored(&database, shard).await, EVENTS + 4);
 
-    // What was sent before it was noticed is in the way of a refill.
+    // Records that were sent before the refusal prevent a refill.
     admin::json(database.url(), &PAUSE);
     step_until(&mut running, "its producer has ended", async || {
         status(&database)["producers"] == serde_json::json!([])
@@ -85,7 +84,7 @@ async fn a_topic_that_was_deleted_and_created_under_a_running_relay_is_filled_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_was_compacted_or_too_small_is_taken_once_it_is_mended() {
+async fn compacted_topic_is_accepted_after_the_fix() {
     if !TestBroker::is_apache() {
         return;
     }

@@ -22,8 +22,14 @@ pub(crate) struct CreateLinkOptions {
     slug: Option<String>,
     /// Idempotency key. Repeating a create with the same key gives one link and one charge.
     /// Default: a new key.
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = idempotency_key)]
     idempotency_key: Option<Uuid>,
+}
+
+/// Parses an idempotency key on the command line.
+fn idempotency_key(text: &str) -> Result<Uuid, String> {
+    text.parse()
+        .map_err(|_| "not a UUID such as 01997f2c-5d1e-7c3a-9b1f-0123456789ab".to_owned())
 }
 
 pub(super) async fn run(

@@ -1,69 +1,58 @@
-//! What of operators' commands the metrics tell: those that have failed, for an alert, and how much
-//! a generation that is built still lacks. The commands themselves are gone by then.
+//! Metrics of operators' commands: failed commands, for an alert, and the remaining
+//! events of a new generation. The projector reports the metrics: the process of a failed command
+//! has ended.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use linkledger_core::{
+    clock::{Clock as _, SystemClock},
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     metrics::{OPERATION_FAILED, REBUILD_REMAINING_EVENTS},
 };
 use metrics::gauge;
 use sqlx::PgPool;
-use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 
+use super::{RecordedCommand, recorded};
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
 
-/// How often the gauges are set.
+/// Interval between two updates of the gauges.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Of so many commands, the latest ones, it is looked what has become of them.
-const COMMANDS_MAX: i64 = 1_000;
+/// Number of the latest commands to read.
+pub(crate) const COMMANDS_MAX: i64 = 1_000;
+/// Age of the oldest failure to report.
+const FAILURE_AGE_MAX: Duration = Duration::from_hours(24);
 
-/// The last command of a name on a projection.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LastCommand {
-    /// Its name, as it is typed.
-    pub command: String,
-    /// What it changes.
-    pub projection: String,
-    /// It has not done what it was asked, and was not told to end: it has failed, or its process
-    /// has died.
-    pub has_failed: bool,
-    /// When it ended; a process that has died did not say.
-    pub finished_at: Option<OffsetDateTime>,
-    /// How it has ended, in words.
-    pub detail: Option<String>,
-}
-
-/// The last commands of the last day.
+/// Returns the last command of each name on each projection, except commands with an
+/// end more than a day ago.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn last_commands(pool: &PgPool) -> sqlx::Result<Vec<LastCommand>> {
-    sqlx::query_as!(
-        LastCommand,
-        r#"
-        SELECT DISTINCT ON (projection, command)
-               command, projection AS "projection!",
-               CASE WHEN finished_at IS NULL THEN lease_expires_at <= clock_timestamp()
-                    ELSE outcome = 'failed' END AS "has_failed!",
-               finished_at, detail
-        FROM read_model.operations
-        WHERE operation_id > (SELECT max(operation_id) - $1 FROM read_model.operations)
-          AND projection IS NOT NULL
-          AND coalesce(finished_at, lease_expires_at) > clock_timestamp() - interval '1 day'
-        ORDER BY projection, command, operation_id DESC
-        "#,
-        COMMANDS_MAX
-    )
-    .fetch_all(pool)
-    .await
+/// Returns an error if the database does not answer.
+pub async fn last_commands(pool: &PgPool) -> sqlx::Result<Vec<RecordedCommand>> {
+    Ok(last_of(&recorded(pool, COMMANDS_MAX).await?))
 }
 
-/// How many events the generation that is built lacks; those of projections without one are 0.
+/// Returns the last command of each name on each projection; `newest_first` has all commands.
+pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> {
+    let since = SystemClock.now() - FAILURE_AGE_MAX;
+    let mut last = BTreeMap::new();
+    for it in newest_first {
+        let is_recent = it.finished_at.is_none_or(|at| at > since);
+        if let Some(projection) = it.projection.as_deref().filter(|_| is_recent) {
+            last.entry((projection, &it.command)).or_insert(it);
+        }
+    }
+    last.into_values().cloned().collect()
+}
+
+/// Returns the number of remaining events of the generation under construction; 0 for a projection
+/// without one.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i64)>> {
     let rows = sqlx::query!(
         r#"
@@ -82,35 +71,30 @@ pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i6
     Ok(Projection::ALL.map(remaining_of).to_vec())
 }
 
-/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+/// Sets the gauges until the shutdown. Logs a failure and retries at the next interval.
 ///
 /// # Errors
-/// Never.
+/// Never returns an error.
 pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut told = HashSet::new();
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
         if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut told)).await {
-            tracing::debug!(error = %error, "can't read what operators' commands have come to");
+            tracing::debug!(error = %error, "cannot read the outcomes of operators' commands; retrying");
         }
     }
     Ok(())
 }
 
-/// `told`: the commands that the metrics show, by name and projection.
+/// Sets the gauges. `told` has the commands with a gauge, by name and projection.
 async fn report(pool: &PgPool, told: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
-    let last_commands = last_commands(pool).await?;
     let mut forgotten = std::mem::take(told);
-    for last in last_commands {
-        let LastCommand {
-            command,
-            projection,
-            has_failed,
-            ..
-        } = last;
-        show(&command, &projection, has_failed);
-        forgotten.remove(&(command.clone(), projection.clone()));
-        told.insert((command, projection));
+    for last in last_commands(pool).await? {
+        let has_failed = last.has_failed();
+        let labels = (last.command, last.projection.unwrap_or_default());
+        show(&labels.0, &labels.1, has_failed);
+        forgotten.remove(&labels);
+        told.insert(labels);
     }
     for (command, projection) in forgotten {
         show(&command, &projection, false);

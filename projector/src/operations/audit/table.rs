@@ -1,32 +1,124 @@
-//! Every SQL statement on `read_model.operations`.
-
-use std::time::Duration;
+//! SQL statements on `read_model.operations`.
 
 use linkledger_core::timestamp;
-use sqlx::{PgConnection, PgPool};
+use serde::{Serialize, Serializer};
+use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::{Collision, Command, Outcome};
+use super::{CommandOutcome, OperatorCommand};
 use crate::read_models::Projection;
 
-/// What has come of an attempt to begin.
-pub(super) enum Claim {
-    /// The projections are held, by these rows.
-    Held(Vec<i64>),
-    /// Somebody else holds one of them; `None` if they have let go of it just now.
-    Taken(Option<Holder>),
+/// First key of the advisory lock of a running command; the second key is the id of the row.
+const LOCK_CLASS: i32 = 0x6c6b_6f70;
+
+/// Row of `read_model.operations`.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordedCommand {
+    #[serde(skip)]
+    pub(super) operation_id: i64,
+    /// Name of the command, as typed.
+    pub command: String,
+    /// Changed projection.
+    pub projection: Option<String>,
+    /// Changed account or generation.
+    pub subject: Option<String>,
+    /// Name of the operator.
+    pub operator: String,
+    /// Reason given by the operator.
+    pub reason: Option<String>,
+    /// Start of the command.
+    #[serde(serialize_with = "instant")]
+    pub started_at: OffsetDateTime,
+    /// End of the command.
+    #[serde(serialize_with = "optional_instant")]
+    pub finished_at: Option<OffsetDateTime>,
+    /// `done`, `failed` or `interrupted`; `None` before the end.
+    pub outcome: Option<String>,
+    /// Outcome in words.
+    pub detail: Option<String>,
+    /// True while the command runs.
+    pub is_running: bool,
 }
 
-/// Who holds a projection.
-pub(super) struct Holder {
-    pub(super) collision: Collision,
-    pub(super) lease_expires_at: OffsetDateTime,
+fn instant<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp::format(*at))
+}
+
+fn optional_instant<S: Serializer>(
+    at: &Option<OffsetDateTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    at.map(timestamp::format).serialize(serializer)
+}
+
+impl RecordedCommand {
+    /// Returns true if the process died before it recorded the end of the command.
+    pub fn has_died(&self) -> bool {
+        self.finished_at.is_none() && !self.is_running
+    }
+
+    /// Returns true if the command failed or its process died.
+    pub fn has_failed(&self) -> bool {
+        self.has_died() || self.outcome.as_deref() == Some("failed")
+    }
+}
+
+/// Reads the latest `count` commands and all without a recorded end, newest first.
+///
+/// A session of a running command holds the advisory lock. An earlier release renews
+/// `lease_expires_at` instead; this release sets the column to the end of the year 9999, so that an
+/// earlier one never takes the command for dead.
+///
+/// # Errors
+/// Returns an error if the database does not answer.
+pub async fn recorded(
+    executor: impl PgExecutor<'_>,
+    count: i64,
+) -> sqlx::Result<Vec<RecordedCommand>> {
+    sqlx::query_as!(
+        RecordedCommand,
+        r#"
+        SELECT operation_id AS "operation_id!", command AS "command!", projection, subject,
+               operator AS "operator!", reason, started_at AS "started_at!", finished_at, outcome,
+               detail,
+               finished_at IS NULL AND (
+                   lease_expires_at BETWEEN clock_timestamp() AND '9999-01-01' OR EXISTS (
+                       SELECT FROM pg_locks
+                       WHERE locktype = 'advisory' AND objsubid = 2
+                         AND database = (SELECT oid FROM pg_database
+                                         WHERE datname = current_database())
+                         AND classid::bigint = $1 AND objid::bigint = operation_id
+                   )
+               ) AS "is_running!"
+        FROM (
+            SELECT * FROM read_model.operations WHERE finished_at IS NULL
+            UNION
+            (SELECT * FROM read_model.operations ORDER BY operation_id DESC LIMIT $2)
+        ) AS latest
+        ORDER BY operation_id DESC
+        "#,
+        i64::from(LOCK_CLASS),
+        count
+    )
+    .fetch_all(executor)
+    .await
+}
+
+/// Reads the commands without a recorded end that change one of the projections.
+pub(super) async fn unfinished(
+    executor: impl PgExecutor<'_>,
+    projections: &[Projection],
+) -> sqlx::Result<Vec<RecordedCommand>> {
+    let mut unfinished = recorded(executor, 0).await?;
+    let is_chosen = |name: &str| projections.iter().any(|it| it.name() == name);
+    unfinished.retain(|it| it.projection.as_deref().is_some_and(is_chosen));
+    Ok(unfinished)
 }
 
 pub(super) async fn insert_finished_in_tx(
     tx: &mut PgConnection,
-    command: &Command<'_>,
-    outcome: Outcome,
+    command: &OperatorCommand<'_>,
+    outcome: CommandOutcome,
     detail: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
@@ -49,25 +141,27 @@ pub(super) async fn insert_finished_in_tx(
     Ok(())
 }
 
-/// All of the projections, or none.
-pub(super) async fn claim(
-    pool: &PgPool,
-    command: &Command<'_>,
-    lease: Duration,
-) -> sqlx::Result<Claim> {
+/// Records that a long command runs, and locks the rows in the session. Returns `None` and changes
+/// nothing if another command works on one of the projections.
+pub(super) async fn begin(
+    session: &mut PgConnection,
+    command: &OperatorCommand<'_>,
+) -> sqlx::Result<Option<Vec<i64>>> {
     let mut projections: Vec<&str> = command.projections.iter().map(|it| it.name()).collect();
-    // Two commands for the same projections must not wait for each other.
+    // Always in the same order, so that two commands on the same projections cannot deadlock.
     projections.sort_unstable();
-    let mut tx = pool.begin().await?;
+    let mut tx = session.begin().await?;
+    let mut dead = unfinished(&mut *tx, command.projections).await?;
+    dead.retain(RecordedCommand::has_died);
+    let dead: Vec<_> = dead.iter().map(|it| it.operation_id).collect();
     sqlx::query!(
         "
         UPDATE read_model.operations
         SET finished_at = clock_timestamp(), outcome = 'interrupted',
             detail = 'its process has died'
-        WHERE projection = ANY($1) AND finished_at IS NULL
-          AND lease_expires_at <= clock_timestamp()
+        WHERE operation_id = ANY($1) AND finished_at IS NULL
         ",
-        &projections as &[&str]
+        &dead
     )
     .execute(&mut *tx)
     .await?;
@@ -75,7 +169,7 @@ pub(super) async fn claim(
         "
         INSERT INTO read_model.operations
             (command, projection, subject, operator, reason, lease_expires_at)
-        SELECT $1, projection, $3, $4, $5, clock_timestamp() + make_interval(secs => $6)
+        SELECT $1, projection, $3, $4, $5, '9999-12-31'::timestamptz
         FROM unnest($2::text[]) AS projection
         ON CONFLICT (projection) WHERE finished_at IS NULL DO NOTHING
         RETURNING operation_id
@@ -84,64 +178,37 @@ pub(super) async fn claim(
         &projections as &[&str],
         command.subject,
         command.operator,
-        command.reason,
-        lease.as_secs_f64()
+        command.reason
     )
     .fetch_all(&mut *tx)
     .await?;
-    if ids.len() == projections.len() {
-        tx.commit().await?;
-        return Ok(Claim::Held(ids));
+    if ids.len() < projections.len() {
+        tx.rollback().await?;
+        return Ok(None);
     }
-    tx.rollback().await?;
-    Ok(Claim::Taken(holder(pool, &projections).await?))
+    // The lock outlives the transaction, so a committed row of a running command is always locked.
+    lock(&mut tx, &ids).await?;
+    tx.commit().await?;
+    Ok(Some(ids))
 }
 
-async fn holder(pool: &PgPool, projections: &[&str]) -> sqlx::Result<Option<Holder>> {
-    let row = sqlx::query!(
-        r#"
-        SELECT projection AS "projection!", command, operator, started_at,
-               lease_expires_at AS "lease_expires_at!"
-        FROM read_model.operations
-        WHERE projection = ANY($1) AND finished_at IS NULL
-        ORDER BY projection
-        LIMIT 1
-        "#,
-        projections as &[&str]
+/// Locks the rows until the end of the session. Never waits: only the command itself locks its
+/// rows.
+pub(super) async fn lock(session: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "SELECT pg_advisory_lock($1, id::integer) FROM unnest($2::bigint[]) AS id",
+        LOCK_CLASS,
+        ids
     )
-    .fetch_optional(pool)
+    .execute(session)
     .await?;
-    Ok(row.map(|row| Holder {
-        collision: Collision {
-            projection: row.projection,
-            command: row.command,
-            operator: row.operator,
-            since: timestamp::format(row.started_at),
-        },
-        lease_expires_at: row.lease_expires_at,
-    }))
+    Ok(())
 }
 
-/// `false`: somebody has taken the lease to be over.
-pub(super) async fn renew(pool: &PgPool, ids: &[i64], lease: Duration) -> sqlx::Result<bool> {
-    let result = sqlx::query!(
-        "
-        UPDATE read_model.operations
-        SET lease_expires_at = clock_timestamp() + make_interval(secs => $2)
-        WHERE operation_id = ANY($1) AND finished_at IS NULL
-        ",
-        ids,
-        lease.as_secs_f64()
-    )
-    .execute(pool)
-    .await?;
-    Ok(result.rows_affected() == ids.len() as u64)
-}
-
-/// Whether the rows are those of a command that runs; it can't be taken for dead before the end of
-/// the transaction.
-pub(super) async fn lock_held_in_tx(tx: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
-    let held = sqlx::query_scalar!(
+/// Returns true if the rows are those of a running command. No other command can mark the rows as
+/// interrupted before the end of the transaction.
+pub(super) async fn are_unfinished_in_tx(tx: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
+    let unfinished = sqlx::query_scalar!(
         "
         SELECT operation_id FROM read_model.operations
         WHERE operation_id = ANY($1) AND finished_at IS NULL
@@ -152,13 +219,13 @@ pub(super) async fn lock_held_in_tx(tx: &mut PgConnection, ids: &[i64]) -> sqlx:
     )
     .fetch_all(tx)
     .await?;
-    Ok(held.len() == ids.len())
+    Ok(unfinished.len() == ids.len())
 }
 
 pub(super) async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    ends: &[(Projection, Outcome, String)],
+    ends: &[(Projection, CommandOutcome, String)],
 ) -> sqlx::Result<()> {
     let projections: Vec<_> = ends.iter().map(|it| it.0.name()).collect();
     let outcomes: Vec<_> = ends.iter().map(|it| it.1.name()).collect();
@@ -180,7 +247,7 @@ pub(super) async fn finish(
     Ok(())
 }
 
-/// One row at least: a command that is not of projections has none in its row.
+/// Returns the names, or one NULL: a command without projections is recorded in one row.
 fn names_or_null(projections: &[Projection]) -> Vec<Option<&'static str>> {
     if projections.is_empty() {
         return vec![None];

@@ -1,4 +1,4 @@
-//! Another attempt to apply the waiting events of parked accounts.
+//! Retry of the waiting events of parked accounts.
 
 use anyhow::Context as _;
 use linkledger_core::{id::AccountId, shard::Shard};
@@ -19,36 +19,41 @@ use crate::{
     },
 };
 
-/// Most chunks of one account, so that the command ends however fast new events come.
+/// Most chunks of one account, so that the command ends even while new events arrive.
 const CHUNKS_MAX: u32 = 10_000;
-/// Most attempts in a row that somebody else is in the way of.
+/// Most consecutive attempts blocked by another process.
 const CONTESTED_MAX: u32 = 6;
 
-/// What has come of an attempt, of one account in one projection.
+/// Outcome of a retry, for one account in one projection.
 #[derive(Debug, Serialize)]
-pub struct Retried {
-    /// Whose events waited.
+pub struct RetriedAccount {
+    /// Id of the account.
     pub account_id: AccountId,
-    /// In which read model.
+    /// Name of the projection.
     pub projection: &'static str,
-    /// Whether the account is parked no longer.
+    /// True if the account is no longer parked.
     pub released: bool,
-    /// How many events were applied.
+    /// Number of applied events.
     pub applied: usize,
-    /// Why the account is parked still.
+    /// Reason for the remaining parking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Releases what can be released: of one account, or of all.
+/// Retries the waiting events of one account, or of every parked account.
 ///
 /// # Errors
-/// When the database does not answer, or the log lacks an event.
-pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Result<Vec<Retried>> {
+/// Returns an error if the database does not answer, or the log lacks an event.
+pub async fn retry(
+    pool: &PgPool,
+    account_id: Option<AccountId>,
+) -> anyhow::Result<Vec<RetriedAccount>> {
     let mut retried = Vec::new();
     if account_id.is_some() {
         let parked = listing::list(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await;
-        for ListedParking { parking, .. } in parked.context("can't read who is parked")? {
+        for ListedParking { parking, .. } in
+            parked.context("cannot read which accounts are parked")?
+        {
             retried.push(retry_one(pool, &parking).await?);
         }
         return Ok(retried);
@@ -57,7 +62,7 @@ pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Resu
         let mut after = None;
         while let Some(parking) = listing::next_after(pool, shard, after)
             .await
-            .context("can't read who is parked")?
+            .context("cannot read which accounts are parked")?
         {
             retried.push(retry_one(pool, &parking).await?);
             after = Some(parking.account);
@@ -66,13 +71,15 @@ pub async fn retry(pool: &PgPool, account_id: Option<AccountId>) -> anyhow::Resu
     Ok(retried)
 }
 
-async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<Retried> {
-    let mut retried = Retried {
+async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAccount> {
+    let mut retried = RetriedAccount {
         account_id: parking.account.account_id,
         projection: parking.account.projection.name(),
         released: false,
         applied: 0,
-        detail: Some("more events have come than were applied; run the command again".to_owned()),
+        detail: Some(
+            "new events arrived faster than they were applied; run the command again".to_owned(),
+        ),
     };
     let mut contested = 0;
     let mut backoff = Backoff::default();
@@ -87,9 +94,9 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<Retried> 
             State::Unfinished => {
                 contested += 1;
                 let detail = if !is_served(pool, parking.account).await? {
-                    "another generation is served meanwhile; run the command again"
+                    "another generation is served by now; run the command again"
                 } else if contested == CONTESTED_MAX {
-                    "somebody else is releasing it; run the command again"
+                    "another process releases the account; run the command again"
                 } else {
                     time::sleep(backoff.next_delay()).await;
                     continue;
@@ -118,7 +125,7 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<Retried> 
     Ok(retried)
 }
 
-/// Whether what is parked there is parked in what is read.
+/// Returns true if queries read the account's generation.
 async fn is_served(pool: &PgPool, account: ParkedAccount) -> anyhow::Result<bool> {
     Ok(generation::active(pool, account.projection).await? == account.generation)
 }

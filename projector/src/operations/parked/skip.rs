@@ -1,4 +1,4 @@
-//! An operator decides that an event is left out for good.
+//! Skipping of an event for good.
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{envelope::RecordedEvent, event_store::log, id::AccountId, shard::Position};
@@ -7,7 +7,7 @@ use sqlx::PgPool;
 
 use super::PARKINGS_OF_ACCOUNT_MAX;
 use crate::{
-    operations::audit::{self, Outcome},
+    operations::audit::{self, CommandOutcome},
     pipeline::{
         checkpoint::{self, Lock, Role},
         parking::{Parking, listing, skipped},
@@ -15,50 +15,50 @@ use crate::{
     read_models::Projection,
 };
 
-/// What is left out, of whom.
+/// Request to skip an event.
 #[derive(Debug, Clone, Copy)]
-pub struct Skip<'a> {
-    /// Whose event.
+pub struct SkipRequest<'a> {
+    /// Account of the event.
     pub account_id: AccountId,
-    /// Its place; the first one that the account is parked for, if that does not matter.
+    /// Position of the event; `None` for the first poisoned event.
     pub position: Option<Position>,
-    /// Who says so.
+    /// Name of the operator.
     pub operator: &'a str,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: &'a str,
 }
 
-/// An event that is left out.
+/// Skipped event.
 #[derive(Debug, Serialize)]
-pub struct Skipped {
-    /// Its place in the shard.
+pub struct SkippedEvent {
+    /// Position of the event in the shard.
     pub position: Position,
-    /// The stored type name.
+    /// Stored type of the event.
     pub event_type: String,
-    /// The projections that leave it out.
+    /// Projections without the event.
     pub projections: Vec<&'static str>,
 }
 
-/// Notes that the event which an account is parked for is left out, in each projection that is
-/// parked for it. What waits behind it is applied by the next attempt to release the account.
+/// Skips the poisoned event of a parked account, in each projection with a parking for the event.
+/// The next retry applies the later events.
 ///
 /// # Errors
-/// When the account is not parked (for that event), one of the projections is paused, or the
-/// database does not answer.
-pub async fn skip(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<Skipped> {
+/// Returns an error if the account is not parked (for the event), one of the projections is
+/// paused, or the database does not answer.
+pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
     let (mut parkings, event) = find(pool, request).await?;
-    // Checkpoints are locked in this order everywhere.
+    // Every writer locks checkpoints in the same order.
     parkings.sort_by_key(|it| it.account);
-    let mut tx = pool.begin().await.context("can't begin")?;
+    let mut tx = pool.begin().await.context("cannot begin")?;
     for parking in &parkings {
         let projection = parking.account.projection;
         let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, Role::Live).await;
-        let is_noted = match lock.context("can't lock the checkpoint; run the command again")? {
+        let is_noted = match lock.context("cannot lock the checkpoint; run the command again")? {
             Lock::Held => {
                 let (operator, reason) = (request.operator, request.reason);
                 skipped::insert_in_tx(&mut tx, parking, event.event_id, operator, reason)
                     .await
-                    .context("can't note that the event is left out")?
+                    .context("cannot record that the event is skipped")?
             }
             Lock::Lost(_) => false,
             Lock::Paused => {
@@ -67,14 +67,14 @@ pub async fn skip(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<Skipped> {
         };
         ensure!(
             is_noted,
-            "the account has got on meanwhile, nothing was changed: look at it again \
+            "the account has changed in between, and nothing was skipped: check it again \
              (`projector parked show {}`)",
             request.account_id
         );
     }
-    let skipped = Skipped::of(&parkings, event);
+    let skipped = SkippedEvent::of(&parkings, event);
     let projections: Vec<Projection> = parkings.iter().map(|it| it.account.projection).collect();
-    let command = audit::Command {
+    let command = audit::OperatorCommand {
         name: "parked skip",
         projections: &projections,
         subject: Some(&request.account_id.to_string()),
@@ -82,33 +82,36 @@ pub async fn skip(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<Skipped> {
         reason: Some(request.reason),
     };
     let detail = format!(
-        "`{}` at position {} is left out",
+        "`{}` at position {} is skipped",
         skipped.event_type, skipped.position
     );
-    audit::record_in_tx(&mut tx, &command, Outcome::Done, &detail)
+    audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, &detail)
         .await
-        .context("can't record the command")?;
-    tx.commit().await.context("can't commit")?;
+        .context("cannot record the command")?;
+    tx.commit().await.context("cannot commit")?;
     Ok(skipped)
 }
 
-/// Returns what [`skip`] would leave out, and changes nothing.
+/// Returns the event to be skipped by [`skip`], without a change.
 ///
 /// # Errors
-/// When the account is not parked (for that event), or the database does not answer.
-pub async fn preview(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<Skipped> {
+/// Returns an error if the account is not parked (for the event), or the database does not answer.
+pub async fn preview(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
     let (parkings, event) = find(pool, request).await?;
-    Ok(Skipped::of(&parkings, event))
+    Ok(SkippedEvent::of(&parkings, event))
 }
 
-/// Where the account is parked for the event, and the event.
-async fn find(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<(Vec<Parking>, RecordedEvent)> {
+/// Returns the event, and its parkings.
+async fn find(
+    pool: &PgPool,
+    request: SkipRequest<'_>,
+) -> anyhow::Result<(Vec<Parking>, RecordedEvent)> {
     let account_id = request.account_id;
     let parked = listing::list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await;
-    let parked = parked.context("can't read who is parked")?;
+    let parked = parked.context("cannot read which accounts are parked")?;
     let parkings: Vec<Parking> = parked.into_iter().map(|it| it.parking).collect();
     let Some(first) = parkings.iter().map(|it| it.cause.position).min() else {
-        bail!("`{account_id}` is not parked; `projector parked list` shows who is");
+        bail!("`{account_id}` is not parked; `projector parked list` shows the parked accounts");
     };
     let position = request.position.unwrap_or(first);
     let parkings = parkings
@@ -120,14 +123,14 @@ async fn find(pool: &PgPool, request: Skip<'_>) -> anyhow::Result<(Vec<Parking>,
     };
     let shard = parking.account.shard;
     let events = log::read_at(pool, shard, &[position]).await;
-    let mut events = events.context("can't read the event store")?;
+    let mut events = events.context("cannot read the event store")?;
     let event = events
         .pop()
         .with_context(|| format!("the event store lacks position {position} of shard {shard}"))?;
     Ok((parkings, event))
 }
 
-impl Skipped {
+impl SkippedEvent {
     fn of(parkings: &[Parking], event: RecordedEvent) -> Self {
         let projections = parkings.iter().map(|it| it.account.projection.name());
         Self {

@@ -1,4 +1,4 @@
-//! The checkpoints of the generations that are read, with who is parked there and who looks after them.
+//! Live checkpoints, with the number of parked accounts and the owner of the shard.
 
 use linkledger_core::shard::{Position, Shard};
 use sqlx::PgPool;
@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use crate::{pipeline::checkpoint::PARKED_COUNTED_MAX, read_models::Projection};
 
-/// A row of the table, and what belongs to it.
+/// Checkpoint of a projection in a shard.
 #[derive(Debug, Clone)]
 pub(super) struct StoredCheckpoint {
     pub(super) projection: Projection,
@@ -16,23 +16,23 @@ pub(super) struct StoredCheckpoint {
     pub(super) position: Position,
     pub(super) paused_at: Option<OffsetDateTime>,
     pub(super) parked_accounts: u32,
-    /// What the projector that looks after the shard has last said.
+    /// Last heartbeat of the projector that owns the shard.
     pub(super) tenure: Option<StoredTenure>,
 }
 
-/// What a projector has said of a projection in a shard.
+/// Heartbeat of a projector, for one projection in one shard.
 #[derive(Debug, Clone)]
 pub(super) struct StoredTenure {
     pub(super) owner: String,
     pub(super) version: String,
-    /// How long ago.
+    /// Age in seconds.
     pub(super) seen_s: f64,
     pub(super) events_per_second: f64,
-    /// The last failure, and how long ago it was.
+    /// Text and age in seconds of the last failure.
     pub(super) last_error: Option<(String, f64)>,
 }
 
-/// All of them, by projection and shard.
+/// Reads the live checkpoints, by projection and shard.
 pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
     let rows = sqlx::query!(
         r#"
@@ -58,7 +58,7 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
     )
     .fetch_all(pool)
     .await?;
-    // What only a later release knows is not ours to judge.
+    // Rows of a projection that only a later release knows are ignored.
     let known = rows.into_iter().filter_map(|row| {
         let tenure = row
             .owner

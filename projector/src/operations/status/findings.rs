@@ -1,16 +1,16 @@
-//! What of a status waits for an operator, in sentences that say what to do. Pure.
+//! Findings of a status report: sentences that tell an operator what to do. Pure.
 
 use super::{
-    Status,
+    StatusReport,
     operations::FailedOperation,
-    projection::{ProjectionStatus, ShardStatus, State},
+    projection::{ProjectionState, ProjectionStatus, ShardStatus},
     relay::RelayStatus,
     snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots},
     verification::LastVerification,
 };
 use crate::operations::figures::{duration, grouped};
 
-pub(super) fn of(status: &Status) -> Vec<String> {
+pub(super) fn of(status: &StatusReport) -> Vec<String> {
     let mut findings = Vec::new();
     for projection in &status.projections {
         add_projection(&mut findings, projection, status.log_epoch);
@@ -18,7 +18,7 @@ pub(super) fn of(status: &Status) -> Vec<String> {
     for operation in status.operations.iter().filter(|it| !it.is_alive) {
         let (command, projection) = (&operation.command, &operation.projection);
         findings.push(format!(
-            "`{command} {projection}` by {} has died before it was through: run it again",
+            "`{command} {projection}` by {} died before its end: run the command again",
             operation.operator
         ));
     }
@@ -30,7 +30,7 @@ pub(super) fn of(status: &Status) -> Vec<String> {
 
 fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log_epoch: i32) {
     let name = projection.projection;
-    let refused = shards_that_are(projection, State::Refused);
+    let refused = shards_that_are(projection, ProjectionState::Refused);
     if let Some(first) = refused.first() {
         let why = if first.epoch == log_epoch {
             let (position, head) = (first.position, first.head);
@@ -67,18 +67,18 @@ fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log
 }
 
 fn add_unattended(findings: &mut Vec<String>, projection: &ProjectionStatus) {
-    let unattended = shards_that_are(projection, State::Unattended);
+    let unattended = shards_that_are(projection, ProjectionState::Unattended);
     let Some(first) = unattended.first() else {
         return;
     };
     let last = match (&first.owner, first.seen_seconds_ago) {
         (Some(owner), Some(seen_s)) => {
-            format!("`{owner}` was last heard of {} ago", duration(seen_s))
+            format!("`{owner}` sent its last heartbeat {} ago", duration(seen_s))
         }
         _ => "no projector has ever run".to_owned(),
     };
     findings.push(format!(
-        "nobody looks after {} in shard {}{}: {last}",
+        "no projector owns {} in shard {}{}: {last}",
         projection.projection,
         first.shard,
         and_others(unattended.len() - 1)
@@ -108,11 +108,11 @@ fn of_failed(it: &FailedOperation) -> String {
         failed_at,
         detail,
     } = it;
-    let why = detail.as_deref().unwrap_or("it is not known why");
+    let why = detail.as_deref().unwrap_or("the reason is unknown");
     format!("the last `{command} {projection}` failed at {failed_at}: {why}")
 }
 
-fn shards_that_are(projection: &ProjectionStatus, state: State) -> Vec<&ShardStatus> {
+fn shards_that_are(projection: &ProjectionStatus, state: ProjectionState) -> Vec<&ShardStatus> {
     let shards = projection.shards.iter();
     shards.filter(|it| it.state == state).collect()
 }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_waits_for_an_operator_when_the_alert_fires_and_not_before() {
+    fn snapshot_is_a_finding_when_its_alert_fires() {
         let held_for = |age_seconds| HeldSnapshots {
             is_complete: true,
             oldest: Some(HeldSnapshot {

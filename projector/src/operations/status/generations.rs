@@ -1,44 +1,51 @@
-//! The generations of the read models: what each is for, how far it is, and whether it may go.
+//! Generations of the read models: phase, progress, and possible commands.
 
 use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 use sqlx::PgPool;
 
-/// One generation of a read model.
+use super::operations::RunningOperation;
+
+/// Generation of a read model.
 #[derive(Debug, Clone, Serialize)]
 pub struct GenerationStatus {
-    /// Whose.
+    /// Name of the projection.
     pub projection: String,
-    /// Its number.
+    /// Number of the generation.
     pub generation: i32,
-    /// What is being done with it: `loading`, `catching_up`, `comparing`, `ready`, `active`,
-    /// `standby` or `dropping`.
+    /// Phase of the generation: `loading`, `catching_up`, `comparing`, `ready`, `active`, `standby`
+    /// or `dropping`.
     pub phase: String,
-    /// Events applied in all shards.
+    /// Number of applied events in all shards.
     pub position: Position,
-    /// Events of the log.
+    /// Number of events in the log.
     pub head: Position,
-    /// When it was begun.
+    /// Start of the rebuild.
     pub created_at: String,
-    /// When it was found to say what it should.
+    /// Time of the successful comparison.
     pub compared_at: Option<String>,
-    /// When it ceased to be read.
+    /// End of the time as live generation.
     pub last_active_at: Option<String>,
-    /// Whether `projector drop` would do so: nobody reads it, and no command is at work on it.
+    /// True if `projector drop` would drop the generation: no query reads the
+    /// generation, and no command works on the projection.
     pub may_be_dropped: bool,
-    /// Whether `projector rollback` would go back to it.
+    /// True if `projector rollback` would serve the generation.
     pub is_next_for_rollback: bool,
 }
 
 impl GenerationStatus {
-    /// Whether it is the one that answers come from.
+    /// Returns true if queries read this generation.
     pub fn is_read(&self) -> bool {
         self.phase == "active"
     }
 }
 
-/// All of them, by projection and generation.
-pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<GenerationStatus>> {
+/// Reads every generation, by projection and number.
+pub(super) async fn read(
+    pool: &PgPool,
+    end: &LogEnd,
+    running: &[RunningOperation],
+) -> sqlx::Result<Vec<GenerationStatus>> {
     let rows = sqlx::query!(
         r#"
         SELECT g.projection, g.generation, g.phase, g.created_at, g.compared_at, g.last_active_at,
@@ -56,12 +63,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
                          > (coalesce(g.last_active_at, '-infinity'), g.generation)
                ), false) AS "is_next_for_rollback!",
                g.phase <> 'active'
-                   AND coalesce(g.last_active_at < now() - interval '60 seconds', true)
-                   AND NOT EXISTS (
-                       SELECT FROM read_model.operations AS o
-                       WHERE o.projection = g.projection AND o.finished_at IS NULL
-                         AND o.lease_expires_at > clock_timestamp()
-                   ) AS "may_be_dropped!"
+                   AND coalesce(g.last_active_at < now() - interval '60 seconds', true) AS "is_unread!"
         FROM read_model.generations AS g
         ORDER BY g.projection, g.generation
         "#,
@@ -69,7 +71,13 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
     )
     .fetch_all(pool)
     .await?;
+    let is_worked_on = |name: &str| {
+        running
+            .iter()
+            .any(|it| it.is_alive && it.projection == name)
+    };
     let generations = rows.into_iter().map(|row| GenerationStatus {
+        may_be_dropped: row.is_unread && !is_worked_on(&row.projection),
         projection: row.projection,
         generation: row.generation,
         phase: row.phase,
@@ -78,7 +86,6 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> sqlx::Result<Vec<Genera
         created_at: timestamp::format(row.created_at),
         compared_at: row.compared_at.map(timestamp::format),
         last_active_at: row.last_active_at.map(timestamp::format),
-        may_be_dropped: row.may_be_dropped,
         is_next_for_rollback: row.is_next_for_rollback,
     });
     Ok(generations.collect())

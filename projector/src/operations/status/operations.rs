@@ -1,75 +1,83 @@
-//! Operators' commands that are at work, and those that have failed.
+//! Commands of operators, as a status report shows them.
 
 use linkledger_core::timestamp;
 use serde::Serialize;
-use sqlx::PgPool;
 
-use crate::operations::audit::report::last_commands;
+use crate::operations::audit::{RecordedCommand, report::last_of};
 
-/// A command that takes long and has not ended.
+/// Number of the newest commands in a report.
+const RECENT_MAX: usize = 10;
+
+/// Long command without a recorded end.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunningOperation {
-    /// Its name, as it is typed.
+    /// Name of the command, as typed.
     pub command: String,
-    /// What it changes.
+    /// Changed projection.
     pub projection: String,
-    /// Who runs it.
+    /// Name of the operator.
     pub operator: String,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: Option<String>,
-    /// Since when.
+    /// Start of the command.
     pub started_at: String,
-    /// Whether its process is heard of; if not, it has died, and the command is to be run again.
+    /// False if the process died; the command must be run again.
     pub is_alive: bool,
 }
 
-/// The last command of a name on a projection, within a day, that has not done what it was asked.
+/// Last command of a name on a projection, if it failed within a day.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailedOperation {
-    /// Its name, as it is typed.
+    /// Name of the command, as typed.
     pub command: String,
-    /// What it was to change.
+    /// Projection of the command.
     pub projection: String,
-    /// When it ended.
+    /// End of the command.
     pub failed_at: String,
-    /// Why.
+    /// Reason of the failure.
     pub detail: Option<String>,
 }
 
-/// All of them; those whose process has died are not among them, they still count as running.
-pub(super) async fn read_failed(pool: &PgPool) -> sqlx::Result<Vec<FailedOperation>> {
-    let last = last_commands(pool).await?.into_iter();
-    let failed = last.filter(|it| it.has_failed).filter_map(|it| {
+impl RunningOperation {
+    fn of(it: &RecordedCommand) -> Self {
+        Self {
+            command: it.command.clone(),
+            projection: it.projection.clone().unwrap_or_default(),
+            operator: it.operator.clone(),
+            reason: it.reason.clone(),
+            started_at: timestamp::format(it.started_at),
+            is_alive: it.is_running,
+        }
+    }
+}
+
+/// Returns the commands without a recorded end, by projection: at most one for each.
+pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RunningOperation> {
+    let running = recorded.iter().filter(|it| it.finished_at.is_none());
+    let mut running: Vec<_> = running.map(RunningOperation::of).collect();
+    running.sort_by(|a, b| a.projection.cmp(&b.projection));
+    running
+}
+
+/// Returns the newest commands and all that run.
+pub(super) fn recent(mut recorded: Vec<RecordedCommand>) -> Vec<RecordedCommand> {
+    let mut newer = 0..RECENT_MAX;
+    recorded.retain(|it| newer.next().is_some() || it.finished_at.is_none());
+    recorded
+}
+
+/// Returns the last commands that failed. A command whose process died still counts as running.
+pub(super) fn failed(recorded: &[RecordedCommand]) -> Vec<FailedOperation> {
+    let last = last_of(recorded)
+        .into_iter()
+        .filter(RecordedCommand::has_failed);
+    let failed = last.filter_map(|it| {
         Some(FailedOperation {
             failed_at: timestamp::format(it.finished_at?),
             command: it.command,
-            projection: it.projection,
+            projection: it.projection?,
             detail: it.detail,
         })
     });
-    Ok(failed.collect())
-}
-
-/// All of them: at most one for each projection.
-pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<RunningOperation>> {
-    let rows = sqlx::query!(
-        r#"
-        SELECT command, projection AS "projection!", operator, reason, started_at,
-               lease_expires_at > clock_timestamp() AS "is_alive!"
-        FROM read_model.operations
-        WHERE finished_at IS NULL
-        ORDER BY projection
-        "#
-    )
-    .fetch_all(pool)
-    .await?;
-    let operations = rows.into_iter().map(|row| RunningOperation {
-        command: row.command,
-        projection: row.projection,
-        operator: row.operator,
-        reason: row.reason,
-        started_at: timestamp::format(row.started_at),
-        is_alive: row.is_alive,
-    });
-    Ok(operations.collect())
+    failed.collect()
 }

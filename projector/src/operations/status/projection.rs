@@ -1,4 +1,4 @@
-//! One projection: its shards, its generations, and how they are judged. Pure.
+//! State of one projection and of its shards. Pure.
 
 use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
@@ -8,106 +8,105 @@ use super::{
 };
 use crate::read_models::Projection;
 
-/// How old the oldest event that is not applied may be, in seconds, before a shard counts as
-/// catching up: below it, it is keeping up.
+/// Minimum lag of a shard in the state `catching_up`, in seconds.
 const CATCHING_UP_AFTER_S: f64 = 1.0;
-/// For how long a projector may be silent, in seconds, before its shards count as unattended. It
-/// speaks once a second.
+/// Minimum age of the last heartbeat of an unattended shard, in seconds. A projector
+/// sends one heartbeat a second.
 const UNATTENDED_AFTER_S: f64 = 5.0;
 
-/// How a part of a read model is; from the best to the worst.
+/// State of a projection, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It has every event, or gets it within a moment.
+pub enum ProjectionState {
+    /// Every event is applied within a second.
     Live,
-    /// Events wait for it, longer than a moment.
+    /// The projection lags: an event has waited for more than a second.
     CatchingUp,
-    /// An account's events wait, because one of them can't be applied.
+    /// Events of an account wait, because one of them cannot be applied.
     Parked,
-    /// An operator lets all events wait.
+    /// An operator paused the projection.
     Paused,
-    /// No projector looks after it.
+    /// No projector owns the shard.
     Unattended,
-    /// The checkpoint is not of this log: of another epoch, or beyond its end.
+    /// The checkpoint does not belong to this log: of another epoch, or beyond the end.
     Refused,
 }
 
-/// One projection: its shards together, and each.
+/// State of one projection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProjectionStatus {
-    /// Whose.
+    /// Name of the projection.
     pub projection: &'static str,
-    /// The worst of its shards.
-    pub state: State,
-    /// The generation that is read.
+    /// Worst state of the shards.
+    pub state: ProjectionState,
+    /// Number of the live generation.
     pub active_generation: i32,
-    /// Events applied in all shards.
+    /// Number of applied events in all shards.
     pub position: Position,
-    /// Events of the log.
+    /// Number of events in the log.
     pub head: Position,
-    /// Events that wait.
+    /// Number of waiting events.
     pub lag_events: Position,
-    /// Age of the oldest of them; 0 if there is none.
+    /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
-    /// Events applied in a second, as the projectors have last measured it.
+    /// Events applied per second, from the last heartbeats.
     pub events_per_second: f64,
-    /// How many accounts are parked, counted up to 1,000 in a shard.
+    /// Number of parked accounts, counted up to 1,000 in a shard.
     pub parked_accounts: u32,
-    /// Since when an operator has been letting it wait.
+    /// Start of the pause.
     pub paused_at: Option<String>,
-    /// What the last verification has come to, if there was one.
+    /// Last verification, if there was one.
     pub verification: Option<LastVerification>,
-    /// Its shards in the generation that is read.
+    /// Shards of the live generation.
     pub shards: Vec<ShardStatus>,
-    /// All its generations.
+    /// Every generation of the projection.
     pub generations: Vec<GenerationStatus>,
 }
 
-/// One projection in one shard, in the generation that is read.
+/// State of one projection in one shard, in the live generation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShardStatus {
-    /// Which.
+    /// Number of the shard.
     pub shard: i16,
-    /// How it is.
-    pub state: State,
-    /// The epoch of the log that `position` belongs to.
+    /// State of the projection in the shard.
+    pub state: ProjectionState,
+    /// Epoch of the log that `position` belongs to.
     pub epoch: i32,
-    /// Everything up to it is applied, but for what waits of parked accounts.
+    /// Position up to which events are applied, except for events of parked accounts.
     pub position: Position,
-    /// The end of the log.
+    /// End of the log in the shard.
     pub head: Position,
-    /// Events that wait.
+    /// Number of waiting events.
     pub lag_events: Position,
-    /// Age of the oldest of them; 0 if there is none.
+    /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
-    /// Events applied in a second, as the projector has last measured it; nothing if it is silent.
+    /// Events applied per second, from the last heartbeat; `None` without a recent heartbeat.
     pub events_per_second: Option<f64>,
-    /// How many accounts are parked, counted up to 1,000.
+    /// Number of parked accounts, counted up to 1,000.
     pub parked_accounts: u32,
-    /// Since when an operator has been letting it wait.
+    /// Start of the pause.
     pub paused_at: Option<String>,
-    /// The projector that looks after the shard, or has done so last.
+    /// Present or last owner of the shard, a projector.
     pub owner: Option<String>,
-    /// Its release.
+    /// Release of the projector.
     pub version: Option<String>,
-    /// How long ago it was heard of last.
+    /// Age of the last heartbeat.
     pub seen_seconds_ago: Option<f64>,
-    /// The last failure that it has told of, perhaps passed long since.
+    /// Last reported failure; may be over.
     pub last_error: Option<LastError>,
 }
 
-/// Why a projector could not get on.
+/// Failure of a projector.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LastError {
-    /// How long ago.
+    /// Age of the failure.
     pub seconds_ago: f64,
-    /// In words.
+    /// Text of the failure.
     pub text: String,
 }
 
-impl State {
-    /// In words.
+impl ProjectionState {
+    /// Returns the name of the state for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -140,7 +139,7 @@ impl ProjectionStatus {
                 .iter()
                 .map(|it| it.state)
                 .max()
-                .unwrap_or(State::Refused),
+                .unwrap_or(ProjectionState::Refused),
             active_generation: own().next().map_or(0, |(it, _)| it.active_generation),
             position: shards.iter().map(|it| it.position).sum(),
             head: end.heads.iter().sum(),
@@ -162,17 +161,17 @@ impl ShardStatus {
         let tenure = checkpoint.tenure.as_ref();
         let attendant = tenure.filter(|it| it.seen_s < UNATTENDED_AFTER_S);
         let state = if checkpoint.epoch != end.epoch || checkpoint.position > head {
-            State::Refused
+            ProjectionState::Refused
         } else if attendant.is_none() {
-            State::Unattended
+            ProjectionState::Unattended
         } else if checkpoint.paused_at.is_some() {
-            State::Paused
+            ProjectionState::Paused
         } else if checkpoint.parked_accounts > 0 {
-            State::Parked
+            ProjectionState::Parked
         } else if lag_seconds >= CATCHING_UP_AFTER_S {
-            State::CatchingUp
+            ProjectionState::CatchingUp
         } else {
-            State::Live
+            ProjectionState::Live
         };
         Self {
             shard: checkpoint.shard.number(),

@@ -1,4 +1,4 @@
-//! How far the log is published, as the relay's cursors say.
+//! State of publishing, from the cursors of the relay.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -8,41 +8,41 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
-/// The relay: its shards together, and each.
+/// State of the relay.
 #[derive(Debug, Clone, Serialize)]
 pub struct RelayStatus {
-    /// Whether an operator wants nothing to be published.
+    /// True if an operator paused publishing.
     pub is_paused: bool,
-    /// Events that are not published yet.
+    /// Number of unpublished events.
     pub backlog_events: Position,
-    /// Age of the oldest of them; 0 if there is none.
+    /// Age of the oldest unpublished event; 0 if all are published.
     pub backlog_seconds: f64,
-    /// Why nothing is published, where it is so; the first one.
+    /// First reason of a stop of publishing, if any.
     pub refusal: Option<String>,
-    /// All shards.
+    /// State of every shard.
     pub shards: Vec<RelayShard>,
 }
 
-/// How far a shard is published.
+/// State of publishing in one shard.
 #[derive(Debug, Clone, Serialize)]
 pub struct RelayShard {
-    /// Which.
+    /// Number of the shard.
     pub shard: i16,
-    /// Everything up to it is acknowledged by the broker.
+    /// Position of the last acknowledged event.
     pub position: Position,
-    /// The end of the log.
+    /// End of the log in the shard.
     pub head: Position,
-    /// Events that are not published yet.
+    /// Number of unpublished events.
     pub backlog_events: Position,
-    /// Age of the oldest of them; 0 if there is none.
+    /// Age of the oldest unpublished event; 0 if all are published.
     pub backlog_seconds: f64,
-    /// Who publishes it; nobody if the lease has run out.
+    /// Owner of the lease; `None` if the lease has expired.
     pub owner: Option<String>,
-    /// Why nothing is published.
+    /// Reason of a stop of publishing.
     pub refusal: Option<String>,
 }
 
-/// Reads it; `end` is where the log ends.
+/// Reads the state; `end` is the end of the log.
 pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelayStatus> {
     let rows = sqlx::query!(
         r#"
@@ -54,7 +54,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelaySta
     )
     .fetch_all(pool)
     .await
-    .context("can't read how far the relay is")?;
+    .context("cannot read the state of the relay")?;
     let is_paused = rows.iter().any(|row| row.is_paused);
     let mut places = Vec::with_capacity(rows.len());
     let mut shards = Vec::with_capacity(rows.len());

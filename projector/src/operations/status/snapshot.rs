@@ -1,4 +1,4 @@
-//! The oldest snapshot on the server, for the metrics.
+//! Metric of the oldest snapshot of the database.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::periodic::Periodic;
 
-/// How often the gauge is set.
+/// Interval between two updates of the gauge.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+/// Sets the gauge until the shutdown. Logs a failure and retries at the next interval.
 ///
 /// # Errors
-/// Never.
+/// Never returns an error.
 pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(REPORT_INTERVAL, shutdown);
     while periodic.is_due().await {
@@ -27,7 +27,7 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
             Ok(HeldSnapshots { oldest, .. }) => {
                 gauge!(OLDEST_SNAPSHOT_AGE_SECONDS).set(oldest.map_or(0.0, |it| it.age_seconds));
             }
-            Err(error) => tracing::debug!(error = %error, "can't read the oldest snapshot"),
+            Err(error) => tracing::debug!(error = %error, "cannot read the oldest snapshot"),
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the last verification of what is read has come to.
+//! Last verification of the live generation.
 
 use linkledger_core::timestamp;
 use serde::Serialize;
@@ -7,16 +7,16 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{operations::verify::outcome, read_models::Projection};
 
-/// The last verification of the generation that is read.
+/// Last verification of the live generation.
 #[derive(Debug, Clone, Serialize)]
 pub struct LastVerification {
-    /// When it was.
+    /// Time of the verification.
     pub verified_at: String,
-    /// Rows that were wrong, and are still unless somebody has mended them by hand.
+    /// Number of wrong rows.
     pub mismatches: i64,
 }
 
-/// `None`: it never was verified.
+/// Reads the last verification; `None` if there was none.
 pub(super) async fn read(
     pool: &PgPool,
     projection: Projection,

@@ -1,4 +1,4 @@
-//! What the read tables should show of a link, and why they do or don't.
+//! Comparison of a link's rows with the log.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -14,9 +14,9 @@ use linkledger_core::{
 use sqlx::PgPool;
 
 use super::{
-    EntryRow, LinkRow, ProjectionWhy, RedirectRow, Shows,
-    moment::{Moment, Standing},
+    EntryRow, LinkRow, ProjectionWhy, RedirectRow, ShownRow,
     rows::LINKS_COUNTED_MAX,
+    snapshot::{RowsSnapshot, SubjectCheckpoint},
     stream::Stream,
     wording::{behind, named, unjudged},
 };
@@ -25,24 +25,24 @@ use crate::{
     read_models::{Projection, redirects},
 };
 
-/// What is known of a link from its first moment on.
+/// Creation of a link.
 #[derive(Debug)]
 pub(super) struct Creation {
     pub(super) link_id: LinkId,
     event: RecordedEvent,
-    /// Nothing if this release can't read it.
+    /// Decoded creation; `None` if this release cannot read the event.
     created: Option<LinkCreated>,
-    /// What it cost.
+    /// Charge for the link.
     pub(super) charge: Option<RecordedEvent>,
 }
 
 impl Creation {
     pub(super) async fn read(pool: &PgPool, shard: Shard, link_id: LinkId) -> anyhow::Result<Self> {
         let beginnings = log::link_beginnings(pool, &[(shard, link_id)]).await;
-        let beginning = beginnings.context("can't read the log")?.pop();
+        let beginning = beginnings.context("cannot read the log")?.pop();
         let event = beginning.with_context(|| format!("the log lacks version 1 of {link_id}"))?;
         let next = log::read_at(pool, shard, &[event.position + 1]).await;
-        let charge = next.context("can't read the log")?.pop();
+        let charge = next.context("cannot read the log")?.pop();
         let created = match event.decode() {
             Ok(Event::Link(LinkEvent::Created(created))) => Some(created),
             _ => None,
@@ -60,7 +60,7 @@ impl Creation {
     }
 }
 
-/// The last of its events that a projection has applied, and the link after it.
+/// Last applied event of a link, and state of the link after the event.
 struct Applied {
     event: RecordedEvent,
     state: LinkState,
@@ -69,32 +69,32 @@ struct Applied {
 pub(super) async fn explain(
     stream: &Stream<'_>,
     creation: &Creation,
-    moment: &Moment,
-    standing: &Standing,
+    snapshot: &RowsSnapshot,
+    checkpoint: &SubjectCheckpoint,
 ) -> anyhow::Result<ProjectionWhy> {
-    let last = stream.last_up_to(standing.applied_up_to()).await?;
+    let last = stream.last_up_to(checkpoint.applied_up_to()).await?;
     let applied = last.as_ref().and_then(|event| applied(creation, event));
     let is_unreadable = last.is_some() && (applied.is_none() || creation.created.is_none());
-    let (shows, wanted, sentence) = match standing.projection {
-        Projection::Credits => charge(creation, moment, standing),
-        Projection::Links => link(creation, moment, applied.as_ref()),
-        Projection::Redirects => redirect(creation, moment, applied.as_ref()),
+    let (shows, wanted, sentence) = match checkpoint.projection {
+        Projection::Credits => charge(creation, snapshot, checkpoint),
+        Projection::Links => link(creation, snapshot, applied.as_ref()),
+        Projection::Redirects => redirect(creation, snapshot, applied.as_ref()),
     };
-    let is_charge = standing.projection == Projection::Credits;
-    // The charge stands right after the creation, and nothing changes it.
+    let is_charge = checkpoint.projection == Projection::Credits;
+    // The charge follows right after the creation and never changes.
     let behind = if is_charge && shows.is_some() {
         String::new()
     } else {
-        behind(stream, standing)
+        behind(stream, checkpoint)
     };
     let unjudged = if is_unreadable {
-        Some("this release can't read what it is to be".to_owned())
+        Some("this release cannot read the event that decides the row".to_owned())
     } else {
-        unjudged(stream, standing)
+        unjudged(stream, checkpoint)
     };
     if let Some(unjudged) = unjudged {
         let why = format!("{sentence}{behind}; {unjudged}");
-        return Ok(ProjectionWhy::new(standing, shows, None, why));
+        return Ok(ProjectionWhy::new(checkpoint, shows, None, why));
     }
     let agrees = shows == wanted;
     let why = if agrees {
@@ -106,10 +106,10 @@ pub(super) async fn explain(
         };
         format!(
             "{sentence}, but {wanted}{behind}; run `projector verify {}`",
-            standing.projection
+            checkpoint.projection
         )
     };
-    Ok(ProjectionWhy::new(standing, shows, Some(agrees), why))
+    Ok(ProjectionWhy::new(checkpoint, shows, Some(agrees), why))
 }
 
 fn applied(creation: &Creation, event: &RecordedEvent) -> Option<Applied> {
@@ -122,10 +122,10 @@ fn applied(creation: &Creation, event: &RecordedEvent) -> Option<Applied> {
     Some(Applied { event, state })
 }
 
-/// What is shown, what should be, and the first in words.
-type Told = (Option<Shows>, Option<Shows>, String);
+/// Row, row that the log wants, and sentence about the row.
+type RowAndSentence = (Option<ShownRow>, Option<ShownRow>, String);
 
-fn link(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> Told {
+fn link(creation: &Creation, snapshot: &RowsSnapshot, applied: Option<&Applied>) -> RowAndSentence {
     let wanted = applied.filter(|it| !it.state.deleted).and_then(|it| {
         Some(LinkRow {
             slug: creation.created.as_ref()?.slug.clone(),
@@ -134,7 +134,7 @@ fn link(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> Told
             created_at: timestamp::format(creation.event.recorded_at),
         })
     });
-    let shows = moment.link.clone();
+    let shows = snapshot.link.clone();
     let sentence = match (&shows, applied) {
         (Some(row), Some(applied)) if Some(row) == wanted.as_ref() => {
             format!(
@@ -143,16 +143,24 @@ fn link(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> Told
                 named(&applied.event)
             )
         }
-        (Some(row), _) => in_words(&Shows::Link(row.clone())),
+        (Some(row), _) => in_words(&ShownRow::Link(row.clone())),
         (None, Some(applied)) if applied.state.deleted => {
             format!("does not show it because of {}", named(&applied.event))
         }
         (None, _) => "does not show it".to_owned(),
     };
-    (shows.map(Shows::Link), wanted.map(Shows::Link), sentence)
+    (
+        shows.map(ShownRow::Link),
+        wanted.map(ShownRow::Link),
+        sentence,
+    )
 }
 
-fn redirect(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> Told {
+fn redirect(
+    creation: &Creation,
+    snapshot: &RowsSnapshot,
+    applied: Option<&Applied>,
+) -> RowAndSentence {
     let wanted = applied.and_then(|it| {
         let created = creation.created.as_ref()?;
         let state = match &it.state {
@@ -166,10 +174,10 @@ fn redirect(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> 
             account_id: created.account_id,
             destination_url: it.state.destination_url.clone(),
             state: state.to_owned(),
-            account_is_stopped: moment.is_stopped,
+            account_is_stopped: snapshot.is_stopped,
         })
     });
-    let shows = moment.redirect.clone();
+    let shows = snapshot.redirect.clone();
     let sentence = match (&shows, applied) {
         (Some(row), _) if row.account_is_stopped => format!(
             "410, because links of {} are stopped (`account suspend --stop-redirects`)",
@@ -182,19 +190,23 @@ fn redirect(creation: &Creation, moment: &Moment, applied: Option<&Applied>) -> 
                 state => format!("410, because it is {state} as of {event}"),
             }
         }
-        (Some(row), _) => in_words(&Shows::Redirect(row.clone())),
+        (Some(row), _) => in_words(&ShownRow::Redirect(row.clone())),
         (None, _) => "has no row for it".to_owned(),
     };
     (
-        shows.map(Shows::Redirect),
-        wanted.map(Shows::Redirect),
+        shows.map(ShownRow::Redirect),
+        wanted.map(ShownRow::Redirect),
         sentence,
     )
 }
 
-fn charge(creation: &Creation, moment: &Moment, standing: &Standing) -> Told {
+fn charge(
+    creation: &Creation,
+    snapshot: &RowsSnapshot,
+    checkpoint: &SubjectCheckpoint,
+) -> RowAndSentence {
     let charge = creation.charge.as_ref();
-    let applied = charge.filter(|it| it.position <= standing.applied_up_to());
+    let applied = charge.filter(|it| it.position <= checkpoint.applied_up_to());
     let wanted = applied.and_then(|it| match it.decode() {
         Ok(Event::Credits(CreditsEvent::Charged(charged))) => Some(EntryRow {
             entry_id: EntryId::from_uuid(it.event_id.uuid()),
@@ -205,25 +217,29 @@ fn charge(creation: &Creation, moment: &Moment, standing: &Standing) -> Told {
         }),
         _ => None,
     });
-    let shows = moment.entry.clone();
+    let shows = snapshot.entry.clone();
     let sentence = match &shows {
-        Some(row) => in_words(&Shows::Entry(row.clone())),
+        Some(row) => in_words(&ShownRow::Entry(row.clone())),
         None => "shows no charge for it".to_owned(),
     };
-    (shows.map(Shows::Entry), wanted.map(Shows::Entry), sentence)
+    (
+        shows.map(ShownRow::Entry),
+        wanted.map(ShownRow::Entry),
+        sentence,
+    )
 }
 
-pub(super) fn in_words(row: &Shows) -> String {
+pub(super) fn in_words(row: &ShownRow) -> String {
     match row {
-        Shows::Link(row) => format!(
+        ShownRow::Link(row) => format!(
             "shows {} under {} (version {})",
             row.destination_url, row.slug, row.version
         ),
-        Shows::Redirect(row) => format!(
+        ShownRow::Redirect(row) => format!(
             "leads from {} to {} ({})",
             row.slug_folded, row.destination_url, row.state
         ),
-        Shows::Entry(row) => format!(
+        ShownRow::Entry(row) => format!(
             "shows a {} of {}, which left {} (version {} of the account, {})",
             row.kind,
             grouped(row.amount),
@@ -231,22 +247,22 @@ pub(super) fn in_words(row: &Shows) -> String {
             row.version,
             row.entry_id
         ),
-        Shows::Balance(row) => {
+        ShownRow::Balance(row) => {
             format!(
                 "shows a balance of {} (version {})",
                 row.balance, row.version
             )
         }
-        Shows::Stopped {
+        ShownRow::Stopped {
             redirects_stopped: true,
         } => "410 for all its links, because they are stopped".to_owned(),
-        Shows::Stopped {
+        ShownRow::Stopped {
             redirects_stopped: false,
         } => "follows its links".to_owned(),
-        Shows::Links { links: 1 } => "shows 1 link".to_owned(),
-        Shows::Links { links } if *links >= LINKS_COUNTED_MAX => {
+        ShownRow::Links { links: 1 } => "shows 1 link".to_owned(),
+        ShownRow::Links { links } if *links >= LINKS_COUNTED_MAX => {
             format!("shows {} links or more", grouped(*links))
         }
-        Shows::Links { links } => format!("shows {links} links"),
+        ShownRow::Links { links } => format!("shows {links} links"),
     }
 }

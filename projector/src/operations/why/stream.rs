@@ -1,4 +1,4 @@
-//! The stream of a link or an account, and how to find a place in it.
+//! Stream of a link or an account, with a search by position.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -9,7 +9,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-/// The stream that is asked for, with its newest events.
+/// Stream of the subject, with its newest events.
 pub(super) struct Stream<'a> {
     pub(super) pool: &'a PgPool,
     pub(super) shard: Shard,
@@ -19,8 +19,8 @@ pub(super) struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// The last event at or before a place in the shard. The newest ones are at hand; further back
-    /// it is looked for by halves, since positions rise with versions.
+    /// Returns the last event at or before a position of the shard. Events before the newest ones
+    /// are found by binary search, because positions grow with versions.
     pub(super) async fn last_up_to(
         &self,
         position: Position,
@@ -29,7 +29,7 @@ impl Stream<'_> {
             return Ok(Some(event.clone()));
         }
         let mut found = None;
-        // Versions below `low` are at or before the place; from `high` on they are after it.
+        // Versions below `low` are at or before the position; versions from `high` on are after it.
         let (mut low, mut high) = (1, self.newest.last().map_or(1, |it| it.version));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -50,11 +50,11 @@ impl Stream<'_> {
             ..StreamPart::newest(self.shard, self.subject, 1)
         };
         let events = log::read_stream_backwards(self.pool, &part).await;
-        let event = events.context("can't read the log")?.pop();
+        let event = events.context("cannot read the log")?.pop();
         event.with_context(|| format!("the log lacks version {version} of {}", self.subject))
     }
 
-    /// The newest event.
+    /// Returns the newest event.
     pub(super) fn last(&self) -> Option<&RecordedEvent> {
         self.newest.first()
     }

@@ -1,21 +1,22 @@
-//! Columns for people: aligned, as wide as their terminal, and whole where there is none. Pure.
+//! Tables for people: aligned, cut to the width of the terminal, and whole without a terminal.
+//! Pure.
 
 use console::{Style, measure_text_width, truncate_str};
 
-/// Between two columns.
+/// Gap between two columns.
 const GAP: &str = "  ";
 
-/// What the text is for.
+/// Properties of the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
-    /// In columns; nothing is cut without a terminal.
+    /// Width in columns; `None` without a terminal, and then nothing is cut.
     pub(super) width: Option<usize>,
-    /// Whether it takes colours.
+    /// True if the output shows colours.
     pub(super) is_coloured: bool,
 }
 
 impl Screen {
-    /// That of standard output.
+    /// Returns the properties of standard output.
     pub(super) fn of_stdout() -> Self {
         let terminal = console::Term::stdout();
         if !terminal.is_term() {
@@ -31,13 +32,13 @@ impl Screen {
         }
     }
 
-    /// The text in that style, if colours may be.
+    /// Applies the style, if the output shows colours.
     pub(super) fn paint(self, style: &Style, text: &str) -> String {
         let style = style.clone().force_styling(self.is_coloured);
         style.apply_to(text).to_string()
     }
 
-    /// The line, not longer than the screen is wide.
+    /// Cuts the line at the width of the screen.
     pub(super) fn cut(self, line: &str) -> String {
         match self.width {
             Some(width) => truncate_str(line, width, "…").into_owned(),
@@ -45,7 +46,7 @@ impl Screen {
         }
     }
 
-    /// What is left of it to the right of so many columns.
+    /// Returns a screen without its first columns.
     pub(super) fn indented(self, columns: usize) -> Self {
         Self {
             width: self.width.map(|width| width.saturating_sub(columns)),
@@ -53,7 +54,7 @@ impl Screen {
         }
     }
 
-    /// The text in as many lines as it takes, broken between words.
+    /// Breaks the text between words into lines.
     pub(super) fn wrapped(self, text: &str) -> Vec<String> {
         let mut lines = vec![String::new()];
         for word in text.split(' ') {
@@ -71,21 +72,21 @@ impl Screen {
     }
 }
 
-/// The text without what would steer the terminal or begin a line: others have written it.
+/// Removes control characters: a text from outside must not steer the terminal or begin a line.
 pub(super) fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// How a column is laid out.
+/// Layout of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Text,
     /// Aligned to the right.
     Number,
-    /// Aligned to the right, and left out where the screen is narrow.
+    /// Aligned to the right, and omitted on a narrow screen.
     OptionalNumber,
-    /// Left out where the screen is narrow.
+    /// Omitted on a narrow screen.
     OptionalText,
 }
 
@@ -99,7 +100,7 @@ impl Layout {
     }
 }
 
-/// A head and, below it, rows that have all columns. Cells may be coloured.
+/// Formats a head and rows with a cell for each column. Cells may be coloured.
 pub(super) fn table(
     screen: Screen,
     columns: &[(&str, Layout)],
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_numbers_end_together() {
+    fn columns_align_and_numbers_align_right() {
         let expected = [
             "NAME    HEAD    LAG  WHY",
             "links  1,000      7  a long reason",
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_screen_loses_optional_columns_and_the_ends_of_lines() {
+    fn narrow_screen_drops_optional_columns_and_cuts_lines() {
         let expected = [
             "NAME     LAG  WHY",
             "links      7  a lo…",
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room_and_are_only_where_they_may_be() {
+    fn colours_take_no_width() {
         let coloured = lines(None, true);
         assert!(coloured[1].starts_with("\u{1b}[31mlinks\u{1b}[0m  1,000"));
         let plain: Vec<_> = coloured
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_broken_between_words() {
+    fn sentence_breaks_between_words() {
         let text = "an account is parked in credits: look";
         let screen = |width| Screen {
             width,

@@ -1,4 +1,4 @@
-//! `drop`: a generation that is not served goes, and its tables with it.
+//! `drop`: drops a generation that is not served, with its tables.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -8,19 +8,19 @@ use sqlx::PgPool;
 use super::Options;
 use crate::{
     operations::{
-        audit::{self, Outcome, hold},
+        audit::{self, CommandOutcome, hold},
         rebuild::generation::{self, KEPT_FOR, Phase},
     },
     read_models::Projection,
     surfaces::cli::OperatorArgs,
 };
 
-/// What to drop.
+/// Arguments of `drop`.
 #[derive(Debug, Args)]
 pub struct DropGeneration {
-    /// The projection.
+    /// Projection.
     projection: Projection,
-    /// The number of the generation.
+    /// Number of the generation.
     generation: i32,
     #[command(flatten)]
     operator: OperatorArgs,
@@ -60,7 +60,7 @@ pub(super) async fn run(command: DropGeneration) -> anyhow::Result<()> {
     let text = format!("Dropped {what}.");
     hold(
         &pool,
-        &audit::Command {
+        &audit::OperatorCommand {
             name: "drop",
             projections: &[*projection],
             subject: Some(&subject),
@@ -68,13 +68,14 @@ pub(super) async fn run(command: DropGeneration) -> anyhow::Result<()> {
             reason: operator.reason.as_deref(),
         },
         generation::drop_all(&pool, *projection, *generation),
-        |(), _| (Outcome::Done, text.clone()),
+        |(), _| (CommandOutcome::Done, text.clone()),
     )
     .await?;
     options.print(&dropped, &text)
 }
 
-/// In words; what must never be dropped, the function of the migrations refuses by itself.
+/// Explains a refusal. The SQL function of the migrations refuses by itself whatever must never be
+/// dropped.
 async fn ensure_droppable(
     pool: &PgPool,
     projection: Projection,
@@ -82,7 +83,7 @@ async fn ensure_droppable(
 ) -> anyhow::Result<()> {
     let known = generation::list(pool, projection)
         .await
-        .context("can't read the generations")?;
+        .context("cannot read the generations")?;
     let Some(found) = known.iter().find(|it| it.number == number) else {
         let numbers: Vec<_> = known.iter().map(|it| it.number.to_string()).collect();
         bail!(
@@ -96,7 +97,7 @@ async fn ensure_droppable(
     let rested = found.rested_for();
     if let Some(rested) = rested.filter(|it| *it < KEPT_FOR) {
         bail!(
-            "generation {number} of `{projection}` was served {} s ago, and what was asked of it \
+            "generation {number} of `{projection}` was served {} s ago, and a query of it \
              may still be answered: try again in {} s",
             rested.as_secs(),
             KEPT_FOR.saturating_sub(rested).as_secs() + 1

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: an operator keeps projections where they are.
+//! `pause` and `resume`: stop and continue projections.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::{Options, Selection};
 use crate::{
-    operations::pause::{self, Paused, Wish},
+    operations::pause::{self, PauseChange, Paused},
     surfaces::cli::OperatorArgs,
 };
 
-/// Which projections, and who says so.
+/// Arguments of `pause` and `resume`.
 #[derive(Debug, Args)]
 pub struct Pause {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct Pause {
     options: Options,
 }
 
-/// How a projection is afterwards, or would be.
+/// State of a projection after the command, or after a dry run as it would be.
 #[derive(Debug, Serialize)]
 struct Shown {
     projection: &'static str,
@@ -38,7 +38,7 @@ struct AllShown {
     projections: Vec<Shown>,
 }
 
-pub(super) async fn run(command: Pause, wish: Wish) -> anyhow::Result<()> {
+pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
     let projections = command.selection.projections();
     let OperatorArgs {
@@ -47,18 +47,18 @@ pub(super) async fn run(command: Pause, wish: Wish) -> anyhow::Result<()> {
     let dry_run = *dry_run;
     let paused = if dry_run {
         let paused = pause::paused(&pool, &projections).await;
-        let paused = paused.context("can't read which projections are paused")?;
+        let paused = paused.context("cannot read which projections are paused")?;
         let changes = paused.into_iter().map(|(projection, paused_at)| Paused {
             projection,
-            is_changed: paused_at.is_some() != (wish == Wish::Pause),
+            is_changed: paused_at.is_some() != (change == PauseChange::Pause),
             paused_at,
         });
         changes.collect()
     } else {
         let operator = command.operator.operator();
-        pause::change(&pool, &projections, wish, &operator, reason.as_deref()).await?
+        pause::change(&pool, &projections, change, &operator, reason.as_deref()).await?
     };
-    let projections = paused.iter().map(|it| Shown::of(it, wish, dry_run));
+    let projections = paused.iter().map(|it| Shown::of(it, change, dry_run));
     let projections: Vec<Shown> = projections.collect();
     let lines: Vec<&str> = projections.iter().map(|it| it.text.as_str()).collect();
     let text = lines.join("\n");
@@ -70,24 +70,26 @@ pub(super) async fn run(command: Pause, wish: Wish) -> anyhow::Result<()> {
 }
 
 impl Shown {
-    fn of(paused: &Paused, wish: Wish, dry_run: bool) -> Self {
+    fn of(paused: &Paused, change: PauseChange, dry_run: bool) -> Self {
         let projection = paused.projection.name();
         let paused_at = paused.paused_at.map(timestamp::format);
         let since = paused_at.as_deref().unwrap_or_default();
-        let text = match (wish, paused.is_changed, dry_run) {
-            (Wish::Pause, true, false) => format!(
+        let text = match (change, paused.is_changed, dry_run) {
+            (PauseChange::Pause, true, false) => format!(
                 "`{projection}` is paused, and its last batch is finished; `projector resume \
                  {projection}` lets it go on"
             ),
-            (Wish::Resume, true, false) => format!("`{projection}` goes on within a second"),
-            (Wish::Pause, true, true) => format!("`{projection}` would be paused"),
-            (Wish::Resume, true, true) => {
-                format!("`{projection}`, paused since {since}, would go on")
+            (PauseChange::Resume, true, false) => {
+                format!("`{projection}` continues within a second")
             }
-            (Wish::Pause, false, _) => {
+            (PauseChange::Pause, true, true) => format!("`{projection}` would be paused"),
+            (PauseChange::Resume, true, true) => {
+                format!("`{projection}`, paused since {since}, would continue")
+            }
+            (PauseChange::Pause, false, _) => {
                 format!("`{projection}` has been paused since {since} already")
             }
-            (Wish::Resume, false, _) => format!("`{projection}` is not paused"),
+            (PauseChange::Resume, false, _) => format!("`{projection}` is not paused"),
         };
         Self {
             projection,

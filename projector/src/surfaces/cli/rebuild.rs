@@ -13,7 +13,7 @@ use sqlx::PgPool;
 use super::Options;
 use crate::{
     operations::{
-        audit::{self, Outcome, hold},
+        audit::{self, CommandOutcome, hold},
         rebuild::{
             self, CONNECTIONS_MAX, Rebuilt, Settings, generation, is_paused, plan, rollback,
         },
@@ -135,7 +135,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     let work = Box::pin(rebuild::rebuild(&pool, &projections, settings, progress));
     let rebuilt = hold(
         &pool,
-        &audit::Command {
+        &audit::OperatorCommand {
             name: "rebuild",
             projections: &projections,
             subject: None,
@@ -241,7 +241,7 @@ pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
     });
     let rebuilt = hold(
         &pool,
-        &audit::Command {
+        &audit::OperatorCommand {
             name: "rollback",
             projections: &[*projection],
             subject: None,
@@ -301,11 +301,11 @@ fn text_of(rebuilt: &[Rebuilt]) -> String {
 }
 
 /// What has come of one of them, for the record.
-fn described(rebuilt: &[Rebuilt], projection: Projection) -> (Outcome, String) {
+fn described(rebuilt: &[Rebuilt], projection: Projection) -> (CommandOutcome, String) {
     let mut of_it = rebuilt.iter();
     let of_it = of_it.find(|it| it.projection == projection.name());
     (
-        Outcome::Done,
+        CommandOutcome::Done,
         of_it.map_or_else(String::new, Rebuilt::to_string),
     )
 }

@@ -1,4 +1,4 @@
-//! `status`: how the projections are, once or again and again.
+//! `status`: shows the state of the projections, once or repeatedly.
 
 mod text;
 mod watch;
@@ -9,24 +9,24 @@ use sqlx::PgPool;
 
 use super::{Options, columns::Screen};
 use crate::{
-    operations::status::{self, Status},
+    operations::status::{self, StatusReport},
     read_models::Projection,
 };
 
-/// What to show.
+/// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct ShowStatus {
-    /// Show it again and again, each so many seconds (1 if you don't say), until Ctrl-C.
+    /// Show the status every so many seconds (1 by default), until Ctrl-C.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub watch: Option<u16>,
-    /// Only this projection.
+    /// Show only this projection.
     #[arg(long)]
     pub projection: Option<Projection>,
-    /// Show all shards, not only those that are not live.
+    /// Show all shards, also those that are live.
     #[arg(long)]
     pub shards: bool,
-    /// Exit with 1 when something waits for an operator.
+    /// Exit with 1 if a finding waits for an operator.
     #[arg(long, conflicts_with = "watch")]
     pub check: bool,
     #[command(flatten)]
@@ -42,13 +42,13 @@ pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
     let text = command.text(&status, Screen::of_stdout());
     command.options.print(&status, &text.join("\n"))?;
     if command.check && !status.findings.is_empty() {
-        bail!("something waits for an operator");
+        bail!("a finding waits for an operator");
     }
     Ok(())
 }
 
 impl ShowStatus {
-    async fn collect(&self, pool: &PgPool) -> anyhow::Result<Status> {
+    async fn collect(&self, pool: &PgPool) -> anyhow::Result<StatusReport> {
         let status = status::collect(pool).await?;
         Ok(match self.projection {
             Some(projection) => status.narrowed_to(projection),
@@ -56,7 +56,7 @@ impl ShowStatus {
         })
     }
 
-    fn text(&self, status: &Status, screen: Screen) -> Vec<String> {
+    fn text(&self, status: &StatusReport, screen: Screen) -> Vec<String> {
         text::lines(status, screen, self.shards)
     }
 }

@@ -95,7 +95,7 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         let names: Vec<_> = command
             .projection
             .map_or(Projection::ALL.to_vec(), |it| vec![it]);
-        let operation = audit::Command {
+        let operation = audit::OperatorCommand {
             name: "verify --repair",
             projections: &names,
             subject: None,
@@ -179,20 +179,20 @@ async fn verify_one(
 }
 
 /// Returns the outcome of a repair of one projection, for the record.
-fn in_short(projections: &[ProjectionOutput], projection: Projection) -> (audit::Outcome, String) {
+fn in_short(projections: &[ProjectionOutput], projection: Projection) -> (audit::CommandOutcome, String) {
     let mut of_it = projections.iter();
     let Some(it) = of_it.find(|it| it.found.projection == projection.name()) else {
-        return (audit::Outcome::Done, String::new());
+        return (audit::CommandOutcome::Done, String::new());
     };
     let detail = match &it.repaired {
         None => "nothing was wrong".to_owned(),
         Some(repaired) => format!("{} repaired", counted(repaired.rows, "row")),
     };
     match it.last().findings.mismatches {
-        0 => (audit::Outcome::Done, detail),
+        0 => (audit::CommandOutcome::Done, detail),
         left => {
             let detail = format!("{detail}, {} left", mismatches(left));
-            (audit::Outcome::Failed, detail)
+            (audit::CommandOutcome::Failed, detail)
         }
     }
 }

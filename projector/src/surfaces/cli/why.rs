@@ -1,4 +1,4 @@
-//! `why`: a link or an account, its events, and what the read tables make of them.
+//! `why`: explains the rows of a link or an account from its events.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operations::{
     figures::grouped,
-    why::{ShownEvent, Why, why},
+    why::{ShownEvent, WhyReport, why},
 };
 
 const COLUMNS: &[(&str, Layout)] = &[
@@ -21,16 +21,16 @@ const COLUMNS: &[(&str, Layout)] = &[
     ("BY", Layout::OptionalText),
     ("READ TABLES", Layout::Text),
 ];
-/// The width of the names before the sentences.
+/// Width of the column of projections.
 const NAME_WIDTH: usize = 11;
 
-/// What to explain.
+/// Arguments of `why`.
 #[derive(Debug, Args)]
 pub struct ShowWhy {
-    /// A link (lnk_…) or an account (acc_…).
+    /// Link (lnk_…) or account (acc_…).
     #[arg(value_parser = parse_subject)]
     pub subject: Subject,
-    /// How many events to show, counted from the latest.
+    /// Number of events to show, newest first.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
     #[command(flatten)]
@@ -49,7 +49,7 @@ fn parse_subject(id: &str) -> anyhow::Result<Subject> {
         .context("give the id of a link (lnk_…) or of an account (acc_…)")
 }
 
-fn lines(why: &Why, screen: Screen) -> Vec<String> {
+fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
     let subject = &why.subject;
     let owner = why.account_id.to_string();
     let whose = if *subject == owner {
@@ -92,20 +92,20 @@ fn row(event: &ShownEvent) -> Vec<String> {
         event.event_type.clone(),
         event.recorded_at.clone(),
         event.actor.clone().unwrap_or_else(|| "-".to_owned()),
-        fates(event),
+        states(event),
     ]
 }
 
-/// One word where all read models are alike.
-fn fates(event: &ShownEvent) -> String {
-    let mut fates: Vec<_> = event.projections.values().collect();
-    fates.dedup();
-    if let [one] = fates.as_slice() {
+/// Returns the state of an event: one word if the state is the same in all projections.
+fn states(event: &ShownEvent) -> String {
+    let mut states: Vec<_> = event.projections.values().collect();
+    states.dedup();
+    if let [one] = states.as_slice() {
         return one.name().to_owned();
     }
     let each = event.projections.iter();
     let each: Vec<String> = each
-        .map(|(projection, fate)| format!("{projection} {}", fate.name()))
+        .map(|(projection, state)| format!("{projection} {}", state.name()))
         .collect();
     each.join(", ")
 }

@@ -1,4 +1,4 @@
-//! `/accounts/{id}`: what an account has, whether it is in service or parked, and its ledger.
+//! `/accounts/{id}`: state, balance and ledger of an account.
 
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
@@ -15,52 +15,48 @@ use maud::{Markup, html};
 
 use super::{
     Console,
+    error_page::ErrorPage,
     figures::instant,
+    history::{self, PAGE_EVENTS},
     layout::{self, Nav},
-    overview::parked,
+    overview,
     parameters::Parameters,
     read_tables,
-    refusal::Refusal,
-    wording,
 };
-use crate::{
-    operations::figures::grouped,
-    pipeline::parking::listing::{self, ListedParking},
+use crate::operations::{
+    figures::grouped,
+    parked::{self, ParkedReport},
+    why::why,
 };
 
-/// Entries of the ledger on a page.
-const PAGE_ENTRIES: i64 = 50;
-/// More than there are projections.
+/// Upper bound of the projections.
 const PARKINGS_MAX: i64 = 10;
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
-    let account_id = account_of(&uri)?;
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
+    let account_id: AccountId = history::id_of(&uri, "an account", AccountId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["before"])?;
-    let before = parameters.take_parsed(
-        "before",
-        |text| text.parse().ok().filter(|version| *version > 0),
-        "is not the version of an account: a number from 1.",
-    )?;
+    let before = history::take_before(&mut parameters, "an account")?;
     let pool = &console.pool;
     let account = accounts::find(pool, account_id).await?;
-    let account =
-        account.ok_or_else(|| Refusal::not_found(&format!("There is no account {account_id}.")))?;
-    let parkings = listing::list(pool, Some(account_id), PARKINGS_MAX).await?;
+    let account = account
+        .ok_or_else(|| ErrorPage::not_found(&format!("There is no account {account_id}.")))?;
+    let parkings = parked::list(pool, Some(account_id), PARKINGS_MAX).await?;
+    let why = why(pool, Subject::Account(account_id), read_tables::EVENTS).await;
     let part = StreamPart {
         before: before.unwrap_or(i64::MAX),
         ..StreamPart::newest(
             Shard::of(account_id),
             Subject::Account(account_id),
-            PAGE_ENTRIES,
+            PAGE_EVENTS,
         )
     };
     let ledger = log::read_stream_backwards(pool, &part).await?;
-    let older = ledger.last().filter(|last| last.version > 1);
+    let page = format!("/accounts/{account_id}");
     let content = html! {
         h1 { "Account " bdi { (account.name) } }
         (facts(account_id, &account))
         @if !parkings.is_empty() { (is_parked(&parkings)) }
-        (read_tables::section(pool, Subject::Account(account_id)).await)
+        (read_tables::section(&why))
         section {
             h2 { "Ledger" }
             p.summary {
@@ -70,17 +66,8 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
             }
             @if ledger.is_empty() {
                 p { "Nothing has happened to this account yet." }
-            } @else {
-                (wording::table("Ledger, the newest entry first", &ledger, true))
             }
-            nav.paging aria-label="Paging" {
-                @if before.is_some() { a href={ "/accounts/" (account_id) } { "⇤ Newest" } }
-                @if let Some(last) = older {
-                    a rel="next" href={ "/accounts/" (account_id) "?before=" (last.version) } {
-                        "Older →"
-                    }
-                }
-            }
+            (history::table("Ledger, the newest entry first", &page, before, &ledger))
         }
     };
     Ok(layout::answer(
@@ -88,13 +75,6 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         Nav::Elsewhere,
         &content,
     ))
-}
-
-/// From the address as it was sent: an id has one spelling, and a percent sign is in none.
-fn account_of(uri: &Uri) -> Result<AccountId, Refusal> {
-    let id = uri.path().rsplit('/').next().unwrap_or_default();
-    let parsed = id.parse();
-    parsed.map_err(|_| Refusal::bad_id(id, "an account", AccountId::PREFIX))
 }
 
 fn facts(account_id: AccountId, account: &StoredAccount) -> Markup {
@@ -122,7 +102,7 @@ fn state(status: AccountStatus) -> Markup {
     }
 }
 
-fn is_parked(parkings: &[ListedParking]) -> Markup {
+fn is_parked(parkings: &[ParkedReport]) -> Markup {
     html! {
         section.notice {
             h2 { "⚠ Parked" }
@@ -130,7 +110,7 @@ fn is_parked(parkings: &[ListedParking]) -> Markup {
                 "An event could not be applied: the read tables lack it and what has come after it, \
                  and reads of what they lack are answered 503."
             }
-            (parked::table(parkings))
+            (overview::parked::table(parkings))
         }
     }
 }

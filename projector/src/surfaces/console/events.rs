@@ -1,4 +1,4 @@
-//! `/events`: what has happened lately, of everybody, of an account, of a link, of a type.
+//! `/events`: newest events, optionally of one account, one link or one type.
 
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
@@ -16,20 +16,20 @@ use sqlx::PgPool;
 
 use super::{
     Console,
+    error_page::ErrorPage,
     layout::{self, Nav},
-    newest_events::{self, Cursor, PAGE_EVENTS, Wanted},
+    newest_events::{self, Cursor, EventFilter, PAGE_EVENTS},
     parameters::Parameters,
-    refusal::Refusal,
     wording,
 };
 use crate::operations::figures::grouped;
 
-/// Events of a link that are looked at for a page of one type.
+/// Most events of a link that are read for a page of one type.
 const STREAM_SPAN: usize = 2_000;
-/// Longest type that is looked for, in characters.
+/// Longest type that is accepted, in characters.
 const TYPE_LENGTH_MAX: usize = 100;
 
-/// What the form asks for, and where the page begins.
+/// Filters of the form, and begin of the page.
 #[derive(Debug)]
 struct Query {
     account_id: Option<AccountId>,
@@ -39,16 +39,16 @@ struct Query {
     before_version: Option<i64>,
 }
 
-/// What the page shows.
+/// Content of the page.
 struct Shown {
     events: Vec<RecordedEvent>,
-    /// How many events were looked at for that.
+    /// Number of events that were read.
     looked_at: i64,
-    /// The parameter by which the next page begins.
+    /// Parameter of the next page.
     next: Option<String>,
 }
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let query = Query::of(&uri)?;
     let shown = query.run(&console.pool).await?;
     let content = html! {
@@ -71,7 +71,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
 }
 
 impl Query {
-    fn of(uri: &Uri) -> Result<Self, Refusal> {
+    fn of(uri: &Uri) -> Result<Self, ErrorPage> {
         let known = ["account", "link", "type", "before", "before_version"];
         let mut parameters = Parameters::of(uri, &known)?;
         Ok(Self {
@@ -103,11 +103,11 @@ impl Query {
         })
     }
 
-    async fn run(&self, pool: &PgPool) -> Result<Shown, Refusal> {
+    async fn run(&self, pool: &PgPool) -> Result<Shown, ErrorPage> {
         if let Some(link_id) = self.link_id {
             return self.of_link(pool, link_id).await;
         }
-        let wanted = Wanted {
+        let wanted = EventFilter {
             account_id: self.account_id,
             event_type: self.event_type.clone(),
         };
@@ -119,10 +119,10 @@ impl Query {
         })
     }
 
-    async fn of_link(&self, pool: &PgPool, link_id: LinkId) -> Result<Shown, Refusal> {
+    async fn of_link(&self, pool: &PgPool, link_id: LinkId) -> Result<Shown, ErrorPage> {
         let owner = links::find_owner(pool, link_id).await?;
         let owner =
-            owner.ok_or_else(|| Refusal::not_found(&format!("There is no link {link_id}.")))?;
+            owner.ok_or_else(|| ErrorPage::not_found(&format!("There is no link {link_id}.")))?;
         let span = match &self.event_type {
             Some(_) => STREAM_SPAN,
             None => PAGE_EVENTS,
@@ -164,7 +164,7 @@ impl Query {
         self.before.is_some() || self.before_version.is_some()
     }
 
-    /// The query that asks for the same, from that place on.
+    /// Returns the address with the same filters, from a place on.
     fn address(&self, place: Option<&str>) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         if let Some(account_id) = self.account_id {
@@ -215,7 +215,7 @@ impl Query {
         }
     }
 
-    /// How much was looked at, so that nobody takes a part for the whole.
+    /// Shows the number of events that were read, so that a reader can tell a part from the whole.
     fn summary(&self, shown: &Shown) -> Markup {
         let looked_at = grouped(shown.looked_at);
         html! {

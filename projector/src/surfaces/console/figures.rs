@@ -1,4 +1,4 @@
-//! Numbers, times and ids as the pages show them.
+//! Numbers, times and ids, as the pages show them.
 
 use linkledger_core::{id::AccountId, id::LinkId, timestamp};
 use maud::{Markup, html};
@@ -9,49 +9,39 @@ use crate::operations::figures::grouped;
 /// Longest address that is shown in full in a list, in characters.
 const ADDRESS_SHOWN_MAX: usize = 160;
 
-/// `+1,000` or `−1`: what is added to something.
+/// Formats a change: `+1,000` or `−1`.
 pub(super) fn change(number: i64) -> String {
     let sign = if number > 0 { "+" } else { "" };
     format!("{sign}{}", grouped(number).replace('-', "−"))
 }
 
-/// Events per second, as a whole number where that says enough.
-pub(super) fn per_second(rate: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "a rate of events")]
-    match rate {
-        0.0 => "0".to_owned(),
-        ..10.0 => format!("{rate:.1}"),
-        _ => grouped(rate.round() as i64),
-    }
-}
-
-/// An instant, to the millisecond, in UTC.
+/// Shows an instant in UTC, to the millisecond.
 pub(super) fn instant(at: OffsetDateTime) -> Markup {
     stamp(&timestamp::format(at))
 }
 
-/// The same, of its text form.
+/// Shows an instant that is already formatted.
 pub(super) fn stamp(text: &str) -> Markup {
     let shown = text.trim_end_matches('Z').replacen('T', " ", 1);
     html! { time datetime=(text) { (shown) } }
 }
 
-/// An account, with the way to its page.
+/// Shows an account with a link to its page.
 pub(super) fn account(account_id: AccountId) -> Markup {
     html! { a.id href={ "/accounts/" (account_id) } { (account_id) } }
 }
 
-/// A link, with the way to its page.
+/// Shows a link with a link to its page.
 pub(super) fn link(link_id: LinkId) -> Markup {
     html! { a.id href={ "/links/" (link_id) } { (link_id) } }
 }
 
-/// An address as text, whole: nobody gets there by a click.
+/// Shows an address as plain text that cannot be clicked.
 pub(super) fn address(address: &str) -> Markup {
     html! { code.address { (address) } }
 }
 
-/// The same in a list, where a long one would hide the others.
+/// Shows an address as plain text, cut if long.
 pub(super) fn short_address(long: &str) -> Markup {
     let mut shown: String = long.chars().take(ADDRESS_SHOWN_MAX).collect();
     if shown.len() < long.len() {
@@ -60,7 +50,7 @@ pub(super) fn short_address(long: &str) -> Markup {
     address(&shown)
 }
 
-/// A sentence in which what stands between backticks is typed.
+/// Shows a sentence with the parts between backticks as code.
 pub(super) fn sentence(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
@@ -69,7 +59,7 @@ pub(super) fn sentence(text: &str) -> Markup {
     }
 }
 
-/// Lines of such sentences, one below the other.
+/// Shows sentences, one on a line.
 pub(super) fn lines(text: &str) -> Markup {
     html! {
         @for (index, line) in text.lines().enumerate() {
@@ -84,19 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_has_its_sign() {
+    fn change_has_a_sign() {
         let texts = [1_000, -1_000, 0].map(change);
         assert_eq!(texts, ["+1,000", "−1,000", "0"]);
     }
 
     #[test]
-    fn a_low_rate_has_a_decimal() {
-        let texts = [0.0, 0.26, 9.94, 1_234.5].map(per_second);
-        assert_eq!(texts, ["0", "0.3", "9.9", "1,235"]);
-    }
-
-    #[test]
-    fn what_is_typed_stands_apart_in_a_sentence() {
+    fn backticks_become_code() {
         let markup = sentence("wait, or `projector resume <x>`").into_string();
         assert_eq!(markup, "wait, or <code>projector resume &lt;x&gt;</code>");
     }

@@ -1,4 +1,4 @@
-//! `/find`: from an id, a slug or a short link to its page.
+//! `/find`: redirects from an id, a slug or a short link to the page of the link or the account.
 
 use axum::{
     extract::State,
@@ -7,13 +7,13 @@ use axum::{
 };
 use linkledger_core::{event::Subject, event_store::links, id::LinkId, link::Slug};
 
-use super::{Console, parameters::Parameters, refusal::Refusal};
+use super::{Console, error_page::ErrorPage, parameters::Parameters};
 
-pub(super) async fn find(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn find(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let mut parameters = Parameters::of(&uri, &["q"])?;
     let wanted = parameters.take("q").ok_or_else(|| {
         let detail = "says what to find: the id of a link or of an account, or a slug.";
-        Refusal::bad_parameter("q", detail)
+        ErrorPage::bad_parameter("q", detail)
     })?;
     let subject = match wanted.parse::<Subject>() {
         Ok(subject) => subject,
@@ -26,11 +26,12 @@ pub(super) async fn find(State(console): State<Console>, uri: Uri) -> Result<Res
     Ok(Redirect::to(&page).into_response())
 }
 
-/// The link of a slug, or of a short link that was pasted as a whole.
-async fn link_of(console: &Console, wanted: &str) -> Result<LinkId, Refusal> {
+/// Returns the link of a slug or of a whole short link.
+async fn link_of(console: &Console, wanted: &str) -> Result<LinkId, ErrorPage> {
     let path = wanted.split(['?', '#']).next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
-    let slug = Slug::parse_stored(last).map_err(|_| Refusal::unfindable(wanted))?;
+    let slug = Slug::parse_stored(last).map_err(|_| ErrorPage::unfindable(wanted))?;
     let link_id = links::find_by_slug(&console.pool, &slug).await?;
-    link_id.ok_or_else(|| Refusal::not_found(&format!("No link has the slug `{}`.", slug.as_str())))
+    link_id
+        .ok_or_else(|| ErrorPage::not_found(&format!("No link has the slug `{}`.", slug.as_str())))
 }

@@ -1,4 +1,4 @@
-//! What all answers of the console have, and who is answered at all.
+//! Headers of every answer, and check of the host name.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -15,12 +15,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::refusal::Refusal;
+use super::error_page::ErrorPage;
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// A page runs no script and has no style but ours, asks nobody but us, and is in no frame.
+/// Headers of every answer: no foreign script, style, request or frame.
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         CONTENT_SECURITY_POLICY,
@@ -31,7 +31,7 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     ),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    // Of a moment, and of customers: no cache keeps it.
+    // No cache keeps the pages: they are momentary and name customers.
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
         CROSS_ORIGIN_RESOURCE_POLICY,
@@ -39,7 +39,7 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// The names by which browsers may know the console.
+/// Names by which browsers may reach the console.
 #[derive(Clone)]
 pub(super) struct Hosts(Arc<[String]>);
 
@@ -48,8 +48,8 @@ impl Hosts {
         Self(names.into())
     }
 
-    /// A page of somebody else's can have its own name resolve to this address, and would then be
-    /// told everything. It can't do so with an address, nor with `localhost`.
+    /// Returns true if the host is known. A foreign page could resolve its own name to this address
+    /// and read the answers (DNS rebinding); that does not work with an IP address or `localhost`.
     fn include_host_of(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let Some(authority) = host.and_then(|host| host.parse::<Authority>().ok()) else {
@@ -62,12 +62,12 @@ impl Hosts {
     }
 }
 
-/// Answers those who have asked us, and puts the headers on every answer.
+/// Refuses an unknown host, and adds the headers to every answer.
 pub(super) async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
     let mut response = if hosts.include_host_of(request.headers()) {
         next.run(request).await
     } else {
-        Refusal::unknown_host().into_response()
+        ErrorPage::unknown_host().into_response()
     };
     response.headers_mut().extend(HEADERS);
     response
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_localhost_and_names_that_were_given_are_ours_and_nothing_else() {
+    fn only_addresses_localhost_and_given_names_are_known() {
         let hosts = Hosts::new(vec!["ops.example.com".to_owned()]);
         let is_ours = |host: &'static str| {
             hosts.include_host_of(&HeaderMap::from_iter([(

@@ -1,4 +1,4 @@
-//! How far each projection was behind in the last minutes, and how fast it got on; kept in memory.
+//! Samples of the lag and of the progress of each projection in the last minutes, kept in memory.
 
 use std::{
     collections::VecDeque,
@@ -12,43 +12,42 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    operations::status::{self, Status},
+    operations::status::{self, StatusReport},
     pipeline::periodic::Periodic,
 };
 
-/// How often a sample is taken, in seconds.
+/// Interval of the samples, in seconds.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Samples that are kept: ten minutes.
+/// Number of samples that are kept: ten minutes.
 pub(super) const SAMPLES_MAX: usize = 300;
-/// Samples over which a rate is taken: ten seconds.
+/// Number of samples for a rate: ten seconds.
 const RATE_SAMPLES: usize = 5;
 
-/// The samples, shared by who takes them and who shows them.
+/// Samples, shared by the task that takes them and the pages that show them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LagSamples(Arc<Mutex<VecDeque<Option<Sample>>>>);
 
-/// How all projections were at one moment.
+/// State of all projections at one moment.
 #[derive(Debug)]
 struct Sample {
     at: Instant,
     projections: Vec<Figures>,
 }
 
-/// How far a projection is.
+/// State of one projection.
 #[derive(Debug)]
 struct Figures {
     projection: &'static str,
     lag: Position,
-    /// Events that each of its generations has applied.
+    /// Number of applied events of each generation.
     generations: Vec<(i32, Position)>,
 }
 
 impl LagSamples {
-    /// Takes samples until the shutdown. Nothing depends on them: where the database does not
-    /// answer, one is missing.
+    /// Takes samples until the shutdown. A sample is missing if the database does not answer.
     ///
     /// # Errors
-    /// Never.
+    /// Never returns an error.
     pub(super) async fn keep_taking(
         self,
         pool: PgPool,
@@ -77,14 +76,15 @@ impl LagSamples {
         samples.push_back(sample);
     }
 
-    /// The lag of a projection in events, the oldest sample first; none where it is not known.
+    /// Returns the lag of a projection in events, oldest sample first; `None` for a missing sample.
     pub(super) fn lags(&self, projection: &str) -> Vec<Option<Position>> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lag = |sample: &Option<Sample>| Some(sample.as_ref()?.figures(projection)?.lag);
         samples.iter().map(lag).collect()
     }
 
-    /// Events per second by which a generation has got on lately; none until that can be said.
+    /// Returns the events per second that a generation applied lately; `None` without enough
+    /// samples.
     pub(super) fn rate(&self, projection: &str, generation: i32) -> Option<f64> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = samples.iter().rev().take(RATE_SAMPLES + 1).flatten();
@@ -103,7 +103,7 @@ impl LagSamples {
 }
 
 impl Sample {
-    fn of(status: &Status, at: Instant) -> Self {
+    fn of(status: &StatusReport, at: Instant) -> Self {
         let projections = status.projections.iter().map(|it| Figures {
             projection: it.projection,
             lag: it.lag_events,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_samples_go_and_what_was_not_taken_is_missing() {
+    fn oldest_samples_go_and_failures_are_gaps() {
         let samples = LagSamples::default();
         let begin = Instant::now();
         samples.push(Some(sample(begin, 1)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_samples_of_a_generation() {
+    fn rate_covers_the_last_samples_of_a_generation() {
         let samples = LagSamples::default();
         let begin = Instant::now();
         assert_eq!(samples.rate("links", 1), None);

@@ -1,11 +1,11 @@
-//! What every page has around its content.
+//! Frame of every page.
 
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='3' fill='%231f4e5f'/%3E%3Cpath d='M5 3v9h6' fill='none' stroke='white' stroke-width='2.5'/%3E%3C/svg%3E";
 
-/// Which of the pages in the navigation it is.
+/// Page that the navigation marks as current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nav {
     Overview,
@@ -13,7 +13,7 @@ pub(super) enum Nav {
     Elsewhere,
 }
 
-/// A whole page.
+/// Returns a page with the frame.
 pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
     let current = |of: Nav| (nav == of).then_some("page");
     let markup = html! {
@@ -56,7 +56,7 @@ pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
     Html(markup.into_string())
 }
 
-/// A page that is all right.
+/// Returns a page with status 200.
 pub(super) fn answer(title: &str, nav: Nav, content: &Markup) -> Response {
     page(title, nav, content).into_response()
 }

@@ -1,4 +1,4 @@
-//! `/links/{id}`: a link's history, and where it pointed to on a given day.
+//! `/links/{id}`: history of a link, and its destination on a given day.
 
 mod pointing;
 
@@ -22,58 +22,47 @@ use time::{Date, format_description::FormatItem, macros::format_description};
 use self::pointing::{CHANGES_MAX, Day, Pointing, Stretch};
 use super::{
     Console,
+    error_page::ErrorPage,
     figures::{account, address, instant},
+    history::{self, PAGE_EVENTS},
     layout::{self, Nav},
     parameters::Parameters,
     read_tables,
-    refusal::Refusal,
-    wording,
 };
+use crate::operations::why::why;
 
-/// Events of the history on a page.
-const PAGE_EVENTS: i64 = 50;
 const DATE: &[FormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
-    let link_id = link_of(&uri)?;
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
+    let link_id: LinkId = history::id_of(&uri, "a link", LinkId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["on", "before"])?;
     let on = parameters.take_parsed(
         "on",
         |text| Date::parse(text, DATE).ok().filter(|date| date.year() > 0),
         "is not a day: write it as 2026-11-20.",
     )?;
-    let before = parameters.take_parsed(
-        "before",
-        |text| text.parse().ok().filter(|version| *version > 0),
-        "is not the version of a link: a number from 1.",
-    )?;
+    let before = history::take_before(&mut parameters, "a link")?;
     let pool = &console.pool;
     let owner = links::find_owner(pool, link_id).await?;
-    let owner = owner.ok_or_else(|| Refusal::not_found(&format!("There is no link {link_id}.")))?;
+    let owner =
+        owner.ok_or_else(|| ErrorPage::not_found(&format!("There is no link {link_id}.")))?;
     let stream = Stream { link_id, owner };
     let created = stream.read(pool, Some(2), 1).await?;
     let newest = stream.read(pool, None, 1).await?;
-    let history = stream.read(pool, before, PAGE_EVENTS).await?;
+    let newest_first = stream.read(pool, before, PAGE_EVENTS).await?;
     let answered = match on {
         Some(date) => Some(stream.on_day(pool, date).await?),
         None => None,
     };
-    let older = history.last().filter(|last| last.version > 1);
+    let why = why(pool, Subject::Link(link_id), read_tables::EVENTS).await;
+    let page = format!("/links/{link_id}");
     let content = html! {
         (stream.facts(created.first(), newest.first()))
         (stream.question(on, answered.as_ref()))
-        (read_tables::section(pool, Subject::Link(link_id)).await)
+        (read_tables::section(&why))
         section {
             h2 { "History" }
-            (wording::table("History, the newest event first", &history, true))
-            nav.paging aria-label="Paging" {
-                @if before.is_some() { a href={ "/links/" (link_id) } { "⇤ Newest" } }
-                @if let Some(last) = older {
-                    a rel="next" href={ "/links/" (link_id) "?before=" (last.version) } {
-                        "Older →"
-                    }
-                }
-            }
+            (history::table("History, the newest event first", &page, before, &newest_first))
         }
     };
     Ok(layout::answer(
@@ -83,14 +72,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
     ))
 }
 
-/// From the address as it was sent: an id has one spelling, and a percent sign is in none.
-fn link_of(uri: &Uri) -> Result<LinkId, Refusal> {
-    let id = uri.path().rsplit('/').next().unwrap_or_default();
-    let parsed = id.parse();
-    parsed.map_err(|_| Refusal::bad_id(id, "a link", LinkId::PREFIX))
-}
-
-/// The stream of a link that there is.
+/// Stream of an existing link.
 struct Stream {
     link_id: LinkId,
     owner: AccountId,
@@ -114,7 +96,7 @@ impl Stream {
         log::read_stream_backwards(pool, &part).await
     }
 
-    /// What the link was on that day, from its beginning on.
+    /// Returns the states of the link on a day.
     async fn on_day(&self, pool: &PgPool, date: Date) -> sqlx::Result<Vec<Stretch>> {
         let day = Day::of(date);
         let part = StreamPart {
@@ -125,7 +107,7 @@ impl Stream {
         Ok(pointing::stretches(&events, day, SystemClock.now()))
     }
 
-    /// What the link is, as its first and its last event tell.
+    /// Shows the link as of its first and its last event.
     fn facts(&self, first: Option<&RecordedEvent>, last: Option<&RecordedEvent>) -> Markup {
         let created = first.and_then(creation);
         html! {
@@ -133,7 +115,7 @@ impl Stream {
                 "Link "
                 @match &created {
                     Some(created) => span.slug { (created.slug) },
-                    None => "whose creation this release can’t read",
+                    None => "whose creation this release cannot read",
                 }
             }
             dl.facts {

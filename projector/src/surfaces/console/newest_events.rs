@@ -1,8 +1,8 @@
-//! The newest events of all shards as one list, page by page.
+//! Newest events of all shards in one list, page by page.
 //!
-//! A position is a place in one shard; between shards only the time of recording tells what came
-//! first. No index leads to the events of an account or of a type, so for those the shards are
-//! looked through backwards, a bounded part for each page; what was looked at in vain is said.
+//! A position is a place in one shard; between shards only the time of recording gives an order. No
+//! index finds the events of an account or of a type: for these filters the shards are read
+//! backwards, a bounded part for each page, and the page shows the number of events that were read.
 
 #[cfg(test)]
 mod tests;
@@ -20,36 +20,36 @@ use time::OffsetDateTime;
 
 /// Events on a page.
 pub(super) const PAGE_EVENTS: usize = 50;
-/// Events that are looked at for a page in one shard, when it is the only one.
+/// Most events that are read for a page of one shard.
 const ONE_SHARD_SPAN: i64 = 20_000;
-/// The same in each of all shards.
+/// Most events that are read in each shard for a page of all shards.
 const ALL_SHARDS_SPAN: i64 = 2_000;
 
-/// Which events are wanted.
+/// Filters of the events.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct EventFilter {
     pub(super) account_id: Option<AccountId>,
     pub(super) event_type: Option<String>,
 }
 
-/// Before which position a page begins, by shard.
+/// Position in each shard that a page begins before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor(PerShard<Position>);
 
-/// A page.
+/// Page of events.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) events: Vec<RecordedEvent>,
-    /// Where the next page begins; none at the beginning of the log.
+    /// Begin of the next page; `None` at the beginning of the log.
     pub(super) next: Option<Cursor>,
-    /// How many events were looked at.
+    /// Number of events that were read.
     pub(super) looked_at: i64,
 }
 
-/// A page of the events that are wanted, the newest first.
+/// Returns a page of matching events, newest first.
 pub(super) async fn find(
     pool: &PgPool,
-    wanted: &Wanted,
+    wanted: &EventFilter,
     cursor: Option<Cursor>,
 ) -> sqlx::Result<Found> {
     let end = Cursor(log::heads(pool).await?.map(|head| head + 1));
@@ -64,7 +64,7 @@ pub(super) async fn find(
     let recorded = log::recorded_after(pool, &beginnings).await?;
     let looked = spans.iter().zip(recorded).map(|(span, began_at)| {
         let own = events.extract_if(.., |event| event.shard == span.shard);
-        Looked::at(*span, own.collect(), began_at)
+        ShardEvents::at(*span, own.collect(), began_at)
     });
     let (events, next) = merge(looked.collect());
     let looked_at = spans.iter().map(|span| span.before - next.of(span.shard));
@@ -82,14 +82,14 @@ fn right_before(span: &PositionSpan) -> ReadFrom {
     }
 }
 
-impl Wanted {
-    /// What is looked at for a page.
+impl EventFilter {
+    /// Returns the positions to read for a page.
     fn spans(&self, cursor: Cursor) -> Vec<PositionSpan> {
         let only = self.account_id.map(Shard::of);
         let length = match (only, &self.event_type) {
             (Some(_), _) => ONE_SHARD_SPAN,
             (None, Some(_)) => ALL_SHARDS_SPAN,
-            // Each of them is wanted.
+            // Every event matches.
             (None, None) => i64::try_from(PAGE_EVENTS).expect("a few"),
         };
         let shards = Shard::all().filter(|shard| only.is_none_or(|only| only == *shard));
@@ -108,21 +108,21 @@ impl Wanted {
     }
 }
 
-/// What was looked at of a shard.
+/// Events that were read in a shard.
 #[derive(Debug)]
-struct Looked {
+struct ShardEvents {
     shard: Shard,
-    /// What was found, the last one first; the next to be shown is at the end.
+    /// Matching events, oldest first: the next one to show is the last element.
     unshown: Vec<RecordedEvent>,
-    /// Everything from here on was looked at.
+    /// First position that was read.
     to: Position,
-    /// When the first event that was looked at was recorded; nothing that was not is later. None
-    /// if there is nothing before.
+    /// Time of the first event that was read; no unread event is later. `None` if no event is
+    /// before.
     back_to: Option<OffsetDateTime>,
 }
 
-impl Looked {
-    /// `newest_first` is what was found, perhaps as much as there is room for on a page.
+impl ShardEvents {
+    /// Creates the result; `newest_first` are the matching events, up to a page of them.
     fn at(
         span: PositionSpan,
         newest_first: Vec<RecordedEvent>,
@@ -145,16 +145,16 @@ impl Looked {
         }
     }
 
-    /// How late the next event of this shard is, or may be; true if it is there to be shown.
+    /// Returns the latest possible time of the next event, and true if that event can be shown.
     fn next(&self) -> Option<(OffsetDateTime, bool)> {
         let unshown = self.unshown.last().map(|event| (event.recorded_at, true));
         unshown.or(self.back_to.map(|back_to| (back_to, false)))
     }
 }
 
-/// The newest of what was found, as long as nothing that was not looked at could be newer; and
-/// where to go on.
-fn merge(mut looked: Vec<Looked>) -> (Vec<RecordedEvent>, Cursor) {
+/// Returns the newest events, as long as no unread event can be newer, and the begin of the next
+/// page.
+fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, Cursor) {
     let mut page = Vec::with_capacity(PAGE_EVENTS);
     while page.len() < PAGE_EVENTS {
         let newest = looked
@@ -182,7 +182,7 @@ impl Cursor {
         self
     }
 
-    /// Whether there is anything before it.
+    /// Returns true if an event is before the cursor.
     fn is_before_any(&self) -> bool {
         self.0.iter().any(|before| *before > 1)
     }
@@ -202,7 +202,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// The text is not what [`Cursor`] is shown as.
+/// Error of a text that is not a [`Cursor`].
 #[derive(Debug)]
 pub(super) struct NoCursor;
 

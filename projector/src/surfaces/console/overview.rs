@@ -1,4 +1,4 @@
-//! `/`: how everything is, at a glance. The page keeps itself up to date.
+//! `/`: status report of the projector. A script reloads the page.
 
 mod facts;
 mod generations;
@@ -11,29 +11,23 @@ use maud::{Markup, html};
 
 use super::{
     Console,
+    error_page::ErrorPage,
     figures::{sentence, stamp},
     layout::{self, Nav},
     parameters::Parameters,
-    refusal::Refusal,
 };
-use crate::{
-    operations::{
-        audit::listing as record,
-        status::{self, Status},
-    },
-    pipeline::parking::listing,
+use crate::operations::{
+    parked::list,
+    status::{self, StatusReport},
 };
 
-/// Parked accounts that are shown.
+/// Most parked accounts on the page.
 const PARKED_MAX: i64 = 20;
-/// Operators' commands that are shown.
-const OPERATIONS_MAX: i64 = 10;
 
-pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     Parameters::of(&uri, &[])?;
     let status = status::collect(&console.pool).await?;
-    let parkings = listing::list(&console.pool, None, PARKED_MAX).await?;
-    let operations = record::latest(&console.pool, OPERATIONS_MAX).await?;
+    let parkings = list(&console.pool, None, PARKED_MAX).await?;
     let content = html! {
         div.title {
             h1 { "Overview" }
@@ -46,7 +40,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
             section {
                 h2 { "Parked accounts" }
                 @if parkings.is_empty() {
-                    p.quiet { "None: no account waits for an event that can’t be applied." }
+                    p.quiet { "None: no account waits for an event that cannot be applied." }
                 } @else {
                     (parked::table(&parkings))
                     @if i64::try_from(parkings.len()) == Ok(PARKED_MAX) {
@@ -58,15 +52,15 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 (facts::relay(&status.relay))
                 (facts::snapshot(&status.snapshots))
             }
-            (operations::section(&operations))
+            (operations::section(&status.recent_operations))
             p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
         }
     };
     Ok(layout::answer("Overview", Nav::Overview, &content))
 }
 
-/// Whether somebody has to do something, and what.
-fn verdict(status: &Status) -> Markup {
+/// Shows the findings, or that there are none.
+fn verdict(status: &StatusReport) -> Markup {
     html! {
         @if status.findings.is_empty() {
             p.verdict { span.good { "✓ All is well" } }

@@ -1,26 +1,24 @@
-//! What the read tables show of an account or a link, and why: as `projector why` says it.
+//! Rows of the read tables for an account or a link, explained as by `projector why`.
 
-use linkledger_core::event::Subject;
 use maud::{Markup, html};
-use sqlx::PgPool;
 
 use super::figures::sentence;
 use crate::operations::{
     figures::grouped,
-    why::{ProjectionWhy, why},
+    why::{ProjectionWhy, WhyReport},
 };
 
-/// Events that are looked at; the page itself shows them all.
-const EVENTS: u16 = 20;
+/// Number of events that the explanation reads; the page shows the history by itself.
+pub(super) const EVENTS: u16 = 20;
 
-/// The page has more to say than this: where it can't be found out, it says so and goes on.
-pub(super) async fn section(pool: &PgPool, subject: Subject) -> Markup {
+/// Shows the explanation, or the reason for its absence: the rest of the page does not need it.
+pub(super) fn section(why: &anyhow::Result<WhyReport>) -> Markup {
     html! {
         section {
             h2 { "In the read tables" }
-            @match why(pool, subject, EVENTS).await {
+            @match why {
                 Ok(why) => (table(&why.projections)),
-                Err(error) => p { span.bad { "⚠ can’t be told: " } (format!("{error:#}")) },
+                Err(error) => p { span.bad { "⚠ cannot be explained: " } (format!("{error:#}")) },
             }
         }
     }

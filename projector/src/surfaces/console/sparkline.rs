@@ -1,4 +1,4 @@
-//! A small picture of how a number has moved, as SVG in the page.
+//! Sparkline as SVG.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use crate::operations::figures::grouped;
 const WIDTH: usize = SAMPLES_MAX;
 const HEIGHT: i64 = 40;
 
-/// The values, the newest at the right; where one is missing, the line is broken. `label` says
-/// what they are.
+/// Draws the values, newest at the right; a missing value interrupts the line. `label` describes
+/// the values.
 pub(super) fn sparkline(label: &str, values: &[Option<i64>]) -> Markup {
     let highest = values.iter().flatten().copied().max();
     let Some(highest) = highest else {
@@ -31,7 +31,7 @@ pub(super) fn sparkline(label: &str, values: &[Option<i64>]) -> Markup {
     }
 }
 
-/// The commands of an SVG path.
+/// Returns the commands of an SVG path.
 fn line(values: &[Option<i64>], highest: i64) -> String {
     let first = WIDTH.saturating_sub(values.len());
     let mut path = String::new();
@@ -42,7 +42,7 @@ fn line(values: &[Option<i64>], highest: i64) -> String {
             let x = first + index;
             let y = HEIGHT - value.saturating_mul(HEIGHT) / highest.max(1);
             write!(path, "{command}{x} {y}").expect("writing to a string never fails");
-            // A sample between two gaps is a dot.
+            // A value between two gaps is a dot.
             if !is_drawing {
                 path.push_str("h1");
             }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_value_is_at_the_right_and_a_gap_breaks_the_line() {
+    fn missing_value_interrupts_the_line() {
         let values = [Some(0), Some(10), None, Some(5)];
         let expected = "M296 40h1L297 0M299 20h1";
         assert_eq!(line(&values, 10), expected);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_words_too() {
+    fn sparkline_has_a_text_alternative() {
         let picture = sparkline("lag of links", &[Some(1_200), Some(0)]).into_string();
         assert!(picture.contains("aria-label=\"lag of links: at most 1,200\""));
         assert!(sparkline("x", &[]).into_string().contains("no samples yet"));

@@ -1,4 +1,4 @@
-//! An event in words, and in a row of a table.
+//! Events in words, and tables of events.
 
 use linkledger_core::{
     account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
@@ -9,14 +9,14 @@ use maud::{Markup, html};
 use super::figures::{account, change, instant, link, sentence, short_address};
 use crate::operations::figures::grouped;
 
-/// What has happened; of an event that this release can't read, that it can't.
+/// Describes an event, or says that this release cannot read the event.
 pub(super) fn what_happened(event: &RecordedEvent) -> Markup {
     match event.decode() {
         Ok(Event::Link(event)) => of_link(&event),
         Ok(Event::Account(event)) => of_account(&event),
         Ok(Event::Credits(event)) => of_credits(&event),
         Err(error) => html! {
-            span.bad { "⚠ can’t be read by this release: " (sentence(&error.to_string())) }
+            span.bad { "⚠ cannot be read by this release: " (sentence(&error.to_string())) }
         },
     }
 }
@@ -64,12 +64,13 @@ fn of_credits(event: &CreditsEvent) -> Markup {
     }
 }
 
-/// What an operator has said; in any script, without turning what follows.
+/// Shows the reason of an operator, in any script and without changing the direction of the text
+/// behind.
 fn said(reason: &str) -> Markup {
     html! { "“" bdi { (reason) } "”" }
 }
 
-/// The stream that it belongs to; by its page.
+/// Shows the subject of the event with a link to its page.
 pub(super) fn subject(event: &RecordedEvent) -> Markup {
     if event.stream_id == event.account_id.uuid() {
         html! { "the account" }
@@ -78,7 +79,7 @@ pub(super) fn subject(event: &RecordedEvent) -> Markup {
     }
 }
 
-/// A table of events. Which of its columns are there depends on what the page is about.
+/// Shows a table of events, with the columns for one stream or for several.
 pub(super) fn table(caption: &str, events: &[RecordedEvent], of_one_stream: bool) -> Markup {
     html! {
         table.events {
@@ -115,7 +116,7 @@ fn row(event: &RecordedEvent, of_one_stream: bool) -> Markup {
     }
 }
 
-/// The event byte for byte, for whoever wants to know.
+/// Shows the event as stored.
 fn stored(event: &RecordedEvent) -> Markup {
     let metadata = serde_json::to_string(&event.metadata).unwrap_or_default();
     html! {

@@ -2,7 +2,7 @@ use indicatif::InMemoryTerm;
 
 use super::*;
 
-/// What a terminal of 80 columns shows when half is done.
+/// Returns the output on a terminal of 80 columns when half is done.
 fn shown(phase: &str, total: u64) -> String {
     let terminal = InMemoryTerm::new(10, 80);
     let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
@@ -25,7 +25,7 @@ fn shown(phase: &str, total: u64) -> String {
 }
 
 #[test]
-fn a_bar_is_one_line_of_a_terminal_of_80_columns() {
+fn bar_fits_on_a_line_of_80_columns() {
     let text = shown("redirects: verifying", 100_000_000);
     let words = "50,000,000 of 100,000,000 events, 62,630/s, 1,600 s left";
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -38,12 +38,12 @@ fn a_bar_is_one_line_of_a_terminal_of_80_columns() {
 }
 
 #[test]
-fn there_is_no_bar_while_it_is_not_known_how_much_there_is_to_do() {
+fn phase_without_total_has_no_bar() {
     assert_eq!(shown("links: swapping", 0), "links: swapping");
 }
 
 #[test]
-fn a_line_says_what_is_done_and_what_is_left() {
+fn line_shows_done_and_remaining_units() {
     let mut line = Line {
         phase: "loading",
         done: 10,

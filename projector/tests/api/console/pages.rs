@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
     testing::append_events,
 };
-use linkledger_projector::operations::audit::{Command, Outcome, record_in_tx};
+use linkledger_projector::operations::audit::{CommandOutcome, OperatorCommand, record_in_tx};
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
 use crate::{
@@ -34,7 +34,7 @@ fn hostile(account_id: AccountId) -> LinkCreated {
 }
 
 #[tokio::test]
-async fn the_newest_events_are_shown_page_by_page_back_to_the_first() {
+async fn event_pages_lead_back_to_the_first() {
     let stage = Stage::set().await;
     for name in ["one", "two", "three"] {
         stage.account_with_links(name, 30).await;
@@ -56,7 +56,7 @@ async fn the_newest_events_are_shown_page_by_page_back_to_the_first() {
 }
 
 #[tokio::test]
-async fn events_are_filtered_by_account_by_link_and_by_type() {
+async fn events_filter_by_account_link_and_type() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("mine", 3).await;
     let neighbour = stage.neighbour_with_links(account_id, "other", 4).await;
@@ -91,7 +91,7 @@ async fn events_are_filtered_by_account_by_link_and_by_type() {
 }
 
 #[tokio::test]
-async fn what_others_have_sent_stays_text() {
+async fn client_data_is_shown_as_text() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("<b onclick=x>", 0).await;
     let (link, painted) = (hostile(account_id), hostile(account_id));
@@ -132,7 +132,7 @@ async fn what_others_have_sent_stays_text() {
 }
 
 #[tokio::test]
-async fn an_account_is_shown_with_its_state_and_its_ledger() {
+async fn account_page_shows_state_and_ledger() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("Acme & Söhne", 0).await;
     stage.append_links(account_id, "acme", 60).await;
@@ -164,7 +164,7 @@ async fn an_account_is_shown_with_its_state_and_its_ledger() {
 }
 
 #[tokio::test]
-async fn a_parked_account_is_told_to_be_so_and_its_event_is_shown_as_it_is() {
+async fn account_page_shows_parking_and_unreadable_event() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("parked", 2).await;
     let log = stage.log().await;
@@ -178,13 +178,13 @@ async fn a_parked_account_is_told_to_be_so_and_its_event_is_shown_as_it_is() {
     }
     let events = console.page("/events?type=LinkPainted").await;
     assert_eq!(rows(&events), 1);
-    assert_shows(&events, "can’t be read by this release");
+    assert_shows(&events, "cannot be read by this release");
     let path = format!("/links/{}", log[1].event.event_id);
     console.refusal(&path, 400).await;
 }
 
 #[tokio::test]
-async fn a_link_is_shown_with_its_history_and_where_it_pointed_to_on_a_day() {
+async fn link_page_shows_history_and_past_destinations() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("links", 0).await;
     let link = stage.append_links(account_id, "spring", 1).await.remove(0);
@@ -218,7 +218,7 @@ async fn a_link_is_shown_with_its_history_and_where_it_pointed_to_on_a_day() {
 }
 
 #[tokio::test]
-async fn links_and_accounts_are_found_by_id_and_links_by_slug_or_short_link() {
+async fn find_accepts_ids_slugs_and_short_links() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("find", 0).await;
     let link = stage.append_links(account_id, "spring", 1).await.remove(0);
@@ -248,10 +248,10 @@ async fn links_and_accounts_are_found_by_id_and_links_by_slug_or_short_link() {
 }
 
 #[tokio::test]
-async fn an_operators_command_is_shown_with_its_subject_and_line_by_line_what_has_come_of_it() {
+async fn overview_shows_command_subject_and_outcome_lines() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("mine", 1).await.to_string();
-    let command = Command {
+    let command = OperatorCommand {
         name: "parked skip",
         projections: &[],
         subject: Some(&account_id),
@@ -260,7 +260,7 @@ async fn an_operators_command_is_shown_with_its_subject_and_line_by_line_what_ha
     };
     let mut tx = stage.database.pool().begin().await.unwrap();
     let detail = "left out\nrun `projector parked list`";
-    record_in_tx(&mut tx, &command, Outcome::Done, detail)
+    record_in_tx(&mut tx, &command, CommandOutcome::Done, detail)
         .await
         .unwrap();
     tx.commit().await.unwrap();

@@ -23,7 +23,7 @@ fn assert_guarded(answer: &Answer, what: &str) {
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_refused_with_help() {
+async fn wrong_request_is_refused_with_help() {
     let database = TestDatabase::create().await;
     let console = TestConsole::start(&database).await;
     let account_id = AccountId::from_uuid(uuid::Uuid::nil());
@@ -54,7 +54,7 @@ async fn what_is_asked_wrongly_is_refused_with_help() {
 }
 
 #[tokio::test]
-async fn what_there_is_not_is_not_found() {
+async fn unknown_pages_and_ids_are_not_found() {
     let database = TestDatabase::create().await;
     let console = TestConsole::start(&database).await;
     let account_id = AccountId::from_uuid(uuid::Uuid::nil());
@@ -81,7 +81,7 @@ async fn what_there_is_not_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_account_is_not_a_link() {
+async fn id_of_another_kind_is_refused() {
     let database = TestDatabase::create().await;
     let account_id = linkledger_core::testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
@@ -90,7 +90,7 @@ async fn an_account_is_not_a_link() {
 }
 
 #[tokio::test]
-async fn every_page_can_be_asked_with_get_and_head_and_nothing_else() {
+async fn pages_accept_only_get_and_head() {
     let database = TestDatabase::create().await;
     let account_id = linkledger_core::testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
@@ -121,7 +121,7 @@ async fn every_page_can_be_asked_with_get_and_head_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_comes_by_an_unknown_name_is_told_nothing() {
+async fn unknown_host_is_refused() {
     let database = TestDatabase::create().await;
     let console = TestConsole::start(&database).await;
     for host in ["evil.example", "127.0.0.1.evil.example:80"] {
@@ -138,7 +138,7 @@ async fn who_comes_by_an_unknown_name_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_answer_is_a_page_that_says_so() {
+async fn missing_database_shows_an_error_page() {
     let console = TestConsole::start_on("postgres://nobody@127.0.0.1:1/none").await;
     let page = console.refusal("/events", 503).await;
     assert_shows(&page, "The database does not answer");

@@ -18,7 +18,7 @@ const EVENTS_OF_ITS_SHARD: i64 = 30_000;
 const ENTRIES_MAX: i64 = 20_000 + 16 * 2_000 + 5_000;
 
 #[tokio::test]
-async fn the_grants_of_the_projector_suffice_for_every_page() {
+async fn projector_grants_suffice_for_every_page() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let account_id = stage.account_with_links("granted", 0).await;
@@ -62,7 +62,7 @@ async fn fill(stage: &Stage, account_id: AccountId) {
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_bounded_part_of_a_large_log_and_says_so() {
+async fn page_reads_a_bounded_part_of_the_log() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("bounded", 0).await;
     let link = stage.append_links(account_id, "link", 1).await.remove(0);

@@ -1,6 +1,6 @@
-//! The file of one shard: what it has, and whether it is of this log.
+//! Export file of one shard: its last event, and the check that the file belongs to this log.
 //!
-//! A run that was ended, in whatever way, leaves whole lines and perhaps a torn one at the end.
+//! An interrupted export leaves complete lines, and perhaps an incomplete line at the end.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -18,15 +18,15 @@ use linkledger_core::{
 use serde::Deserialize;
 use sqlx::PgPool;
 
-/// What is read at once to find the last line.
+/// Size of a read while the last line is searched.
 const BLOCK_BYTES: u64 = 64 * 1024;
-/// No event is as long.
+/// Length limit of a line: every event is shorter.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What every line begins with.
+/// Prefix of every line.
 const EVENT_BEGINS: &[u8] = b"{\"";
 
-/// The file of a shard; nobody else writes it meanwhile.
+/// Locked file of a shard.
 #[derive(Debug)]
 pub(super) struct ShardFile {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct ShardFile {
     last: Option<Line>,
 }
 
-/// What a line says about its event's place.
+/// Members of a line that name the place of its event.
 #[derive(Debug, Deserialize)]
 struct Line {
     id: EventId,
@@ -47,35 +47,36 @@ struct Line {
 }
 
 impl ShardFile {
-    /// Opens or makes the file, and drops a last line that is not whole.
+    /// Opens or makes the file, and removes an incomplete last line.
     ///
     /// # Errors
-    /// When it can't be read or written, somebody else is writing it, or it is not a file of this
-    /// shard and epoch.
+    /// Returns an error if the file can't be read or written, another export writes the file, or the
+    /// file belongs to another shard or epoch.
     pub(super) fn open(folder: &Path, shard: Shard, epoch: i32) -> anyhow::Result<Self> {
         let path = folder.join(format!("shard-{:02}.ndjson", shard.number()));
         let name = path.display();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path);
-        let mut file = file.with_context(|| format!("can't open {name}"))?;
+        let mut file = file.with_context(|| format!("cannot open {name}"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!("another export is writing {name}"),
             Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("can't lock {name}"));
+                return Err(error).with_context(|| format!("cannot lock {name}"));
             }
         }
         let length = file.metadata().map(|metadata| metadata.len());
-        let length = length.with_context(|| format!("can't read {name}"))?;
-        let (end, last) = last_line(&file, length).with_context(|| format!("can't read {name}"))?;
+        let length = length.with_context(|| format!("cannot read {name}"))?;
+        let (end, last) =
+            last_line(&file, length).with_context(|| format!("cannot read {name}"))?;
         let last = last
             .map(|text| parse(&text, shard, epoch))
             .transpose()
-            .with_context(|| format!("can't go on with {name}"))?;
+            .with_context(|| format!("cannot continue {name}"))?;
         file.set_len(end)
             .and_then(|()| file.seek(SeekFrom::Start(end)))
-            .with_context(|| format!("can't write {name}"))?;
+            .with_context(|| format!("cannot write {name}"))?;
         Ok(Self {
             path,
             file,
@@ -84,7 +85,7 @@ impl ShardFile {
         })
     }
 
-    /// The last position that it has; 0 if it has none.
+    /// Returns the position of the last event; 0 for an empty file.
     pub(super) fn position(&self) -> Position {
         self.last.as_ref().map_or(0, |line| line.position)
     }
@@ -93,10 +94,10 @@ impl ShardFile {
         &self.path
     }
 
-    /// Looks whether its last event is the one that the log has there.
+    /// Checks that the log has the last event of the file at the same position.
     ///
     /// # Errors
-    /// When it is not, or the database does not answer.
+    /// Returns an error if the log has another event there, or the database does not answer.
     pub(super) async fn check_belongs_to(&self, pool: &PgPool) -> anyhow::Result<()> {
         let Some(line) = &self.last else {
             return Ok(());
@@ -106,12 +107,12 @@ impl ShardFile {
             after: line.position - 1,
         };
         let events = log::read_after(pool, &[place], 1).await;
-        let events = events.context("can't read the log")?;
-        // At the head nothing may be there; that is for the caller to say.
+        let events = events.context("cannot read the log")?;
+        // A position beyond the head has no event; the caller checks the head.
         if events.iter().any(|event| event.event_id != line.id) {
             bail!(
-                "{} is of another log: its event at position {} is not the one that is there; \
-                 export into another folder",
+                "{} belongs to another log, which has another event at position {}; export into \
+                 another folder",
                 self.path.display(),
                 line.position
             );
@@ -119,32 +120,32 @@ impl ShardFile {
         Ok(())
     }
 
-    /// Writes to its end.
+    /// Returns a writer that appends to the file.
     pub(super) fn append(&self) -> impl Write {
         &self.file
     }
 
-    /// What was written survives a crash of the machine.
+    /// Waits until the file is on disk.
     ///
     /// # Errors
-    /// When it may not.
+    /// Returns the error of the operating system.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }
 
-/// Where the last whole line ends, and its text.
+/// Returns the end of the last complete line, and the line.
 fn last_line(file: &File, length: u64) -> io::Result<(u64, Option<String>)> {
     let Some(end) = end_of_line_before(file, length)? else {
         return if begins_with_an_event(file, length)? {
             Ok((0, None))
         } else {
-            Err(io::Error::other("it is not a file of an export"))
+            Err(io::Error::other("the file is not an export"))
         };
     };
     let begin = end_of_line_before(file, end - 1)?.unwrap_or(0);
     if end - begin > LINE_BYTES_MAX {
-        return Err(io::Error::other("its last line is too long for an event"));
+        return Err(io::Error::other("the last line is too long for an event"));
     }
     let mut line = vec![0; usize::try_from(end - 1 - begin).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut line, begin)?;
@@ -152,7 +153,7 @@ fn last_line(file: &File, length: u64) -> io::Result<(u64, Option<String>)> {
     Ok((end, Some(line)))
 }
 
-/// Whether a file without a whole line may be the beginning of an export.
+/// Returns true if a file without a complete line may be the begin of an export.
 fn begins_with_an_event(file: &File, length: u64) -> io::Result<bool> {
     let mut begin = [0; EVENT_BEGINS.len()];
     let begin = &mut begin[..EVENT_BEGINS
@@ -162,7 +163,7 @@ fn begins_with_an_event(file: &File, length: u64) -> io::Result<bool> {
     Ok(EVENT_BEGINS.starts_with(begin))
 }
 
-/// Right after the last line feed before `end`.
+/// Returns the offset after the last line feed before `end`.
 fn end_of_line_before(file: &File, mut end: u64) -> io::Result<Option<u64>> {
     let mut block = Vec::new();
     while end > 0 {
@@ -179,18 +180,18 @@ fn end_of_line_before(file: &File, mut end: u64) -> io::Result<Option<u64>> {
 
 fn parse(text: &str, shard: Shard, epoch: i32) -> anyhow::Result<Line> {
     let mut line: Line =
-        serde_json::from_str(text).context("its last line is not an event of an export")?;
+        serde_json::from_str(text).context("the last line is not an event of an export")?;
     if line.source != format!("/linkledger/shards/{shard}") {
-        bail!("its last event is of {}", line.source);
+        bail!("the last event belongs to {}", line.source);
     }
     if line.logepoch != epoch.to_string() {
         bail!(
-            "it has epoch {} of the log, which is in epoch {epoch} since a restore; export into \
-             another folder",
+            "the file has events of epoch {}, but the log is in epoch {epoch} since a restore; export \
+             into another folder",
             line.logepoch
         );
     }
-    let position = line.sequence.parse().ok().filter(|it| *it > 0);
-    line.position = position.context("its last event has no position")?;
+    let position = line.sequence.parse().ok().filter(|position| *position > 0);
+    line.position = position.context("the last event has no position")?;
     Ok(line)
 }

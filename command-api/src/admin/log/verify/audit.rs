@@ -1,4 +1,4 @@
-//! One shard of the log, event by event: is it what the writers can have written? Pure.
+//! Check of one shard of the log, event by event, against the rules of the writers. Pure.
 
 mod accounts;
 mod chain;
@@ -23,26 +23,26 @@ use chain::Chain;
 use findings::Findings;
 use links::{Fault, Links};
 
-/// What a shard is checked against.
+/// Rows that a shard is checked against.
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) shard: Shard,
     pub(super) epoch: i32,
-    /// The end of the log.
+    /// Last position to check.
     pub(super) head: Position,
-    /// Each as it was when its own head was the shard's; none of them after `head`.
+    /// Accounts, each as of its own head; no account was read after `head`.
     pub(super) accounts: Vec<AccountAtHead>,
-    /// Every account with an event up to here has its row among them.
+    /// Position up to which every account of an event is in `accounts`.
     pub(super) accounts_known_up_to: Position,
     pub(super) segments: Vec<Segment>,
 }
 
-/// The check of one shard under way.
+/// Running check of one shard.
 #[derive(Debug)]
 pub(super) struct Audit {
     shard: Shard,
     head: Position,
-    /// Of the event before.
+    /// Position of the event before.
     position: Position,
     before: Before,
     links: Links,
@@ -52,7 +52,7 @@ pub(super) struct Audit {
     findings: Findings,
 }
 
-/// The slug that a link was created with.
+/// Slug of a created link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlugOf {
     pub(super) position: Position,
@@ -60,7 +60,7 @@ pub(super) struct SlugOf {
     pub(super) link_id: LinkId,
 }
 
-/// What a shard has, and what is wrong with it.
+/// Result of the check of a shard.
 #[derive(Debug)]
 pub(super) struct Audited {
     pub(super) links: usize,
@@ -68,14 +68,14 @@ pub(super) struct Audited {
     pub(super) findings: Findings,
 }
 
-/// What stood right before an event, as far as its charge is concerned.
+/// Event right before an event, as far as its charge is concerned.
 #[derive(Debug, Clone, Copy)]
 enum Before {
-    /// Nothing that was not there or could not be read.
+    /// The event before is missing or can't be read.
     Unknown,
-    /// A link whose charge has to come.
+    /// A created link, whose charge must follow.
     Link(AccountId, LinkId),
-    /// Anything else.
+    /// Another event, or the begin of the shard.
     Other,
 }
 
@@ -104,24 +104,24 @@ impl Audit {
         }
     }
 
-    /// Something that was found elsewhere.
+    /// Adds a finding of another check.
     pub(super) fn found(&mut self, position: Option<Position>, what: impl FnOnce() -> String) {
         self.findings.add(self.shard, position, what);
     }
 
-    /// The slugs of the links that were created since this was asked before.
+    /// Takes the slugs of the links that were created since the last call.
     pub(super) fn take_slugs(&mut self) -> Vec<SlugOf> {
         std::mem::take(&mut self.slugs)
     }
 
-    /// Takes the next event.
+    /// Checks the next event.
     pub(super) fn event(&mut self, stored: &StoredEvent<'_>) {
         self.stand_at(stored.position);
         self.chain.event(stored, &mut self.findings);
         let position = Some(stored.position);
         let account_id = stored.account_id;
         self.accounts
-            .meet(account_id, stored.position, &mut self.findings);
+            .check_account(account_id, stored.position, &mut self.findings);
         let decoded = Event::from_stored(stored.event_type, stored.schema_version, stored.payload);
         let event = match decoded {
             Ok(event) => Some(event),
@@ -147,7 +147,7 @@ impl Audit {
         }
     }
 
-    /// At the end of the log.
+    /// Ends the check after the last event.
     pub(super) fn finish(mut self) -> Audited {
         if self.position < self.head {
             self.stand_at(self.head + 1);
@@ -181,7 +181,7 @@ impl Audit {
         self.position = position;
     }
 
-    /// An event's payload says whose it is, as its row does.
+    /// Checks that payload and row name the same stream and account.
     fn is_in_its_stream(&mut self, stored: &StoredEvent<'_>, event: &Event) -> bool {
         let (subject, account_id) = (event.subject(), account_of(event));
         let is_so = subject.stream_id() == stored.stream_id && account_id == stored.account_id;
@@ -223,7 +223,7 @@ impl Audit {
         }
     }
 
-    /// A link and its charge stand side by side.
+    /// Checks that a created link and its charge are neighbours.
     fn check_pair(&mut self, stored: &StoredEvent<'_>, event: Option<&Event>) {
         let charge = match event {
             Some(Event::Credits(CreditsEvent::Charged(charge))) => Some(charge),

@@ -1,4 +1,4 @@
-//! One pass over a shard: while events are checked, the database reads the next ones.
+//! One pass over a shard: the database reads the next events while the current events are checked.
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
@@ -8,12 +8,12 @@ use linkledger_core::event_store::{
 };
 use sqlx::PgPool;
 
-use super::audit::{Audit, Audited, Expected};
+use super::audit::{Audit, Audited, Expected, SlugOf};
 
-/// Reads the shard up to its head and checks it.
+/// Reads and checks the shard up to its head.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub(super) async fn verify(
     pool: PgPool,
     expected: Expected,
@@ -30,7 +30,7 @@ pub(super) async fn verify(
     let mut audit = Audit::new(expected);
     let mut events = read(&pool, stretches.next()).await?;
     while let Some(current) = events {
-        // The first is polled first: its statement is on its way before the check begins.
+        // The read is polled first, so its statement is sent before the check begins.
         let (following, checked) = futures::join!(
             read(&pool, stretches.next()),
             check(&pool, &mut audit, &current, &bar)
@@ -48,9 +48,9 @@ async fn read(
     let Some(stretch) = stretch else {
         return Ok(None);
     };
-    let mut session = pool.acquire().await.context("can't read the log")?;
+    let mut session = pool.acquire().await.context("cannot read the log")?;
     let events = stored::read_stored(&mut session, stretch).await;
-    events.context("can't read the log").map(Some)
+    events.context("cannot read the log").map(Some)
 }
 
 async fn check(
@@ -61,7 +61,7 @@ async fn check(
 ) -> anyhow::Result<()> {
     let mut count = 0;
     for event in events.iter() {
-        audit.event(&event.context("can't read the log")?);
+        audit.event(&event.context("cannot read the log")?);
         count += 1;
     }
     bar.inc(count);
@@ -71,13 +71,17 @@ async fn check(
     }
     let wanted: Vec<_> = created
         .iter()
-        .map(|it| (it.slug.clone(), it.link_id))
+        .map(|created| (created.slug.clone(), created.link_id))
         .collect();
     let lost = slugs::find_lost(pool, events.shard(), &wanted).await;
-    for index in lost.context("can't read the slugs")? {
-        let it = &created[index];
-        audit.found(Some(it.position), || {
-            format!("the slug `{}` is not given to {}", it.slug, it.link_id)
+    for index in lost.context("cannot read the slugs")? {
+        let SlugOf {
+            position,
+            slug,
+            link_id,
+        } = &created[index];
+        audit.found(Some(*position), || {
+            format!("the slug `{slug}` is not given to {link_id}")
         });
     }
     Ok(())

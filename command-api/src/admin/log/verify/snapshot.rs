@@ -1,7 +1,7 @@
-//! What the log is checked against: rows that go on changing while it is read.
+//! Rows that the log is checked against, and that change while the log is read.
 //!
-//! Nothing is read in one long transaction. Each part says of which moment it is, and the parts are
-//! read in an order that leaves none of them ahead of the end up to which the log is read.
+//! The rows are not read in one long transaction. Each part names the head at which it was read, and
+//! the order of the reads ensures that no part is newer than the end up to which the log is read.
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -19,14 +19,14 @@ use uuid::Uuid;
 
 use super::audit::Expected;
 
-/// Rows of one statement.
+/// Number of rows that one statement reads.
 const ROWS_PER_READ: i64 = 5_000;
 
-/// All that there is to check against.
+/// Rows that the log is checked against.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) epoch: i32,
-    /// The ends of the shards.
+    /// End of each shard.
     pub(super) extents: PerShard<ShardExtent>,
     accounts_known_up_to: PerShard<Position>,
     accounts: PerShard<Vec<AccountAtHead>>,
@@ -34,19 +34,19 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads what concerns these shards.
+    /// Reads the rows of the shard `only`, or of all shards.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<Self> {
         let is_wanted = |shard: i16| only.is_none_or(|only| only.number() == shard);
-        let epoch = log::epoch(pool).await.context("can't read the epoch")?;
-        let heads = log::heads(pool).await.context("can't read the heads")?;
+        let epoch = log::epoch(pool).await.context("cannot read the epoch")?;
+        let heads = log::heads(pool).await.context("cannot read the heads")?;
         let mut accounts = PerShard::<Vec<_>>::default();
         let mut after = AccountId::from_uuid(Uuid::nil());
         loop {
             let rows = accounts::read_after(pool, after, ROWS_PER_READ).await;
-            let rows = rows.context("can't read the accounts")?;
+            let rows = rows.context("cannot read the accounts")?;
             let Some(last) = rows.last() else { break };
             after = last.account_id;
             for row in rows.into_iter().filter(|row| is_wanted(row.shard)) {
@@ -59,8 +59,8 @@ impl Snapshot {
         for shard in Shard::all().filter(|shard| is_wanted(shard.number())) {
             segments[shard.index()] = segments_of(pool, shard).await?;
         }
-        // Last: what was read before is of an earlier moment, so of events that are read too.
-        let extents = log::extents(pool).await.context("can't read the heads")?;
+        // Read last: rows that were read earlier depend only on events before these ends.
+        let extents = log::extents(pool).await.context("cannot read the heads")?;
         Ok(Self {
             epoch,
             extents,
@@ -70,12 +70,12 @@ impl Snapshot {
         })
     }
 
-    /// Segments of all shards.
+    /// Returns the number of segments of all shards.
     pub(super) fn segment_count(&self) -> usize {
         self.segments.iter().map(Vec::len).sum()
     }
 
-    /// Events of these shards after the last segment.
+    /// Returns the number of events of these shards after their last segments.
     pub(super) fn unsealed_count(&self, shards: &[Shard]) -> Position {
         let unsealed = shards.iter().map(|shard| {
             let sealed = self.segments[shard.index()].last();
@@ -88,7 +88,7 @@ impl Snapshot {
         unsealed.sum()
     }
 
-    /// What one shard is checked against; taken out.
+    /// Moves the rows of one shard out.
     pub(super) fn take(&mut self, shard: Shard) -> Expected {
         let index = shard.index();
         Expected {
@@ -107,7 +107,7 @@ async fn segments_of(pool: &PgPool, shard: Shard) -> anyhow::Result<Vec<Segment>
     loop {
         let after = segments.last().map_or(0, |segment| segment.place.number);
         let more = segments::read_after(pool, shard, after, ROWS_PER_READ).await;
-        let more = more.context("can't read the segments")?;
+        let more = more.context("cannot read the segments")?;
         if more.is_empty() {
             return Ok(segments);
         }

@@ -1,4 +1,4 @@
-//! `parked retry`: another attempt to apply what waits.
+//! `parked retry`: retries the waiting events of parked accounts.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,23 @@ use sqlx::PgPool;
 
 use crate::{
     operations::{
-        audit::{self, Outcome},
-        parked::{Retried, retry},
+        audit::{self, CommandOutcome},
+        parked::{RetriedAccount, retry},
     },
     pipeline::parking::listing,
     surfaces::cli::{OperatorArgs, Options},
 };
 
-/// Most accounts that a dry run looks at.
+/// Most accounts in a dry run.
 const DRY_RUN_MAX: i64 = 10_000;
 
-/// Whom to release.
+/// Arguments of `parked retry`.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// The account (acc_…).
+    /// Account (acc_…).
     #[arg(required_unless_present = "all")]
     pub account: Option<AccountId>,
-    /// Every account that is parked.
+    /// Every parked account.
     #[arg(long, conflicts_with = "account")]
     pub all: bool,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct Retry {
 
 #[derive(Serialize)]
 struct AllRetried {
-    retried: Vec<Retried>,
+    retried: Vec<RetriedAccount>,
 }
 
 #[derive(Serialize)]
@@ -55,19 +55,21 @@ pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
     let result = retry(&pool, command.account).await;
     let recorded = record(&pool, &command, &result).await;
     let retried = result?;
-    recorded.context("it is done, but can't be recorded")?;
+    recorded.context("the retry is done, but cannot be recorded")?;
     let stuck = stuck(&retried);
     let text = text_of(&retried);
     command.options.print(&AllRetried { retried }, &text)?;
     if stuck > 0 {
-        bail!("not everything could be released; what is parked still is listed above");
+        bail!(
+            "not every account could be released; the accounts that are still parked are listed above"
+        );
     }
     Ok(())
 }
 
 async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
     let parked = listing::list(pool, command.account, DRY_RUN_MAX).await;
-    let parked = parked.context("can't read who is parked")?;
+    let parked = parked.context("cannot read which accounts are parked")?;
     let accounts = parked.iter().map(|it| it.parking.account.account_id);
     let shown = Preview {
         dry_run: true,
@@ -78,18 +80,18 @@ async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
     let text = match accounts {
         0 => "Nothing is parked.".to_owned(),
         _ => format!(
-            "would try to apply what waits of {accounts} accounts: {waiting} events, counted in \
+            "would retry {accounts} accounts: {waiting} waiting events, counted in \
              each projection"
         ),
     };
     command.options.print(&shown, &text)
 }
 
-/// Many transactions have passed: what has come of them is recorded behind them.
+/// Records the outcome after the many transactions of the retry.
 async fn record(
     pool: &PgPool,
     command: &Retry,
-    result: &anyhow::Result<Vec<Retried>>,
+    result: &anyhow::Result<Vec<RetriedAccount>>,
 ) -> sqlx::Result<()> {
     let (outcome, detail) = match result {
         Ok(retried) if retried.is_empty() => return Ok(()),
@@ -98,17 +100,17 @@ async fn record(
             let (all, stuck) = (retried.len(), stuck(retried));
             let detail = format!("{applied} events applied; {stuck} of {all} are parked still");
             let outcome = if stuck == 0 {
-                Outcome::Done
+                CommandOutcome::Done
             } else {
-                Outcome::Failed
+                CommandOutcome::Failed
             };
             (outcome, detail)
         }
-        Err(error) => (Outcome::Failed, failure::text(error)),
+        Err(error) => (CommandOutcome::Failed, failure::text(error)),
     };
     let account_id = command.account.map(|it| it.to_string());
     let operator = command.operator.operator();
-    let recorded = audit::Command {
+    let recorded = audit::OperatorCommand {
         name: "parked retry",
         projections: &[],
         subject: account_id.as_deref(),
@@ -120,11 +122,11 @@ async fn record(
     tx.commit().await
 }
 
-fn stuck(retried: &[Retried]) -> usize {
+fn stuck(retried: &[RetriedAccount]) -> usize {
     retried.iter().filter(|it| !it.released).count()
 }
 
-pub(super) fn text_of(retried: &[Retried]) -> String {
+pub(super) fn text_of(retried: &[RetriedAccount]) -> String {
     if retried.is_empty() {
         return "Nothing is parked.".to_owned();
     }

@@ -1,4 +1,4 @@
-//! `parked show`: what waits of an account, and what is left out of it.
+//! `parked show`: shows the waiting and the skipped events of an account.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +26,12 @@ use crate::{
     surfaces::cli::columns::{Layout, Screen, table},
 };
 
-/// Whom to show, and how much.
+/// Arguments of `parked show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The account (acc_…).
+    /// Account (acc_…).
     pub account: AccountId,
-    /// How many events to show, of those that wait and of those that are left out.
+    /// Number of waiting events to show, and of skipped events.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub limit: u16,
     #[command(flatten)]
@@ -41,13 +41,13 @@ pub struct Show {
 #[derive(Debug, Serialize)]
 struct Shown {
     account_id: AccountId,
-    /// How many events wait, counted in each projection.
+    /// Number of waiting events, counted in each projection.
     waiting_total: i64,
     waiting: Vec<ShownEvent>,
     skipped: Vec<ShownSkip>,
 }
 
-/// An event that waits.
+/// Waiting event.
 #[derive(Debug, Serialize)]
 struct ShownEvent {
     shard: i16,
@@ -56,12 +56,12 @@ struct ShownEvent {
     event_type: String,
     recorded_at: String,
     projections: Vec<&'static str>,
-    /// Why the account is parked for it; it waits behind such a one otherwise.
+    /// Reason for which the account is parked, on the first event; other events wait behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
 
-/// An event that is left out.
+/// Skipped event.
 #[derive(Debug, Serialize)]
 struct ShownSkip {
     position: Position,
@@ -72,7 +72,7 @@ struct ShownSkip {
     reason: String,
 }
 
-/// Which projections wait for an event, and why if it is the first.
+/// Projections that wait for an event, and the reason if the event is the first one.
 #[derive(Debug, Default)]
 struct Wait {
     projections: Vec<&'static str>,
@@ -88,13 +88,13 @@ pub(super) async fn run(command: Show) -> anyhow::Result<()> {
 
 async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
     let parked = listing::list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await;
-    let parked = parked.context("can't read who is parked")?;
+    let parked = parked.context("cannot read which accounts are parked")?;
     let mut waits = BTreeMap::<Position, Wait>::new();
     for listed in &parked {
         let (account, cause) = (listed.parking.account, &listed.parking.cause);
         let positions = waiting(pool, account, limit.into())
             .await
-            .context("can't read what waits of a parked account")?;
+            .context("cannot read the waiting events of a parked account")?;
         for position in positions {
             let wait = waits.entry(position).or_default();
             wait.projections.push(account.projection.name());
@@ -106,10 +106,10 @@ async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Resul
     let positions: Vec<Position> = waits.keys().copied().take(limit.into()).collect();
     let events = log::read_at(pool, Shard::of(account_id), &positions)
         .await
-        .context("can't read the event store")?;
+        .context("cannot read the event store")?;
     let skipped = skipped::list(pool, account_id, limit.into())
         .await
-        .context("can't read which events are left out")?;
+        .context("cannot read the skipped events")?;
     let waiting = events.into_iter().map(|event| {
         let wait = waits.remove(&event.position).unwrap_or_default();
         ShownEvent::of(event, wait)
@@ -172,7 +172,7 @@ impl Shown {
         lines.join("\n")
     }
 
-    /// Whether more wait than are shown.
+    /// Returns true if more events wait than are shown.
     fn is_cut(&self) -> bool {
         let shown: usize = self.waiting.iter().map(|it| it.projections.len()).sum();
         i64::try_from(shown).is_ok_and(|shown| shown < self.waiting_total)

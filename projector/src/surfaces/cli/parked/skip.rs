@@ -1,4 +1,4 @@
-//! `parked skip`: an operator decides that an event is left out for good.
+//! `parked skip`: skips an event for good.
 
 use anyhow::bail;
 use clap::Args;
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use super::retry;
 use crate::{
-    operations::parked::{self, Retried, Skip, Skipped, preview, skip},
+    operations::parked::{self, RetriedAccount, SkipRequest, SkippedEvent, preview, skip},
     surfaces::cli::{OperatorArgs, Options},
 };
 
-/// What to leave out.
+/// Arguments of `parked skip`.
 #[derive(Debug, Args)]
 pub struct SkipEvent {
-    /// The account (acc_…); give `--reason` too.
+    /// Account (acc_…); give `--reason` too.
     #[arg(requires = "reason")]
     pub account: AccountId,
-    /// Only if the account is parked for the event at this place of its shard.
+    /// Skip only if the account is parked for the event at this position of its shard.
     #[arg(long)]
     pub position: Option<Position>,
     #[command(flatten)]
@@ -30,8 +30,8 @@ pub struct SkipEvent {
 struct Shown<'a> {
     dry_run: bool,
     account_id: AccountId,
-    skipped: &'a Skipped,
-    retried: &'a [Retried],
+    skipped: &'a SkippedEvent,
+    retried: &'a [RetriedAccount],
 }
 
 pub(super) async fn run(command: SkipEvent) -> anyhow::Result<()> {
@@ -43,7 +43,7 @@ pub(super) async fn run(command: SkipEvent) -> anyhow::Result<()> {
         .as_deref()
         .expect("the account on the command line requires it");
     let operator = command.operator.operator();
-    let request = Skip {
+    let request = SkipRequest {
         account_id,
         position: command.position,
         operator: &operator,
@@ -68,19 +68,17 @@ pub(super) async fn run(command: SkipEvent) -> anyhow::Result<()> {
     }
     command.options.print(&shown, &text)?;
     if retried.iter().any(|it| !it.released) {
-        bail!(
-            "the event is left out, but what waits behind it could not all be applied; see above"
-        );
+        bail!("the event is skipped, but not all events behind it could be applied; see above");
     }
     Ok(())
 }
 
-fn text_of(skipped: &Skipped, account_id: AccountId, dry_run: bool) -> String {
+fn text_of(skipped: &SkippedEvent, account_id: AccountId, dry_run: bool) -> String {
     let verb = if dry_run { "would be" } else { "is" };
     let (event_type, position) = (&skipped.event_type, skipped.position);
     let projections = skipped.projections.join(", ");
     format!(
-        "`{event_type}` at position {position} of {account_id} {verb} left out for good: \
+        "`{event_type}` at position {position} of {account_id} {verb} skipped for good: \
          {projections}"
     )
 }

@@ -1,5 +1,4 @@
-//! The status for people: the projections, the shards that are not live, and what else there is
-//! to know. Pure.
+//! Status report as text: projections, findings, shards that are not live, and further lines. Pure.
 
 mod facts;
 
@@ -7,16 +6,16 @@ use console::Style;
 
 use crate::{
     operations::{
-        figures::{duration, grouped},
+        figures::{duration, grouped, rate},
         status::{
-            Status,
-            projection::{ProjectionStatus, ShardStatus, State},
+            StatusReport,
+            projection::{ProjectionState, ProjectionStatus, ShardStatus},
         },
     },
     surfaces::cli::columns::{Layout, Screen, printable, table},
 };
 
-/// Most shards that are shown without being asked for.
+/// Most shards that are shown without `--shards`.
 const SHARDS_SHOWN_MAX: usize = 16;
 
 const PROJECTION_COLUMNS: &[(&str, Layout)] = &[
@@ -44,7 +43,7 @@ const SHARD_COLUMNS: &[(&str, Layout)] = &[
     ("VERSION", Layout::OptionalText),
 ];
 
-pub(super) fn lines(status: &Status, screen: Screen, all_shards: bool) -> Vec<String> {
+pub(super) fn lines(status: &StatusReport, screen: Screen, all_shards: bool) -> Vec<String> {
     let mut lines = vec![
         screen.cut(&format!(
             "{}  log epoch {}, {} events",
@@ -72,8 +71,8 @@ pub(super) fn lines(status: &Status, screen: Screen, all_shards: bool) -> Vec<St
     lines
 }
 
-/// Above what may not fit on a low screen.
-fn add_findings(lines: &mut Vec<String>, status: &Status, screen: Screen) {
+/// Adds the findings, above the lines that a low screen may cut.
+fn add_findings(lines: &mut Vec<String>, status: &StatusReport, screen: Screen) {
     if !status.findings.is_empty() {
         lines.push(String::new());
     }
@@ -114,28 +113,20 @@ fn shard_row(projection: &str, it: &ShardStatus, screen: Screen) -> Vec<String> 
     ]
 }
 
-/// Events in a second.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "it is rounded to a whole number"
-)]
-fn rate(events_per_second: f64) -> String {
-    grouped(events_per_second.round() as i64)
-}
-
-fn add_shards(lines: &mut Vec<String>, status: &Status, screen: Screen, all_shards: bool) {
+fn add_shards(lines: &mut Vec<String>, status: &StatusReport, screen: Screen, all_shards: bool) {
     let mut rows: Vec<Vec<String>> = status
         .projections
         .iter()
         .flat_map(|projection| {
             let shards = projection.shards.iter();
-            // Where all are alike, the line of the projection says it.
+            // If all shards are in the same state, the line of the projection shows the state.
             let is_uniform = projection
                 .shards
                 .iter()
                 .all(|it| it.state == projection.state);
-            let is_shown =
-                move |it: &&ShardStatus| all_shards || !is_uniform && it.state != State::Live;
+            let is_shown = move |it: &&ShardStatus| {
+                all_shards || !is_uniform && it.state != ProjectionState::Live
+            };
             let shown = shards.filter(is_shown);
             shown.map(|it| shard_row(projection.projection, it, screen))
         })
@@ -156,11 +147,13 @@ fn add_shards(lines: &mut Vec<String>, status: &Status, screen: Screen, all_shar
     }
 }
 
-fn state(state: State, screen: Screen) -> String {
+fn state(state: ProjectionState, screen: Screen) -> String {
     let style = match state {
-        State::Live => Style::new().green(),
-        State::CatchingUp | State::Paused => Style::new().yellow(),
-        State::Parked | State::Unattended | State::Refused => Style::new().red(),
+        ProjectionState::Live => Style::new().green(),
+        ProjectionState::CatchingUp | ProjectionState::Paused => Style::new().yellow(),
+        ProjectionState::Parked | ProjectionState::Unattended | ProjectionState::Refused => {
+            Style::new().red()
+        }
     };
     screen.paint(&style, state.name())
 }

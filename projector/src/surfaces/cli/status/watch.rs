@@ -1,4 +1,4 @@
-//! The same again and again: redrawn in place on a terminal, one below the other elsewhere.
+//! `status --watch`: redraws the status on a terminal, and appends it elsewhere.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -16,17 +16,17 @@ use tokio::{
 use super::ShowStatus;
 use crate::{pipeline::retry, surfaces::cli::columns::Screen};
 
-/// Begin and end of what a terminal is to show at once, if it knows how to.
+/// Begin and end of a synchronized update of the terminal.
 const AT_ONCE: [&str; 2] = ["\x1b[?2026h", "\x1b[?2026l"];
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// From the cursor to the end of its line, and to the end of the screen.
+/// Clears from the cursor to the end of the line, and to the end of the screen.
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
-/// Rows and columns of a terminal that does not tell.
+/// Rows and columns if the terminal does not report its size.
 const SIZE: (u16, u16) = (24, 80);
 
-/// Shows it until Ctrl-C. A database that is away for a while is told and asked again.
+/// Shows the status until Ctrl-C. Shows an error of the database and retries.
 pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> anyhow::Result<()> {
     let is_redrawn = std::io::stdout().is_terminal() && !command.options.json;
     let mut due = time::interval(Duration::from_secs(seconds.into()));
@@ -42,7 +42,7 @@ pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> an
                 }
                 Ok(status) => command.text(&status, Screen::of_stdout()),
                 Err(error) if retry::passes_by_itself(&error) => {
-                    vec![format!("trying again: {error:#}")]
+                    vec![format!("retrying: {error:#}")]
                 }
                 Err(error) => return Err(error),
             };
@@ -56,7 +56,7 @@ pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> an
     };
     let ended = tokio::select! {
         ended = shown => ended,
-        interrupted = signal::ctrl_c() => interrupted.context("can't wait for Ctrl-C"),
+        interrupted = signal::ctrl_c() => interrupted.context("cannot wait for Ctrl-C"),
     };
     if is_redrawn {
         print(SHOW_CURSOR)?;
@@ -64,17 +64,17 @@ pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> an
     ended
 }
 
-/// What the terminal shows.
+/// Last output on the terminal.
 #[derive(Debug, Default)]
 struct Frame {
     rows: usize,
 }
 
 impl Frame {
-    /// The characters that put these lines in the place of those before: each is overwritten and
-    /// only its rest is cleared, so that nothing flickers.
+    /// Returns the characters that replace the previous output. Each line is overwritten, and only
+    /// its rest is cleared, so that nothing flickers.
     fn replace_by(&mut self, lines: &[String], (height, width): (u16, u16)) -> String {
-        // One row is the cursor's, and another one's the remark that not all is shown.
+        // One row is for the cursor, and one for the note about cut lines.
         let rows_max = usize::from(height).saturating_sub(1).max(2);
         let mut rows = lines.to_vec();
         if lines.len() > rows_max {
@@ -90,7 +90,7 @@ impl Frame {
         for row in &rows {
             let row = truncate_str(row, width.into(), "…");
             text.push_str(&row);
-            // After the last column it would clear that one.
+            // After the last column, the sequence would clear that column.
             if measure_text_width(&row) < width.into() {
                 text.push_str(CLEAR_LINE);
             }
@@ -108,7 +108,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .context("can't print the status")
+        .context("cannot print the status")
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_takes_the_place_of_the_one_before() {
+    fn frame_replaces_the_previous_frame() {
         let mut frame = Frame::default();
         let first = frame.replace_by(&lines(["one", "two"]), (24, 80));
         assert_eq!(
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_and_narrow_terminal_shows_what_it_can() {
+    fn small_terminal_shows_a_cut_frame() {
         let mut frame = Frame::default();
         let text = frame.replace_by(&lines(["first", "second", "third", "fourth"]), (4, 5));
         assert!(text.contains("first\r\nseco…\r\n… an…\r\n"), "{text:?}");

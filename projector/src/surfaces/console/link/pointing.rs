@@ -1,4 +1,4 @@
-//! What a link was on a day, stretch by stretch. Pure.
+//! States of a link on one day. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -13,32 +13,32 @@ use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use crate::surfaces::console::figures::{address, instant};
 
-/// Events that are looked at for a day; of a day with more changes the last ones are shown.
+/// Most events that are read for a day; of a day with more changes, the last ones are shown.
 pub(super) const CHANGES_MAX: i64 = 200;
 
-/// A day, in UTC.
+/// Day in UTC.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Day {
     pub(super) begin: OffsetDateTime,
-    /// The beginning of the next one.
+    /// Beginning of the next day.
     pub(super) end: OffsetDateTime,
 }
 
-/// Where whoever followed the link was sent.
+/// State of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Pointing {
     NotYet,
     At(String),
-    /// It pointed there, and was out of service.
+    /// The link was out of service, with this destination.
     Disabled(String),
     Deleted,
-    /// More changes came before than are looked at.
+    /// More changes came before than are read.
     Untold,
-    /// This release can't read what has happened.
+    /// This release cannot read the event.
     Unreadable,
 }
 
-/// A part of a day in which nothing has changed.
+/// Part of a day without a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) from: OffsetDateTime,
@@ -57,7 +57,7 @@ impl Day {
 }
 
 impl Pointing {
-    /// What the link was after that event of its stream.
+    /// Returns the state of the link after an event of its stream.
     pub(super) fn after(event: &RecordedEvent) -> Self {
         match (event.decode(), &event.metadata.link) {
             (Ok(Event::Link(LinkEvent::Created(created))), _) => {
@@ -83,8 +83,8 @@ impl Pointing {
     }
 }
 
-/// What the link was on that day, up to `now`; `newest_first` are the last [`CHANGES_MAX`] events
-/// before its end.
+/// Returns the states of the link on a day, up to `now`; `newest_first` are the last
+/// [`CHANGES_MAX`] events before the end of the day.
 pub(super) fn stretches(
     newest_first: &[RecordedEvent],
     day: Day,
@@ -93,7 +93,7 @@ pub(super) fn stretches(
     let mut until = day.end.min(now);
     let mut stretches = Vec::new();
     for event in newest_first {
-        // Clocks of several processes: the order is that of the stream.
+        // The clocks of several processes differ: the stream decides the order.
         let from = event.recorded_at.clamp(day.begin, day.end);
         if from < until {
             let pointing = Pointing::after(event);
@@ -121,7 +121,7 @@ pub(super) fn stretches(
     stretches
 }
 
-/// The answer, from morning to night.
+/// Shows the states of the day, from morning to night.
 pub(super) fn table(day: &str, stretches: &[Stretch]) -> Markup {
     html! {
         @if stretches.is_empty() {
@@ -160,7 +160,7 @@ impl Render for Pointing {
             },
             Self::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
             Self::Untold => html! { "… more changes than are shown here; the history has them" },
-            Self::Unreadable => html! { span.bad { "⚠ an event that this release can’t read" } },
+            Self::Unreadable => html! { span.bad { "⚠ an event that this release cannot read" } },
         }
     }
 }

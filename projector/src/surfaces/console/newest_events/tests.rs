@@ -11,7 +11,7 @@ use time::Duration;
 
 use super::*;
 
-/// When each event of each shard was recorded, in order, and whether it is wanted.
+/// Time of recording of each event of each shard in order, and whether the filter matches.
 type Log = Vec<Vec<(i64, bool)>>;
 
 fn event(shard: Shard, position: Position, recorded: i64) -> RecordedEvent {
@@ -32,8 +32,8 @@ fn event(shard: Shard, position: Position, recorded: i64) -> RecordedEvent {
     }
 }
 
-/// As the database would answer.
-fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<Looked> {
+/// Returns the answer of the database.
+fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<ShardEvents> {
     let looked = Shard::all().zip(log).filter_map(|(shard, events)| {
         let before = cursor.of(shard);
         let from = (before - length).max(1);
@@ -47,7 +47,7 @@ fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<Looked> {
             from,
             before,
         };
-        (from < before).then(|| Looked::at(span, found, began_at))
+        (from < before).then(|| ShardEvents::at(span, found, began_at))
     });
     looked.collect()
 }
@@ -57,7 +57,7 @@ fn log() -> impl Strategy<Value = Log> {
     prop::collection::vec(prop::collection::vec(event, 0..120), 16)
 }
 
-/// All pages, one after the other.
+/// Returns the events of all pages in order.
 fn pages(log: &Log, length: i64) -> Vec<RecordedEvent> {
     let heads = log
         .iter()
@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn page_by_page_every_wanted_event_is_shown_once_the_last_of_its_shard_first(
+    fn pages_show_every_matching_event_once(
         log in log(), length in 1_i64..80,
     ) {
         let expected = Shard::all().zip(&log).map(|(shard, events)| {
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn where_clocks_agree_later_events_of_all_shards_come_first(
+    fn equal_clocks_give_newest_first_across_shards(
         mut log in log(), length in 1_i64..80,
     ) {
         for shard in &mut log {
@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_cursor_is_none() {
+fn malformed_cursor_is_refused() {
     let zeros = ["0"; 16].join(".");
     assert!(zeros.parse::<Cursor>().is_ok());
     let too_long = format!("{zeros}.0");

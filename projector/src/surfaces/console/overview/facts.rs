@@ -1,4 +1,4 @@
-//! What else there is to know: the relay, and the oldest snapshot.
+//! Relay and oldest snapshot.
 
 use maud::{Markup, html};
 
@@ -67,7 +67,7 @@ pub(super) fn snapshot(snapshots: &HeldSnapshots) -> Markup {
             }
             @if !snapshots.is_complete {
                 p.summary {
-                    "Sessions of other users can’t be seen here: an older one may be held."
+                    "Sessions of other users cannot be seen here: an older one may be held."
                 }
             }
         }

@@ -1,16 +1,13 @@
-//! The generations that are not read: one that is built, with its bar, or one to go back to.
+//! Generations that are not read: under construction, with a progress bar, or on standby.
 
 use maud::{Markup, html};
 
 use crate::{
     operations::{
-        figures::{duration, grouped},
+        figures::{duration, grouped, rate},
         status::{generations::GenerationStatus, projection::ProjectionStatus},
     },
-    surfaces::console::{
-        figures::{per_second, stamp},
-        lag_samples::LagSamples,
-    },
+    surfaces::console::{figures::stamp, lag_samples::LagSamples},
 };
 
 pub(super) fn section(projections: &[ProjectionStatus], samples: &LagSamples) -> Markup {
@@ -33,13 +30,13 @@ pub(super) fn section(projections: &[ProjectionStatus], samples: &LagSamples) ->
     }
 }
 
-fn bar(projection: &str, it: &GenerationStatus, rate: Option<f64>) -> Markup {
+fn bar(projection: &str, it: &GenerationStatus, events_per_second: Option<f64>) -> Markup {
     let name = format!("{projection}, generation {}", it.generation);
     let rest = (it.head - it.position).max(0);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let time_left = rate
-        .filter(|rate| rest > 0 && *rate >= 1.0)
-        .map(|rate| rest as f64 / rate);
+    let time_left = events_per_second
+        .filter(|it| rest > 0 && *it >= 1.0)
+        .map(|it| rest as f64 / it);
     html! {
         div.generation {
             p { b { (name) } " · " (it.phase.replace('_', " ")) }
@@ -48,8 +45,8 @@ fn bar(projection: &str, it: &GenerationStatus, rate: Option<f64>) -> Markup {
             }
             p.figures {
                 (percent(it)) " · " (grouped(it.position)) " of " (grouped(it.head)) " events"
-                @if let Some(rate) = rate {
-                    " · " (per_second(rate)) " events/s"
+                @if let Some(events_per_second) = events_per_second {
+                    " · " (rate(events_per_second)) " events/s"
                     @if let Some(time_left) = time_left { " · " (duration(time_left)) " to go" }
                 }
             }
@@ -58,7 +55,7 @@ fn bar(projection: &str, it: &GenerationStatus, rate: Option<f64>) -> Markup {
     }
 }
 
-/// What has become of it, and what may.
+/// Shows the times of a generation, and whether the generation may be dropped.
 fn life(it: &GenerationStatus) -> Markup {
     html! {
         p.figures {
@@ -72,7 +69,7 @@ fn life(it: &GenerationStatus) -> Markup {
     }
 }
 
-/// Never 100 before it is all.
+/// Returns the progress; never 100 % before the last event.
 fn percent(it: &GenerationStatus) -> String {
     let done = it.position.saturating_mul(1_000) / it.head.max(1);
     format!("{}.{} %", done / 10, done % 10)

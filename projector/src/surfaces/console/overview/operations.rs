@@ -1,13 +1,13 @@
-//! What operators are doing, and have done last.
+//! Latest commands of operators.
 
 use maud::{Markup, html};
 
 use crate::{
-    operations::audit::listing::{Course, Recorded},
+    operations::audit::RecordedCommand,
     surfaces::console::figures::{instant, lines},
 };
 
-pub(super) fn section(operations: &[Recorded]) -> Markup {
+pub(super) fn section(operations: &[RecordedCommand]) -> Markup {
     html! {
         section {
             h2 { "Operators’ commands" }
@@ -27,7 +27,7 @@ pub(super) fn section(operations: &[Recorded]) -> Markup {
     }
 }
 
-fn row(it: &Recorded) -> Markup {
+fn row(it: &RecordedCommand) -> Markup {
     html! {
         tr {
             td.when data-label="Began" { (instant(it.started_at)) }
@@ -36,7 +36,7 @@ fn row(it: &Recorded) -> Markup {
                 @if let Some(projection) = &it.projection { " " (projection) }
                 @if let Some(subject) = &it.subject { " " span.id { (subject) } }
             } }
-            td.what data-label="Outcome" { div { (course(&it.course)) } }
+            td.what data-label="Outcome" { div { (outcome(it)) } }
             td data-label="By" { div { bdi { (it.operator) } } }
             td data-label="Why" { div {
                 @match &it.reason {
@@ -48,25 +48,21 @@ fn row(it: &Recorded) -> Markup {
     }
 }
 
-fn course(course: &Course) -> Markup {
-    match course {
-        Course::Running => html! { span.warn { "… running" } },
-        Course::Silent => html! {
-            span.bad { "✗ its process has died" } ": run the command again"
-        },
-        Course::Ended {
-            at,
-            outcome,
-            detail,
-        } => html! {
-            @if outcome == "done" {
-                span.good { "✓ done" }
-            } @else {
-                span.bad { "✗ " (outcome) }
-            }
-            @if let Some(detail) = detail { ": " (lines(detail)) }
-            br;
-            span.quiet { "at " (instant(*at)) }
-        },
+fn outcome(it: &RecordedCommand) -> Markup {
+    html! {
+        @match (&it.outcome, it.finished_at) {
+            (Some(outcome), Some(at)) => {
+                @if outcome == "done" {
+                    span.good { "✓ done" }
+                } @else {
+                    span.bad { "✗ " (outcome) }
+                }
+                @if let Some(detail) = &it.detail { ": " (lines(detail)) }
+                br;
+                span.quiet { "at " (instant(at)) }
+            },
+            _ if it.is_running => span.warn { "… running" },
+            _ => { span.bad { "✗ its process died" } ": run the command again" },
+        }
     }
 }

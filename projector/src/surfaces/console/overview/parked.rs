@@ -1,15 +1,14 @@
-//! Accounts whose events wait.
+//! Table of parked accounts.
 
 use maud::{Markup, html};
 
 use crate::{
-    operations::figures::grouped,
-    pipeline::parking::listing::ListedParking,
-    surfaces::console::figures::{account, instant, sentence},
+    operations::{figures::grouped, parked::ParkedReport},
+    surfaces::console::figures::{account, sentence, stamp},
 };
 
-/// Who is parked, where, since when and why.
-pub(in crate::surfaces::console) fn table(parkings: &[ListedParking]) -> Markup {
+/// Shows the parked accounts with the reason and the number of waiting events.
+pub(in crate::surfaces::console) fn table(parkings: &[ParkedReport]) -> Markup {
     html! {
         table {
             caption.visually-hidden { "Parked accounts" }
@@ -23,18 +22,17 @@ pub(in crate::surfaces::console) fn table(parkings: &[ListedParking]) -> Markup 
     }
 }
 
-fn row(listed: &ListedParking) -> Markup {
-    let (parked, cause) = (listed.parking.account, &listed.parking.cause);
+fn row(it: &ParkedReport) -> Markup {
     html! {
         tr {
-            td data-label="Account" { (account(parked.account_id)) }
-            td data-label="Projection" { (parked.projection.name()) }
-            td.when data-label="Since" { (instant(listed.parked_at)) }
-            td.number data-label="Waiting" { (grouped(listed.waiting)) }
+            td data-label="Account" { (account(it.account_id)) }
+            td data-label="Projection" { (it.projection) }
+            td.when data-label="Since" { (stamp(&it.parked_at)) }
+            td.number data-label="Waiting" { (grouped(it.waiting)) }
             td data-label="For the event" { div {
-                (cause.event_type) " at " (parked.shard) "/" (cause.position)
+                (it.event_type) " at " (it.shard) "/" (it.position)
             } }
-            td.what data-label="Why" { div { (sentence(&cause.poison.detail)) } }
+            td.what data-label="Why" { div { (sentence(&it.detail)) } }
         }
     }
 }

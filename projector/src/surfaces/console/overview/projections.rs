@@ -1,17 +1,13 @@
-//! The projections, together and shard by shard.
+//! Table of the projections, and of the shards of each.
 
 use maud::{Markup, html};
 
 use crate::{
     operations::{
-        figures::{duration, grouped},
-        status::projection::{ProjectionStatus, ShardStatus, State},
+        figures::{duration, grouped, rate},
+        status::projection::{ProjectionState, ProjectionStatus, ShardStatus},
     },
-    surfaces::console::{
-        figures::{per_second, stamp},
-        lag_samples::LagSamples,
-        sparkline::sparkline,
-    },
+    surfaces::console::{figures::stamp, lag_samples::LagSamples, sparkline::sparkline},
 };
 
 pub(super) fn section(projections: &[ProjectionStatus], samples: &LagSamples) -> Markup {
@@ -50,7 +46,7 @@ fn row(it: &ProjectionStatus, samples: &LagSamples) -> Markup {
             td.number data-label="Position" { (grouped(it.position)) }
             td.number data-label="Lag" { (grouped(it.lag_events)) }
             td.number data-label="Age" { (duration(it.lag_seconds)) }
-            td.number data-label="Events/s" { (per_second(it.events_per_second)) }
+            td.number data-label="Events/s" { (rate(it.events_per_second)) }
             td.number data-label="Parked" { (it.parked_accounts) }
             td data-label="Lag, last 10 min" {
                 (sparkline(&label, &samples.lags(it.projection)))
@@ -59,15 +55,15 @@ fn row(it: &ProjectionStatus, samples: &LagSamples) -> Markup {
     }
 }
 
-/// In words and with a sign: colour is not all that tells them apart.
-fn state(state: State) -> Markup {
+/// Shows the state in words and with a sign, so that colour is not needed.
+fn state(state: ProjectionState) -> Markup {
     let (class, sign) = match state {
-        State::Live => ("good", "✓"),
-        State::CatchingUp => ("warn", "…"),
-        State::Parked => ("warn", "⚠"),
-        State::Paused => ("warn", "‖"),
-        State::Unattended => ("bad", "?"),
-        State::Refused => ("bad", "✗"),
+        ProjectionState::Live => ("good", "✓"),
+        ProjectionState::CatchingUp => ("warn", "…"),
+        ProjectionState::Parked => ("warn", "⚠"),
+        ProjectionState::Paused => ("warn", "‖"),
+        ProjectionState::Unattended => ("bad", "?"),
+        ProjectionState::Refused => ("bad", "✗"),
     };
     html! { span class=(class) { (sign) " " (state.name()) } }
 }
@@ -82,7 +78,7 @@ fn shards(it: &ProjectionStatus) -> Markup {
                     th.number scope="col" { "Shard" } th scope="col" { "State" }
                     th.number scope="col" { "Position" } th.number scope="col" { "Head" }
                     th.number scope="col" { "Lag" } th.number scope="col" { "Age" }
-                    th scope="col" { "Looked after by" } th scope="col" { "Last error" }
+                    th scope="col" { "Owned by" } th scope="col" { "Last error" }
                 } }
                 tbody { @for shard in &it.shards { (shard_row(shard)) } }
             }
@@ -99,7 +95,7 @@ fn shard_row(it: &ShardStatus) -> Markup {
             td.number data-label="Head" { (grouped(it.head)) }
             td.number data-label="Lag" { (grouped(it.lag_events)) }
             td.number data-label="Age" { (duration(it.lag_seconds)) }
-            td data-label="Looked after by" { div { (keeper(it)) } }
+            td data-label="Owned by" { div { (keeper(it)) } }
             td.what data-label="Last error" { div {
                 @match &it.last_error {
                     Some(error) => { (duration(error.seconds_ago)) " ago: " (error.text) },
@@ -110,7 +106,7 @@ fn shard_row(it: &ShardStatus) -> Markup {
     }
 }
 
-/// The projector, its release, and whether it is heard of.
+/// Shows the projector that owns the shard, its release, and the age of its last heartbeat.
 fn keeper(it: &ShardStatus) -> Markup {
     html! {
         @match &it.owner {
@@ -118,7 +114,7 @@ fn keeper(it: &ShardStatus) -> Markup {
             None => span.quiet { "nobody" },
         }
         @if let Some(version) = &it.version { " " span.quiet { (version) } }
-        @if let Some(silence) = it.seen_seconds_ago.filter(|_| it.state == State::Unattended) {
+        @if let Some(silence) = it.seen_seconds_ago.filter(|_| it.state == ProjectionState::Unattended) {
             span.bad { ", silent for " (duration(silence)) }
         }
     }

@@ -1,5 +1,5 @@
-//! The accounts of a shard: their streams, their balances, and what their rows said at a moment
-//! that is not the end of the log.
+//! Accounts of a shard during a check: streams, balances, and rows that were read before the end of
+//! the log.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ use linkledger_core::{
 
 use super::findings::Findings;
 
-/// What is known of the accounts.
+/// Accounts of the rows and of the checked events.
 #[derive(Debug)]
 pub(super) struct Accounts {
     shard: Shard,
-    /// Every account with an event up to here had its row when the rows were read.
+    /// Position up to which every account of an event had a row when the rows were read.
     rows_known_up_to: Position,
-    known: HashMap<AccountId, Account>,
+    by_id: HashMap<AccountId, Account>,
 }
 
-/// An account after its last event so far. What an event that can't be read has made of it is not
-/// known until a later one says it.
+/// Account after its last checked event. After an unreadable event, balance and status are unknown
+/// until a later event names them.
 #[derive(Debug)]
 struct Account {
     version: i64,
@@ -35,23 +35,23 @@ struct Account {
 
 #[derive(Debug)]
 enum Row {
-    /// To be compared when its version is reached.
+    /// The row is compared when the events reach its version.
     Waiting(AccountAtHead),
-    /// Compared.
-    Seen(AccountAtHead),
-    /// Something is wrong with it, and was told.
-    Told,
-    /// The account came into being after the rows were read.
+    /// The row was compared.
+    Compared(AccountAtHead),
+    /// A finding about the row was reported.
+    Reported,
+    /// The account was created after the rows were read.
     Later,
 }
 
-/// An event of an account's stream.
+/// Event of an account's stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfAccount<'a> {
     pub(super) account_id: AccountId,
     pub(super) position: Position,
     pub(super) version: i64,
-    /// `None`: it can't be read.
+    /// Event; `None` if the event can't be read.
     pub(super) event: Option<&'a Event>,
 }
 
@@ -62,7 +62,7 @@ impl Accounts {
         rows_known_up_to: Position,
         findings: &mut Findings,
     ) -> Self {
-        let mut known = HashMap::with_capacity(rows.len());
+        let mut accounts = HashMap::with_capacity(rows.len());
         for row in rows {
             let account_id = row.account_id;
             let mut account = Account::new(Row::Waiting(row));
@@ -75,28 +75,28 @@ impl Accounts {
                     format!("{account_id}: its row names this shard, but it belongs to {right}")
                 });
             }
-            known.insert(account_id, account);
+            accounts.insert(account_id, account);
         }
         Self {
             shard,
             rows_known_up_to,
-            known,
+            by_id: accounts,
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.known.len()
+        self.by_id.len()
     }
 
-    /// Looks at the account of any event.
-    pub(super) fn meet(
+    /// Checks that the account of any event exists and belongs to the shard.
+    pub(super) fn check_account(
         &mut self,
         account_id: AccountId,
         position: Position,
         findings: &mut Findings,
     ) {
         let (shard, is_row_due) = (self.shard, position <= self.rows_known_up_to);
-        self.known.entry(account_id).or_insert_with(|| {
+        self.by_id.entry(account_id).or_insert_with(|| {
             let right = Shard::of(account_id);
             if right != shard {
                 findings.add(shard, Some(position), || {
@@ -111,22 +111,22 @@ impl Accounts {
         });
     }
 
-    /// Applies an event of an account's own stream, whose account was met.
-    pub(super) fn apply(&mut self, it: OfAccount<'_>, findings: &mut Findings) {
-        let Some(account) = self.known.get_mut(&it.account_id) else {
+    /// Applies an event of an account's own stream, after [`Self::check_account`].
+    pub(super) fn apply(&mut self, applied: OfAccount<'_>, findings: &mut Findings) {
+        let Some(account) = self.by_id.get_mut(&applied.account_id) else {
             return;
         };
         let shard = self.shard;
         let mut found = |what: String| {
-            findings.add(shard, Some(it.position), || {
-                format!("{}: {what}", it.account_id)
+            findings.add(shard, Some(applied.position), || {
+                format!("{}: {what}", applied.account_id)
             });
         };
-        if it.version != account.version + 1 {
-            found(follows(it.version, account.version));
+        if applied.version != account.version + 1 {
+            found(follows(applied.version, account.version));
         }
-        account.version = it.version;
-        match it.event {
+        account.version = applied.version;
+        match applied.event {
             Some(Event::Credits(event)) => {
                 let before = account.balance.replace(event.balance_after());
                 if let Some(what) = wrong_balance(before, event) {
@@ -134,19 +134,19 @@ impl Accounts {
                 }
             }
             Some(Event::Account(event)) => {
-                // What it was before makes no difference.
+                // The status after the event does not depend on the status before.
                 let before = account.status.unwrap_or(AccountStatus::Active);
                 account.status = Some(before.apply(event));
             }
             Some(Event::Link(_)) => {}
             None => (account.balance, account.status) = (None, None),
         }
-        account.compare(it.position, found);
+        account.compare(applied.position, found);
     }
 
-    /// At the end of the log.
+    /// Reports the rows whose version was never reached.
     pub(super) fn finish(self, findings: &mut Findings) {
-        for (account_id, account) in self.known {
+        for (account_id, account) in self.by_id {
             if let Row::Waiting(row) = account.row {
                 findings.add(self.shard, None, || {
                     format!(
@@ -169,34 +169,34 @@ impl Account {
         }
     }
 
-    /// Compares the row, if it was read at this very version; an event after that version must have
-    /// come after the row was read.
+    /// Compares the row when the events reach its version. Events of later versions must be newer
+    /// than the read of the row.
     fn compare(&mut self, position: Position, found: impl FnOnce(String)) {
         let version = self.version;
         match self.row {
             Row::Waiting(row) if row.credits.version == version => {
-                self.row = Row::Seen(row);
+                self.row = Row::Compared(row);
                 let has = row.credits.balance;
                 if let Some(expected) = self.balance.filter(|expected| *expected != has) {
                     found(format!(
                         "its row has the balance {has} at version {version}, its events come to \
                          {expected}"
                     ));
-                } else if let Some(expected) = self.status.filter(|it| *it != row.status) {
+                } else if let Some(expected) = self.status.filter(|status| *status != row.status) {
                     found(format!(
                         "its row says {:?} at version {version}, its events say {expected:?}",
                         row.status
                     ));
                 }
             }
-            Row::Seen(row) if position <= row.head => {
-                self.row = Row::Told;
+            Row::Compared(row) if position <= row.head => {
+                self.row = Row::Reported;
                 found(format!(
                     "its row has version {}, and this event came before the row was read",
                     row.credits.version
                 ));
             }
-            Row::Waiting(_) | Row::Seen(_) | Row::Told | Row::Later => {}
+            Row::Waiting(_) | Row::Compared(_) | Row::Reported | Row::Later => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The sealed segments of a shard: each must be what its events come to, and follow the one before.
+//! Check of a shard's sealed segments: each hash must match the events and the segment before.
 
 use std::{iter::Peekable, vec::IntoIter};
 
@@ -10,7 +10,7 @@ use linkledger_core::{
 
 use super::findings::Findings;
 
-/// How far the segments are checked.
+/// Running check of the segments.
 #[derive(Debug)]
 pub(super) struct Chain {
     shard: Shard,
@@ -20,7 +20,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Looks whether the segments are one chain, and leaves out what lies beyond the end of the log.
+    /// Checks that the segments are one chain, and skips segments beyond the end of the log.
     pub(super) fn new(
         shard: Shard,
         mut segments: Vec<Segment>,
@@ -45,7 +45,7 @@ impl Chain {
                     "segment {number} begins here, but the one before ends at {sealed}"
                 ));
             }
-            let earliest = before.map_or(1, |it| it.place.epoch);
+            let earliest = before.map_or(1, |before| before.place.epoch);
             if !(earliest..=epoch).contains(&place.epoch) {
                 found(format!(
                     "segment {number} was sealed in epoch {}, which can't be: the log is in {epoch}",
@@ -69,9 +69,9 @@ impl Chain {
         }
     }
 
-    /// Takes the events in order; those after the last segment are not sealed yet.
+    /// Hashes the next event; events after the last segment are not sealed yet.
     pub(super) fn event(&mut self, event: &StoredEvent<'_>, findings: &mut Findings) {
-        let begins = |it: &Segment| it.place.first_position <= event.position;
+        let begins = |segment: &Segment| segment.place.first_position <= event.position;
         while let Some((segment, _)) = &self.open
             && segment.place.last_position < event.position
         {
@@ -91,7 +91,7 @@ impl Chain {
         }
     }
 
-    /// At the end of the log.
+    /// Checks the remaining segments after the last event.
     pub(super) fn finish(mut self, findings: &mut Findings) {
         self.close(findings);
         while let Some(segment) = self.to_come.next() {

@@ -1,21 +1,21 @@
-//! What is wrong with the log, in words; the first of it, and how much there is.
+//! Findings of a check of the log: their number, and the first of them in words.
 
 use linkledger_core::shard::{Position, Shard};
 use serde::Serialize;
 
-/// Findings that are kept and shown; a log that is damaged in more places is as bad.
+/// Number of findings that are kept and shown.
 const SHOWN_MAX: usize = 100;
 
-/// Something that is not as it must be.
+/// Violation of a rule of the log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(in super::super) struct Finding {
     pub(in super::super) shard: i16,
-    /// `None`: of the shard as a whole.
+    /// Position of the finding; `None` if it concerns the whole shard.
     pub(in super::super) position: Option<Position>,
     pub(in super::super) what: String,
 }
 
-/// The first findings, and the number of all.
+/// First findings, and the number of all findings.
 #[derive(Debug, Default)]
 pub(in super::super) struct Findings {
     shown: Vec<Finding>,
@@ -39,7 +39,7 @@ impl Findings {
         }
     }
 
-    /// With those of another shard, in the order of the log.
+    /// Adds the findings of another shard, in the order of the log.
     pub(in super::super) fn append(&mut self, mut others: Self) {
         self.shown.append(&mut others.shown);
         self.shown.sort();

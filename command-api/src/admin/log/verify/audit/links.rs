@@ -1,7 +1,7 @@
-//! The links of a shard, each in 16 bytes: millions of them have to fit into memory.
+//! Links of a shard during a check, each in 16 bytes: millions of links must fit into memory.
 //!
-//! A stream is known by a hash of its id and what its link is by a hash of that, both under keys
-//! drawn for this run: a fault goes unseen, or is seen where there is none, once in billions.
+//! The check keeps a hash of each stream's id and a hash of its link's state, both with random keys:
+//! the check misses a fault, or reports a false one, once in billions of cases.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -14,40 +14,40 @@ use linkledger_core::{
 };
 use uuid::Uuid;
 
-/// What an event of a link's stream may have against it.
+/// Fault of an event of a link's stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It should have been the version after this one.
+    /// The version does not follow the version before.
     Version { before: u32 },
     /// The link was created before.
     CreatedAgain,
-    /// It is the first of its stream, but creates no link.
+    /// The first event of the stream creates no link.
     NotCreated,
-    /// It is not the first, and its metadata don't say what the link is after it.
+    /// The metadata of a later event lack the state of the link.
     NoState,
-    /// What its metadata say is not what comes of it.
+    /// The state of the link in the metadata is not the result of the event.
     State,
 }
 
-/// What is known of the links.
+/// Links of the checked events.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     streams: HashMap<u64, LinkAt, BuildHasherDefault<IsHash>>,
     keys: RandomState,
 }
 
-/// A link after its last event so far.
+/// Link after its last checked event.
 #[derive(Debug, Clone, Copy, Default)]
 struct LinkAt {
     version: u32,
     state: StateHash,
 }
 
-/// Hash of what a link is, and whose.
+/// Hash of the state and the account of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct StateHash(u32);
 
-/// Something before it could not be read.
+/// State of a link after an event that can't be read.
 const UNKNOWN: StateHash = StateHash(0);
 
 impl Links {
@@ -55,7 +55,7 @@ impl Links {
         self.streams.len()
     }
 
-    /// Applies an event; `None` is one that can't be read.
+    /// Applies an event and returns its faults; `event` is `None` if the event can't be read.
     pub(super) fn apply(
         &mut self,
         stream_id: Uuid,
@@ -89,7 +89,7 @@ impl Links {
             });
             return faults;
         }
-        // With another version, what is missing is told already.
+        // With another version, the missing events are reported already.
         if (before.version, version) == (0, 1) {
             faults.push(Fault::NotCreated);
         }
@@ -107,7 +107,8 @@ impl Links {
     }
 }
 
-/// What the link was before the event, after which it is `after`; `None` if it can't come of it.
+/// Returns the state before the event that leads to the state `after`; `None` if the event can't
+/// lead to `after`.
 fn undone(event: &LinkEvent, after: &LinkState) -> Option<LinkState> {
     let before = LinkState {
         deleted: false,
@@ -147,7 +148,7 @@ impl StateHash {
     }
 }
 
-/// For keys that are hashes already.
+/// Hasher for keys that are hashes already.
 #[derive(Debug, Default)]
 struct IsHash(u64);
 

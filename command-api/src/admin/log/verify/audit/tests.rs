@@ -1,4 +1,4 @@
-//! What no damage of a real database shows: rows of earlier moments, and doubled streams.
+//! Cases that no damage of a real database shows: rows that were read earlier, and doubled streams.
 
 use linkledger_core::{
     account::AccountStatus,
@@ -16,8 +16,8 @@ use super::*;
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
 const LINK: LinkId = LinkId::from_uuid(Uuid::from_u128(8));
 
-/// What is found in these events, each with its version and the link after it, when the accounts
-/// were read while `rows_known_up_to` was the head.
+/// Returns the findings in events, each given with its version and the state of its link after the
+/// event. The accounts were read while `accounts_known_up_to` was the head.
 fn found(
     events: &[(i64, Event, Option<LinkState>)],
     accounts: Vec<AccountAtHead>,
@@ -53,7 +53,9 @@ fn found(
     }
     let findings = audit.finish().findings;
     let shown = findings.shown().iter();
-    shown.map(|it| (it.position, it.what.clone())).collect()
+    shown
+        .map(|finding| (finding.position, finding.what.clone()))
+        .collect()
 }
 
 fn granted(version: i64, balance_after: i64) -> (i64, Event, Option<LinkState>) {
@@ -106,7 +108,7 @@ fn changed(
 }
 
 #[test]
-fn given_a_row_of_an_earlier_moment_then_it_is_compared_at_its_own_version() {
+fn row_is_compared_at_its_own_version() {
     let events = [granted(1, 10), granted(2, 20), granted(3, 30)];
     assert_eq!(found(&events, vec![row(2, 20, 2)], 2), []);
     let wrong = found(&events, vec![row(2, 21, 2)], 2);
@@ -118,20 +120,20 @@ fn given_a_row_of_an_earlier_moment_then_it_is_compared_at_its_own_version() {
 }
 
 #[test]
-fn given_an_account_that_came_after_the_rows_then_it_has_none_to_compare() {
+fn account_created_after_the_rows_needs_no_row() {
     let events = [granted(1, 10)];
     assert_eq!(found(&events, Vec::new(), 0), []);
     assert_eq!(found(&events, Vec::new(), 1).len(), 1);
 }
 
 #[test]
-fn given_an_account_without_events_then_its_row_is_as_it_was_created() {
+fn row_without_events_must_be_initial() {
     assert_eq!(found(&[], vec![row(0, 0, 0)], 0), []);
     assert_eq!(found(&[], vec![row(0, 5, 0)], 0).len(), 1);
 }
 
 #[test]
-fn given_a_link_that_ended_when_anything_follows_then_it_is_found() {
+fn event_after_deletion_of_a_link_is_found() {
     let (link_id, account_id) = (LINK, ACCOUNT);
     let deleted = LinkEvent::Deleted(LinkDeleted {
         link_id,
@@ -160,12 +162,15 @@ fn given_a_link_that_ended_when_anything_follows_then_it_is_found() {
     ] {
         let events = [created(1), changed(2, deleted.clone(), false, true), after];
         let found = found(&events, Vec::new(), 0);
-        assert!(found.iter().any(|it| it.0 == Some(3)), "{found:?}");
+        assert!(
+            found.iter().any(|(position, _)| *position == Some(3)),
+            "{found:?}"
+        );
     }
 }
 
 #[test]
-fn given_a_link_that_was_never_created_then_its_first_event_is_found() {
+fn stream_without_link_created_is_found() {
     let disabled = LinkEvent::Disabled(LinkDisabled {
         link_id: LINK,
         account_id: ACCOUNT,
@@ -177,7 +182,7 @@ fn given_a_link_that_was_never_created_then_its_first_event_is_found() {
 }
 
 #[test]
-fn given_a_link_at_the_end_of_the_log_then_its_charge_is_missed() {
+fn missing_charge_at_end_of_log_is_found() {
     let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
     assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
 }

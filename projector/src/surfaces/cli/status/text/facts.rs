@@ -1,27 +1,28 @@
-//! What else there is to know, a sentence each. Pure.
+//! Last lines of the status text: projectors, commands, generations, relay, snapshot, failures.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::operations::{
-    figures::{duration, grouped},
+    figures::{counted, duration, grouped},
     status::{
-        Status,
+        StatusReport,
         generations::GenerationStatus,
         operations::RunningOperation,
-        projection::{LastError, ProjectionStatus, ShardStatus, State},
+        projection::{LastError, ProjectionState, ProjectionStatus, ShardStatus},
         relay::RelayStatus,
         snapshot::HeldSnapshots,
     },
 };
 
-/// For how long a failure is worth a line, in seconds.
+/// Age in seconds of the oldest failure to show.
 const ERRORS_SHOWN_FOR_S: f64 = 3_600.0;
-/// Most failures that are shown.
+/// Most failures to show.
 const ERRORS_SHOWN_MAX: usize = 3;
 
-pub(super) fn lines(status: &Status) -> Vec<String> {
+pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     let mut lines = vec![projectors(&status.projections)];
-    // One that has died is among what waits for an operator.
+    // A command whose process died is shown among the findings.
     let at_work = status.operations.iter().filter(|it| it.is_alive);
     lines.extend(at_work.map(operation));
     lines.extend(generations(&status.projections));
@@ -37,18 +38,20 @@ fn shards(projections: &[ProjectionStatus]) -> impl Iterator<Item = (&'static st
     })
 }
 
-/// Who looks after how many shards.
+/// Returns the line with the projectors and the number of their shards.
 fn projectors(projections: &[ProjectionStatus]) -> String {
     let mut owners: BTreeMap<(&str, &str), BTreeSet<i16>> = BTreeMap::new();
     for (_, it) in shards(projections) {
-        if let (Some(owner), Some(version), true) =
-            (&it.owner, &it.version, it.state != State::Unattended)
-        {
+        if let (Some(owner), Some(version), true) = (
+            &it.owner,
+            &it.version,
+            it.state != ProjectionState::Unattended,
+        ) {
             owners.entry((owner, version)).or_default().insert(it.shard);
         }
     }
     if owners.is_empty() {
-        return "projectors: none is heard of".to_owned();
+        return "projectors: none sends heartbeats".to_owned();
     }
     let owners: Vec<String> = owners
         .into_iter()
@@ -75,7 +78,7 @@ fn operation(it: &RunningOperation) -> String {
     )
 }
 
-/// Those that are not read.
+/// Returns a line for each generation without queries.
 fn generations(projections: &[ProjectionStatus]) -> Vec<String> {
     let generations = projections.iter().flat_map(|it| &it.generations);
     let others = generations.filter(|it| !it.is_read()).map(|it| {
@@ -94,7 +97,7 @@ fn generations(projections: &[ProjectionStatus]) -> Vec<String> {
     others.collect()
 }
 
-/// What may be done with it.
+/// Returns the possible commands on a generation.
 fn hints(it: &GenerationStatus) -> Vec<String> {
     let (projection, generation) = (&it.projection, it.generation);
     let mut hints = Vec::new();
@@ -105,9 +108,9 @@ fn hints(it: &GenerationStatus) -> Vec<String> {
         let drop = format!("`projector drop {projection} {generation}`");
         hints.push(match it.phase.as_str() {
             "standby" => format!("{drop} ends it"),
-            "dropping" => format!("{drop} goes on with that"),
+            "dropping" => format!("{drop} continues"),
             _ => {
-                format!("nobody is at it: `projector rebuild {projection}` goes on, {drop} ends it")
+                format!("no command works on it: `projector rebuild {projection}` continues, {drop} ends it")
             }
         });
     }
@@ -124,18 +127,10 @@ fn relay(relay: &RelayStatus) -> String {
         .collect();
     format!(
         "relay: {} to publish, the oldest for {}; by shard: {}",
-        events(relay.backlog_events),
+        counted(relay.backlog_events.unsigned_abs(), "event"),
         duration(relay.backlog_seconds),
         shards.join(", ")
     )
-}
-
-fn events(count: i64) -> String {
-    if count == 1 {
-        "1 event".to_owned()
-    } else {
-        format!("{} events", grouped(count))
-    }
 }
 
 fn snapshot(snapshots: &HeldSnapshots) -> String {
@@ -161,7 +156,7 @@ fn snapshot(snapshots: &HeldSnapshots) -> String {
     text
 }
 
-/// What has last gone wrong, the latest first; the same in many places is one line.
+/// Returns the last failures, newest first; equal failures of several shards share a line.
 fn last_errors(projections: &[ProjectionStatus]) -> Vec<String> {
     let mut errors: Vec<(&LastError, String)> = shards(projections)
         .filter_map(|(projection, it)| {

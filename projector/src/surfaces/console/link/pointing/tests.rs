@@ -11,7 +11,7 @@ use super::*;
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
-/// A stream, the last event first, as it is kept.
+/// Returns a stream, newest event first.
 fn stream(changes: &[(OffsetDateTime, LinkEvent)]) -> Vec<RecordedEvent> {
     let mut link = None;
     let mut events = Vec::new();
@@ -98,7 +98,7 @@ fn at(destination: &str) -> Pointing {
     Pointing::At(destination.to_owned())
 }
 
-/// Hours and what the link was, as the page would ask the log.
+/// Returns the begin of each state in hours, and the state.
 fn on(date: Date) -> Vec<(u8, Pointing)> {
     let day = Day::of(date);
     let events: Vec<_> = life()
@@ -116,7 +116,7 @@ fn on(date: Date) -> Vec<(u8, Pointing)> {
 }
 
 #[test]
-fn a_day_shows_what_the_link_was_from_its_beginning_to_its_end() {
+fn day_shows_every_state_of_the_link() {
     let b = "https://b.example/";
     assert_eq!(on(date!(2026 - 11 - 09)), [(0, Pointing::NotYet)]);
     assert_eq!(
@@ -142,14 +142,14 @@ fn a_day_shows_what_the_link_was_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_day_that_is_not_over_ends_now_and_one_that_has_not_begun_is_empty() {
+fn current_day_ends_now_and_future_is_empty() {
     let today = stretches(&life(), Day::of(date!(2026 - 11 - 20)), NOW);
     assert_eq!(today.last().unwrap().until, NOW);
     assert_eq!(on(date!(2026 - 11 - 21)), []);
 }
 
 #[test]
-fn what_was_not_looked_at_is_not_guessed() {
+fn unread_part_of_a_day_is_marked() {
     let mut events = life();
     events.truncate(2);
     let day = stretches(&events, Day::of(date!(2026 - 11 - 12)), NOW);

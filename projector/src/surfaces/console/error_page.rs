@@ -1,4 +1,4 @@
-//! Pages for what can't be shown: what is wrong, and what to do.
+//! Error pages: the reason, and what to do.
 
 use axum::{
     http::{Method, StatusCode},
@@ -11,23 +11,23 @@ use super::{
     layout::{self, Nav},
 };
 
-/// Longest text of a request that is shown again, in characters.
+/// Longest part of a request's text that an error page repeats, in characters.
 const SHOWN_MAX: usize = 80;
 
-/// Why there is nothing to see.
+/// Error page.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ErrorPage {
     status: StatusCode,
     title: &'static str,
     detail: String,
     help: Markup,
 }
 
-impl Refusal {
+impl ErrorPage {
     pub(super) fn bad_parameter(name: &str, detail: &str) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
-            title: "That can’t be asked like this",
+            title: "That cannot be asked like this",
             detail: format!("`{}`: {detail}", shown(name)),
             help: html! {
                 "Change the address, or begin again with " a href="/events" { "all events" } "."
@@ -50,7 +50,7 @@ impl Refusal {
     pub(super) fn unfindable(given: &str) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
-            title: "That can’t be found by",
+            title: "That cannot be found by",
             detail: format!("`{}` is neither an id nor a slug.", shown(given)),
             help: html! {
                 "Links and accounts are found by id (" code { "lnk_…" } ", " code { "acc_…" }
@@ -100,7 +100,7 @@ impl Refusal {
         Self {
             status: StatusCode::MISDIRECTED_REQUEST,
             title: "The console does not know itself by this name",
-            detail: "The address has a name that it was not told of; it could be the page of \
+            detail: "The console is not known by the name in the address; the request could come from a page of \
                      somebody who wants to read along."
                 .to_owned(),
             help: html! {
@@ -123,7 +123,7 @@ impl Refusal {
     }
 }
 
-/// As much of what was sent as its sender needs to recognise it.
+/// Returns the beginning of a text from the request.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_MAX).collect();
     if shown.len() < text.len() {
@@ -136,7 +136,7 @@ fn find_help() -> Markup {
     html! { "The field at the top finds links and accounts by id, and links by slug." }
 }
 
-impl From<sqlx::Error> for Refusal {
+impl From<sqlx::Error> for ErrorPage {
     fn from(error: sqlx::Error) -> Self {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
@@ -146,14 +146,14 @@ impl From<sqlx::Error> for Refusal {
     }
 }
 
-impl From<anyhow::Error> for Refusal {
+impl From<anyhow::Error> for ErrorPage {
     fn from(error: anyhow::Error) -> Self {
         tracing::warn!(error = format!("{error:#}"), "console: nothing to show");
         Self::unanswered(&format!("{error:#}"))
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let content = html! {
             section.refusal {

@@ -1,39 +1,39 @@
-//! What is told of publishing that somebody has to do something about: a refusal, once for each
-//! reason, and a pause, once for each pause.
+//! Log lines and gauges of refusals and pauses. A refusal is logged once for each reason, a pause
+//! once.
 
 use linkledger_core::metrics::{RELAY_PAUSED, RELAY_REFUSED};
 use metrics::gauge;
 
-use super::{pause::Pause, refusal::Refusal};
+use super::{pause::Pause, refusal::RelayRefusal};
 
-/// What was told last.
+/// Last logged refusal and last logged pause.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Announcements {
     refused: Option<&'static str>,
     paused: Option<Pause>,
 }
 
-impl Standing {
-    /// Nothing is published for that reason. Tells whether it is another one than before.
-    pub(super) fn refused(&mut self, refusal: &Refusal) -> bool {
+impl Announcements {
+    /// Logs the reason why nothing is published. Returns true if the last reason was another one.
+    pub(super) fn refused(&mut self, refusal: &RelayRefusal) -> bool {
         let reason = refusal.reason();
         if self.refused == Some(reason) {
             return false;
         }
         self.show(Some(reason));
-        tracing::error!(error = %refusal, "the relay publishes nothing until this is mended");
+        tracing::error!(error = %refusal, "the relay publishes nothing until an operator fixes the cause");
         true
     }
 
-    /// Nothing is refused.
+    /// Logs the end of the last refusal, if there is one.
     pub(super) fn accepted(&mut self) {
         if self.refused.is_some() {
             self.show(None);
-            tracing::info!("the relay publishes again: what it refused is mended");
+            tracing::info!("the relay publishes again: the cause of the refusal is fixed");
         }
     }
 
-    /// Whether publishing is paused, as the table says.
+    /// Logs the begin or the end of a pause, as the stored `pause` says.
     pub(super) fn paused(&mut self, pause: Option<Pause>) {
         gauge!(RELAY_PAUSED).set(if pause.is_some() { 1.0 } else { 0.0 });
         if pause == self.paused {

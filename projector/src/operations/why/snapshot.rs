@@ -1,4 +1,4 @@
-//! What the read tables say of an account or a link, all of one moment.
+//! Rows of the read tables for an account or a link, read in one snapshot.
 
 use linkledger_core::{
     envelope::RecordedEvent,
@@ -16,46 +16,47 @@ use super::{
 };
 use crate::read_models::Projection;
 
-/// The rows, and how far the projections were when they were read.
+/// Rows, and checkpoints of the same snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Moment {
-    /// By projection.
-    pub(super) standings: Vec<Standing>,
-    /// Events that wait behind a parked one, of those that are shown.
+pub(super) struct RowsSnapshot {
+    /// Checkpoint of each projection.
+    pub(super) checkpoints: Vec<SubjectCheckpoint>,
+    /// Shown events that wait behind a parked one.
     waiting: Vec<(Projection, Position)>,
     pub(super) link: Option<LinkRow>,
     pub(super) redirect: Option<RedirectRow>,
     pub(super) entry: Option<EntryRow>,
     pub(super) balance: Option<BalanceRow>,
-    /// Whether links of the account may not be followed.
+    /// True if the redirects of the account are stopped.
     pub(super) is_stopped: bool,
-    /// Counted up to 1,000.
+    /// Number of links, counted up to 1,000.
     pub(super) links: i64,
 }
 
-/// How far a projection is in the shard, in the generation that is read.
+/// Checkpoint of a projection in the shard of the account.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct SubjectCheckpoint {
     pub(super) projection: Projection,
     pub(super) generation: i32,
     pub(super) epoch: i32,
     pub(super) position: Position,
     pub(super) paused_at: Option<OffsetDateTime>,
     pub(super) parked: Option<ParkedWhy>,
-    /// Whether an operator has left out an event of the account.
+    /// True if an operator skipped an event of the account.
     pub(super) has_skipped: bool,
 }
 
-impl Standing {
-    /// Everything of the account up to here is applied.
+impl SubjectCheckpoint {
+    /// Returns the position up to which every event of the account is applied.
     pub(super) fn applied_up_to(&self) -> Position {
         let parked = self.parked.as_ref().map(|it| it.position - 1);
         parked.map_or(self.position, |it| it.min(self.position))
     }
 }
 
-impl Moment {
-    /// Reads it; `creation` where it is about a link, `events` are those that are shown.
+impl RowsSnapshot {
+    /// Reads the snapshot. `creation` is that of the link, if the subject is a link; `events` are
+    /// the shown events.
     pub(super) async fn read(
         pool: &PgPool,
         account_id: AccountId,
@@ -65,15 +66,15 @@ impl Moment {
         let mut tx = pool
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .await?;
-        let mut moment = Self {
-            standings: standings_in_tx(&mut tx, account_id).await?,
+        let mut snapshot = Self {
+            checkpoints: checkpoints_in_tx(&mut tx, account_id).await?,
             ..Self::default()
         };
-        moment.waiting = waiting_in_tx(&mut tx, account_id, events).await?;
+        snapshot.waiting = waiting_in_tx(&mut tx, account_id, events).await?;
         let generation = |projection| {
-            let mut standings = moment.standings.iter();
-            let standing = standings.find(|it| it.projection == projection);
-            standing.map_or(0, |it| it.generation)
+            let mut checkpoints = snapshot.checkpoints.iter();
+            let checkpoint = checkpoints.find(|it| it.projection == projection);
+            checkpoint.map_or(0, |it| it.generation)
         };
         let [links, redirects, credits] = [
             Projection::Links,
@@ -82,41 +83,41 @@ impl Moment {
         ]
         .map(generation);
         let account = account_id.uuid();
-        moment.is_stopped = rows::is_stopped_in_tx(&mut tx, redirects, account).await?;
+        snapshot.is_stopped = rows::is_stopped_in_tx(&mut tx, redirects, account).await?;
         match creation {
             None => {
-                moment.links = rows::links_in_tx(&mut tx, links, account).await?;
-                moment.balance = rows::balance_in_tx(&mut tx, credits, account).await?;
+                snapshot.links = rows::links_in_tx(&mut tx, links, account).await?;
+                snapshot.balance = rows::balance_in_tx(&mut tx, credits, account).await?;
             }
             Some(creation) => {
-                moment.link =
+                snapshot.link =
                     rows::link_in_tx(&mut tx, links, account, creation.link_id.uuid()).await?;
                 if let Some(slug) = creation.slug_folded() {
-                    moment.redirect = rows::redirect_in_tx(&mut tx, redirects, &slug).await?;
+                    snapshot.redirect = rows::redirect_in_tx(&mut tx, redirects, &slug).await?;
                 }
                 if let Some(charge) = &creation.charge {
                     let version = charge.version;
-                    moment.entry = rows::entry_in_tx(&mut tx, credits, account, version).await?;
+                    snapshot.entry = rows::entry_in_tx(&mut tx, credits, account, version).await?;
                 }
             }
         }
         tx.rollback().await?;
-        if let Some(redirect) = &mut moment.redirect {
-            redirect.account_is_stopped = moment.is_stopped;
+        if let Some(redirect) = &mut snapshot.redirect {
+            redirect.account_is_stopped = snapshot.is_stopped;
         }
-        Ok(moment)
+        Ok(snapshot)
     }
 
-    /// Whether the event waits there, behind a parked one or as one.
+    /// Returns true if the event waits: the account is parked for this event or an earlier one.
     pub(super) fn waits(&self, projection: Projection, position: Position) -> bool {
         self.waiting.contains(&(projection, position))
     }
 }
 
-async fn standings_in_tx(
+async fn checkpoints_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
-) -> sqlx::Result<Vec<Standing>> {
+) -> sqlx::Result<Vec<SubjectCheckpoint>> {
     let rows = sqlx::query!(
         r#"
         SELECT c.projection, c.generation, c.epoch, c.position, c.paused_at,
@@ -139,7 +140,7 @@ async fn standings_in_tx(
     .await?;
     let known = rows.into_iter().filter_map(|row| {
         let parked = row.parked_position.zip(row.parked_at);
-        Some(Standing {
+        Some(SubjectCheckpoint {
             projection: Projection::named(&row.projection)?,
             generation: row.generation,
             epoch: row.epoch,

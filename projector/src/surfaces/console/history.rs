@@ -1,0 +1,52 @@
+//! Pages of one stream: the id in the address, the place in the history, and the way to older events.
+
+use std::str::FromStr;
+
+use axum::http::Uri;
+use linkledger_core::envelope::RecordedEvent;
+use maud::{Markup, html};
+
+use super::{error_page::ErrorPage, parameters::Parameters, wording};
+
+/// Events of a history on a page.
+pub(super) const PAGE_EVENTS: i64 = 50;
+
+/// Parses the id at the end of the address as it was sent: an id has one spelling, without a percent
+/// sign. `kind` and `prefix` describe the id in a refusal.
+pub(super) fn id_of<Id: FromStr>(uri: &Uri, kind: &str, prefix: &str) -> Result<Id, ErrorPage> {
+    let id = uri.path().rsplit('/').next().unwrap_or_default();
+    let parsed = id.parse();
+    parsed.map_err(|_| ErrorPage::bad_id(id, kind, prefix))
+}
+
+/// Takes the parameter `before`: the version that the page ends before.
+pub(super) fn take_before(
+    parameters: &mut Parameters,
+    kind: &str,
+) -> Result<Option<i64>, ErrorPage> {
+    parameters.take_parsed(
+        "before",
+        |text| text.parse().ok().filter(|version| *version > 0),
+        &format!("is not the version of {kind}: a number from 1."),
+    )
+}
+
+/// Shows the events of a stream, newest first, with the ways to the newest and to older ones.
+/// `page` is the address of the first page, and `before` the version that this page ends before.
+pub(super) fn table(
+    caption: &str,
+    page: &str,
+    before: Option<i64>,
+    newest_first: &[RecordedEvent],
+) -> Markup {
+    let older = newest_first.last().filter(|last| last.version > 1);
+    html! {
+        @if !newest_first.is_empty() { (wording::table(caption, newest_first, true)) }
+        nav.paging aria-label="Paging" {
+            @if before.is_some() { a href=(page) { "⇤ Newest" } }
+            @if let Some(last) = older {
+                a rel="next" href={ (page) "?before=" (last.version) } { "Older →" }
+            }
+        }
+    }
+}
