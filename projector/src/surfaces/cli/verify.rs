@@ -179,7 +179,10 @@ async fn verify_one(
 }
 
 /// Returns the outcome of a repair of one projection, for the record.
-fn in_short(projections: &[ProjectionOutput], projection: Projection) -> (audit::CommandOutcome, String) {
+fn in_short(
+    projections: &[ProjectionOutput],
+    projection: Projection,
+) -> (audit::CommandOutcome, String) {
     let mut of_it = projections.iter();
     let Some(it) = of_it.find(|it| it.found.projection == projection.name()) else {
         return (audit::CommandOutcome::Done, String::new());

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use crate::{
     operations::{
-        audit::{self, Outcome, hold},
+        audit::{self, CommandOutcome, hold},
         figures::counted,
         rebuild::account::{AccountRebuild, event_count, rebuild_account},
     },
@@ -41,7 +41,7 @@ pub(super) async fn run(
         return print_planned(options, account_id, projections, events);
     }
     let account = account_id.to_string();
-    let operation = audit::Command {
+    let operation = audit::OperatorCommand {
         name: "rebuild --account",
         projections,
         subject: Some(&account),
@@ -61,7 +61,7 @@ pub(super) async fn run(
             .filter(|report| report.projection == projection.name())
             .map(|report| report.events);
         let detail = format!("{} projected again", counted(events.sum(), "event"));
-        (Outcome::Done, detail)
+        (CommandOutcome::Done, detail)
     })
     .await?;
     let lines = rebuilt.iter().map(|report| {
