@@ -103,7 +103,7 @@ metrics! {
     CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process had moved a shard's checkpoint, except by an operator's command.";
     PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them cannot be applied, up to 1,000; 0 for shards of other projectors.";
     PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Parked events of all projections, by the reason why they cannot be applied, or as events behind another one of their account.";
-    OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 if the last command with this name on the projection, within the last day, failed or its process died.";
+    OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 if the last command with this name on the projection failed within the last day, or its process died.";
     REBUILD_REMAINING_EVENTS = Gauge "rebuild_remaining_events" ["projection"] "Events that the generation being built still lacks; 0 without a rebuild.";
     OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "Age of the oldest snapshot that a transaction on the database server holds; 0 if none is held. Dead rows are kept as long: no snapshot should be held over 1 s.";
     VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Wrong rows that the last verification of the live generation found, after a repair if there was one; 0 if never verified.";

@@ -22,7 +22,13 @@ use linkledger_core::{
     failure, timestamp,
 };
 use sqlx::{PgConnection, PgPool};
-use tokio::time::{self, Instant};
+use tokio::{
+    signal::{
+        self,
+        unix::{SignalKind, signal},
+    },
+    time::{self, Instant},
+};
 
 pub use self::table::{RecordedCommand, recorded};
 use crate::read_models::Projection;
@@ -277,20 +283,10 @@ async fn finish(
         .context("cannot record the outcome of the command")
 }
 
-#[cfg(unix)]
 async fn interrupted() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     tokio::select! {
-        ended = tokio::signal::ctrl_c() => ended.context("cannot listen for signals"),
+        ended = signal::ctrl_c() => ended.context("cannot listen for signals"),
         _ = terminate.recv() => Ok(()),
     }
-}
-
-#[cfg(not(unix))]
-async fn interrupted() -> anyhow::Result<()> {
-    tokio::signal::ctrl_c()
-        .await
-        .context("cannot listen for signals")
 }

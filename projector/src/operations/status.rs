@@ -24,11 +24,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use self::{
-    checkpoints::StoredCheckpoint,
-    operations::{FailedOperation, RunningOperation},
-    projection::ProjectionStatus,
-    relay::RelayStatus,
-    snapshot::HeldSnapshots,
+    checkpoints::StoredCheckpoint, operations::FailedOperation, projection::ProjectionStatus,
+    relay::RelayStatus, snapshot::HeldSnapshots,
 };
 use crate::{
     operations::audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
@@ -45,7 +42,7 @@ pub struct StatusReport {
     /// Every projection, by name.
     pub projections: Vec<ProjectionStatus>,
     /// Long commands without a recorded end.
-    pub operations: Vec<RunningOperation>,
+    pub operations: Vec<RecordedCommand>,
     /// Last commands that failed within a day and have not succeeded since.
     pub failed_operations: Vec<FailedOperation>,
     /// The latest commands of operators and all that run, newest first.
@@ -135,10 +132,10 @@ impl StatusReport {
     pub fn narrowed_to(mut self, projection: Projection) -> Self {
         let name = projection.name();
         self.projections.retain(|it| it.projection == name);
-        self.operations.retain(|it| it.projection == name);
+        let is_own = |it: &RecordedCommand| it.projection.as_deref() == Some(name);
+        self.operations.retain(is_own);
+        self.recent_operations.retain(is_own);
         self.failed_operations.retain(|it| it.projection == name);
-        self.recent_operations
-            .retain(|it| it.projection.as_deref().is_none_or(|it| it == name));
         self.findings = findings::of(&self);
         self
     }

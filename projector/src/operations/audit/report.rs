@@ -76,25 +76,25 @@ pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i6
 /// # Errors
 /// Never returns an error.
 pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let mut told = HashSet::new();
+    let mut shown = HashSet::new();
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
-        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut told)).await {
+        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut shown)).await {
             tracing::debug!(error = %error, "cannot read the outcomes of operators' commands; retrying");
         }
     }
     Ok(())
 }
 
-/// Sets the gauges. `told` has the commands with a gauge, by name and projection.
-async fn report(pool: &PgPool, told: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
-    let mut forgotten = std::mem::take(told);
+/// Sets the gauges. `shown` has the commands with a gauge, by name and projection.
+async fn report(pool: &PgPool, shown: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
+    let mut forgotten = std::mem::take(shown);
     for last in last_commands(pool).await? {
         let has_failed = last.has_failed();
         let labels = (last.command, last.projection.unwrap_or_default());
         show(&labels.0, &labels.1, has_failed);
         forgotten.remove(&labels);
-        told.insert(labels);
+        shown.insert(labels);
     }
     for (command, projection) in forgotten {
         show(&command, &projection, false);

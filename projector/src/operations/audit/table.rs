@@ -36,7 +36,8 @@ pub struct RecordedCommand {
     pub outcome: Option<String>,
     /// Outcome in words.
     pub detail: Option<String>,
-    /// True while the command runs.
+    /// True while the command runs; false after the death of the process.
+    #[serde(rename = "is_alive")]
     pub is_running: bool,
 }
 
@@ -52,6 +53,12 @@ fn optional_instant<S: Serializer>(
 }
 
 impl RecordedCommand {
+    /// Returns the name of the command and the projection, such as `rebuild links`.
+    pub fn title(&self) -> String {
+        let words = [Some(self.command.as_str()), self.projection.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns true if the process died before it recorded the end of the command.
     pub fn has_died(&self) -> bool {
         self.finished_at.is_none() && !self.is_running

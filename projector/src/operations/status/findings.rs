@@ -15,10 +15,10 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     for projection in &status.projections {
         add_projection(&mut findings, projection, status.log_epoch);
     }
-    for operation in status.operations.iter().filter(|it| !it.is_alive) {
-        let (command, projection) = (&operation.command, &operation.projection);
+    for operation in status.operations.iter().filter(|it| !it.is_running) {
         findings.push(format!(
-            "`{command} {projection}` by {} died before its end: run the command again",
+            "`{}` by {} died before its end: run the command again",
+            operation.title(),
             operation.operator
         ));
     }

@@ -4,7 +4,7 @@ use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::operations::RunningOperation;
+use crate::operations::audit::RecordedCommand;
 
 /// Generation of a read model.
 #[derive(Debug, Clone, Serialize)]
@@ -44,7 +44,7 @@ impl GenerationStatus {
 pub(super) async fn read(
     pool: &PgPool,
     end: &LogEnd,
-    running: &[RunningOperation],
+    running: &[RecordedCommand],
 ) -> sqlx::Result<Vec<GenerationStatus>> {
     let rows = sqlx::query!(
         r#"
@@ -74,7 +74,7 @@ pub(super) async fn read(
     let is_worked_on = |name: &str| {
         running
             .iter()
-            .any(|it| it.is_alive && it.projection == name)
+            .any(|it| it.is_running && it.projection.as_deref() == Some(name))
     };
     let generations = rows.into_iter().map(|row| GenerationStatus {
         may_be_dropped: row.is_unread && !is_worked_on(&row.projection),

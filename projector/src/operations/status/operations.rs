@@ -8,23 +8,6 @@ use crate::operations::audit::{RecordedCommand, report::last_of};
 /// Number of the newest commands in a report.
 const RECENT_MAX: usize = 10;
 
-/// Long command without a recorded end.
-#[derive(Debug, Clone, Serialize)]
-pub struct RunningOperation {
-    /// Name of the command, as typed.
-    pub command: String,
-    /// Changed projection.
-    pub projection: String,
-    /// Name of the operator.
-    pub operator: String,
-    /// Reason given by the operator.
-    pub reason: Option<String>,
-    /// Start of the command.
-    pub started_at: String,
-    /// False if the process died; the command must be run again.
-    pub is_alive: bool,
-}
-
 /// Last command of a name on a projection, if it failed within a day.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailedOperation {
@@ -38,23 +21,10 @@ pub struct FailedOperation {
     pub detail: Option<String>,
 }
 
-impl RunningOperation {
-    fn of(it: &RecordedCommand) -> Self {
-        Self {
-            command: it.command.clone(),
-            projection: it.projection.clone().unwrap_or_default(),
-            operator: it.operator.clone(),
-            reason: it.reason.clone(),
-            started_at: timestamp::format(it.started_at),
-            is_alive: it.is_running,
-        }
-    }
-}
-
 /// Returns the commands without a recorded end, by projection: at most one for each.
-pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RunningOperation> {
+pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RecordedCommand> {
     let running = recorded.iter().filter(|it| it.finished_at.is_none());
-    let mut running: Vec<_> = running.map(RunningOperation::of).collect();
+    let mut running: Vec<_> = running.cloned().collect();
     running.sort_by(|a, b| a.projection.cmp(&b.projection));
     running
 }

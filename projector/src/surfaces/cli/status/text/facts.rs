@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linkledger_core::timestamp;
+
 use crate::operations::{
+    audit::RecordedCommand,
     figures::{counted, duration, grouped},
     status::{
         StatusReport,
         generations::GenerationStatus,
-        operations::RunningOperation,
         projection::{LastError, ProjectionState, ProjectionStatus, ShardStatus},
         relay::RelayStatus,
         snapshot::HeldSnapshots,
@@ -23,7 +25,7 @@ const ERRORS_SHOWN_MAX: usize = 3;
 pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     let mut lines = vec![projectors(&status.projections)];
     // A command whose process died is shown among the findings.
-    let at_work = status.operations.iter().filter(|it| it.is_alive);
+    let at_work = status.operations.iter().filter(|it| it.is_running);
     lines.extend(at_work.map(operation));
     lines.extend(generations(&status.projections));
     lines.extend([relay(&status.relay), snapshot(&status.snapshots)]);
@@ -63,17 +65,12 @@ fn projectors(projections: &[ProjectionStatus]) -> String {
     format!("projectors: {}", owners.join(", "))
 }
 
-fn operation(it: &RunningOperation) -> String {
-    let RunningOperation {
-        command,
-        projection,
-        operator,
-        started_at,
-        ..
-    } = it;
-    let reason = it.reason.as_ref().map(|it| format!(": {it}"));
+fn operation(it: &RecordedCommand) -> String {
+    let (title, operator) = (it.title(), &it.operator);
+    let started_at = timestamp::format(it.started_at);
+    let reason = it.reason.as_ref().map(|reason| format!(": {reason}"));
     format!(
-        "running: {command} {projection}, by {operator} since {started_at}{}",
+        "running: {title}, by {operator} since {started_at}{}",
         reason.unwrap_or_default()
     )
 }
