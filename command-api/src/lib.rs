@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod command_handler;
+pub mod command_line;
 pub mod command_queue;
 pub mod command_reply;
 pub mod config;
@@ -21,6 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     batch::Pricing,
     clock::Clock,
@@ -73,7 +75,16 @@ pub struct CommandApiListeners {
 ///
 /// # Errors
 /// Returns an error if a setting is invalid, or if the database does not answer or lacks migrations.
-pub async fn start(
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(
+    config: CommandApiConfig,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> BoxFuture<'_, anyhow::Result<CommandApi>> {
+    Box::pin(start_among(config, clock, tasks))
+}
+
+async fn start_among(
     config: CommandApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
@@ -161,7 +172,17 @@ async fn admit(config: &CommandApiConfig) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Returns an error if the service cannot start, or if one of its tasks fails.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: CommandApiConfig,
+    clock: Arc<dyn Clock>,
+    listeners: CommandApiListeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, clock, listeners, shutdown))
+}
+
+async fn serve_until(
     config: CommandApiConfig,
     clock: Arc<dyn Clock>,
     listeners: CommandApiListeners,

@@ -1,77 +1,12 @@
-//! The command line of command-api.
+//! The program `command-api`: its command line is in the library.
 
-use std::{io::Write as _, process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use linkledger_command_api::{
-    CommandApiListeners, admin,
-    config::{CommandApiInternalListen, CommandApiSettings},
-    doctor, serve,
-};
-use linkledger_core::{
-    clock::SystemClock,
-    doctor::DoctorArgs,
-    failure,
-    lifecycle::{health, listen},
-    settings, telemetry,
-};
-use tokio_util::sync::CancellationToken;
-
-/// Gives memory back that many threads have held (ADR 11).
+/// Returns memory of many threads to the system (ADR 11).
+#[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Creates links for credits, and holds the operator's commands on accounts, keys and credits.
-///
-/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
-#[derive(Parser)]
-#[command(name = "command-api", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run the service: the write side of the API, and the relay to Kafka.
-    Serve(Box<CommandApiSettings>),
-    /// Ask the service on this machine whether it is ready; exit code 1 if not.
-    Health(CommandApiInternalListen),
-    /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
-    /// wrong.
-    CheckConfig(Box<DoctorArgs<CommandApiSettings>>),
-    /// Check the settings of `serve` and what they lead to: the server, its settings and its
-    /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
-    Doctor(Box<DoctorArgs<CommandApiSettings>>),
-    #[command(flatten)]
-    Admin(admin::AdminCommand),
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    let outcome = match settings::parse::<Cli>().command {
-        Command::Serve(serve) => run(*serve).await,
-        Command::Health(internal) => health::check(internal.address).await,
-        Command::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
-        Command::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Command::Admin(command) => admin::run(command, &SystemClock).await,
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to do should standard error be closed.
-            writeln!(std::io::stderr(), "error: {}", failure::text(&error)).ok();
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run(arguments: CommandApiSettings) -> anyhow::Result<()> {
-    let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, "info")?;
-    let listeners = CommandApiListeners {
-        api: listen(arguments.listen.api_listen).await?,
-        internal: listen(arguments.listen.internal.address).await?,
-    };
-    let clock = Arc::new(SystemClock);
-    serve(arguments.config, clock, listeners, CancellationToken::new()).await
+fn main() -> ExitCode {
+    linkledger_command_api::command_line::main()
 }

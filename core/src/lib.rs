@@ -65,8 +65,8 @@
 //! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
 //! - `kafka`: classification of Kafka errors.
 //! - `schema`: JSON Schemas of the events.
-//! - `postgres-server`, `apache-kafka`: local servers for development. `testing`: servers and
-//!   shortcuts for tests.
+//! - `production`: traces to a collector, TLS to Postgres. `tls`: TLS and SCRAM for Kafka.
+//! - `fail-points`: places at which a test kills the process; in builds for tests only.
 
 #![warn(missing_docs)]
 
@@ -125,12 +125,3 @@ pub mod operator;
 pub mod settings;
 #[cfg(feature = "service")]
 pub mod telemetry;
-
-#[cfg(feature = "apache-kafka")]
-pub mod apache_kafka;
-#[cfg(any(feature = "apache-kafka", feature = "postgres-server"))]
-mod local_server;
-#[cfg(feature = "postgres-server")]
-pub mod postgres_server;
-#[cfg(feature = "testing")]
-pub mod testing;

@@ -7,6 +7,10 @@
 //! ids: `link.id`, `account.id`, `key.id`, `event.id`. For errors: `error` with its chain; for
 //! retries: `delay` and `attempt`; for listeners: `address`.
 
+#[cfg(feature = "production")]
+mod otlp;
+#[cfg(not(feature = "production"))]
+#[path = "telemetry/without_otlp.rs"]
 mod otlp;
 mod span_fields;
 
@@ -14,7 +18,6 @@ use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
 
 use self::span_fields::JsonSpanFields;
@@ -54,7 +57,7 @@ pub enum LogFormat {
 /// Logs and traces of this process. Keep the value until the end of the process.
 #[must_use = "the last spans are sent when the value is dropped"]
 pub struct Telemetry {
-    traces: Option<SdkTracerProvider>,
+    traces: Option<otlp::Provider>,
 }
 
 /// Starts logging, and tracing if there is a collector. The settings override `default_filter`.
@@ -110,7 +113,7 @@ fn filter(text: &str) -> anyhow::Result<EnvFilter> {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         if let Some(traces) = &self.traces
-            && let Err(error) = traces.shutdown_with_timeout(FLUSH_TIME_MAX)
+            && let Err(error) = otlp::shut_down(traces, FLUSH_TIME_MAX)
         {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "the last spans did not reach the collector");

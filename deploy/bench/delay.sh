@@ -6,7 +6,7 @@
 # First measures the maximum rate of creates, then creates links at half of this rate, while deploy/bench/delay.py
 # reads the topic. Needs Python with venv (Debian: apt-get install python3-venv), and a stack started by `cargo run
 # --release`, with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
-# (default: target/release/linkledger-bench).
+# (default: target/dist/linkledger-bench).
 set -euo pipefail
 
 seconds=${1:-20} connections=${2:-64} accounts=${3:-100}
@@ -19,7 +19,7 @@ set -a
 set +a
 
 creates() {
-    "${BENCH:-$here/../../target/release/linkledger-bench}" load \
+    "${BENCH:-$here/../../target/dist/linkledger-bench}" load \
         --connections "$connections" --accounts "$accounts" "$@"
 }
 

@@ -7,7 +7,7 @@
 # First creates fill the log up to EVENTS (default: 1,000,000). The variable REBUILD_OPTIONS has further options
 # of `projector rebuild --all`. During the rebuild a client pages through a list and checks each scan.
 # Needs psql, Python, and a stack started by `cargo run --release`, with the data folder .linkledger or the folder
-# in DATA_DIR. The variables BENCH and PROJECTOR name the programs (default: those in target/release).
+# in DATA_DIR. The variables BENCH and PROJECTOR name the programs (default: those in target/dist).
 set -euo pipefail
 
 events=${1:-1000000} seconds=${2:-30} rounds=${3:-3} connections=${4:-64} accounts=${5:-100}
@@ -15,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 set -a
 . "${DATA_DIR:-.linkledger}/env"
 set +a
-programs=$here/../../target/release
+programs=$here/../../target/dist
 export PROJECTOR=${PROJECTOR:-$programs/projector}
 creates=("${BENCH:-$programs/linkledger-bench}" load --connections "$connections" --accounts "$accounts")
 

@@ -16,6 +16,7 @@
 //! `pipeline` imports from `read_models`, `operations` from both, `surfaces` from all three, and
 //! nothing the other way round.
 
+pub mod command_line;
 pub mod config;
 pub mod doctor;
 pub mod operations;
@@ -25,6 +26,7 @@ pub mod surfaces;
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
@@ -72,7 +74,12 @@ pub struct Projector {
 /// # Errors
 /// Returns an error if the database does not answer, a migration is pending, or a setting is
 /// refused.
-pub async fn start(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<Projector>> {
+    Box::pin(start_among(config, tasks))
+}
+
+async fn start_among(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
     // Kafka settings can be refused without a database, and are refused first.
     drop(config.kafka.client_settings()?);
     let database_url = config.database_url.reveal();
@@ -131,7 +138,16 @@ fn begin_counters() {
 ///
 /// # Errors
 /// Returns the error that ended the projector before the shutdown.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: Config,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, listeners, shutdown))
+}
+
+async fn serve_until(
     config: Config,
     listeners: Listeners,
     shutdown: CancellationToken,

@@ -1,77 +1,12 @@
-//! The command line of the projector.
+//! The program `projector`: its command line is in the library.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
-
-use clap::Parser;
-use linkledger_core::{
-    doctor::DoctorArgs,
-    failure,
-    lifecycle::{self, health},
-    settings, telemetry,
-};
-use linkledger_projector::{
-    Listeners,
-    config::{InternalListen, Settings},
-    doctor, serve,
-    surfaces::cli,
-};
-use tokio_util::sync::CancellationToken;
+use std::process::ExitCode;
 
 /// Returns memory of many threads to the system (ADR 11).
+#[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Keeps the read models of linkledger up to date with its event log.
-///
-/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
-#[derive(Parser)]
-#[command(name = "projector", version)]
-enum Cli {
-    /// Run the service: apply events as they arrive.
-    Run(Box<Settings>),
-    /// Ask the service on this machine whether it is ready; exit code 1 if not.
-    Health(InternalListen),
-    /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
-    /// wrong.
-    CheckConfig(Box<DoctorArgs<Settings>>),
-    /// Check the settings of `run` and the database: the server and its settings, migrations,
-    /// rights, the read models. Exits with 1 if an operator must act.
-    Doctor(Box<DoctorArgs<Settings>>),
-    #[command(flatten)]
-    Operator(cli::OperatorSubcommand),
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    let outcome = match settings::parse() {
-        Cli::Run(settings) => run(*settings).await,
-        Cli::Health(internal) => health::check(internal.address).await,
-        Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
-        Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Cli::Operator(command) => cli::run(command).await,
-    };
-    if let Err(error) = outcome {
-        if is_closed_pipe(&error) {
-            return ExitCode::SUCCESS;
-        }
-        // A failure of standard error cannot be reported.
-        writeln!(io::stderr(), "error: {}", failure::text(&error)).ok();
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
-}
-
-/// Returns true if the reader of standard output, such as `head`, has closed the pipe.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
-}
-
-async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
-    let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
-    let internal = lifecycle::listen(listen.internal.address).await?;
-    serve(config, Listeners { internal }, CancellationToken::new()).await
+fn main() -> ExitCode {
+    linkledger_projector::command_line::main()
 }

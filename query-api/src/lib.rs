@@ -4,6 +4,7 @@
 //! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404.
 
 mod checkpoint_watcher;
+pub mod command_line;
 pub mod config;
 mod consistency;
 mod docs;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::future::BoxFuture;
 use linkledger_core::{
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
@@ -80,7 +82,16 @@ pub struct QueryApiListeners {
 /// # Errors
 /// Returns an error if the database does not answer or lacks migrations, or if a setting is
 /// invalid.
-pub async fn start(
+// Boxed, so that the future is compiled in this crate and not in each that awaits it.
+pub fn start(
+    config: QueryApiConfig,
+    clock: Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
+    Box::pin(start_among(config, clock, tasks))
+}
+
+async fn start_among(
     config: QueryApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
@@ -170,7 +181,16 @@ fn start_redirect_cache(
 ///
 /// # Errors
 /// Returns an error if the service cannot start, or if one of its tasks fails.
-pub async fn serve(
+// Boxed for the reason of `start`.
+pub fn serve(
+    config: QueryApiConfig,
+    listeners: QueryApiListeners,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(serve_until(config, listeners, shutdown))
+}
+
+async fn serve_until(
     config: QueryApiConfig,
     listeners: QueryApiListeners,
     shutdown: CancellationToken,

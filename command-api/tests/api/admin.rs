@@ -2,11 +2,9 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::{
-    api_key::ApiKey,
-    event_store::api_keys,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::{api_key::ApiKey, event_store::api_keys};
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use serde_json::Value;
 
 use crate::support::{TestApp, create, destination, fresh_key, send};

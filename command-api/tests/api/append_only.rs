@@ -4,8 +4,9 @@ use linkledger_command_api::relay::cursor::{AcknowledgedPosition, LeaseTable, Re
 use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,
-    testing::{self, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 
 pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");

@@ -1,7 +1,8 @@
 use std::collections::HashSet;
 
 use futures::future::join_all;
-use linkledger_core::{api_key::ApiKey, testing};
+use linkledger_core::api_key::ApiKey;
+use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

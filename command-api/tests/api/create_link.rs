@@ -1,5 +1,6 @@
 use axum::{body::Body, http::Request};
-use linkledger_core::{api_key::Scope, testing};
+use linkledger_core::api_key::Scope;
+use linkledger_testing as testing;
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, create, destination, fresh_key, link, send};

@@ -1,5 +1,5 @@
 use futures::future::join_all;
-use linkledger_core::testing::TestDatabase;
+use linkledger_testing::TestDatabase;
 use serde_json::json;
 use url::Url;
 

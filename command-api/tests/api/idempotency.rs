@@ -1,4 +1,5 @@
-use linkledger_core::{api_key::Scope, testing};
+use linkledger_core::api_key::Scope;
+use linkledger_testing as testing;
 use serde_json::json;
 
 use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};

@@ -5,8 +5,8 @@ use futures::future::join_all;
 use linkledger_core::{
     event::{Event, Subject},
     id::{AccountId, LinkId},
-    testing::{LaterEvent, append_later_event},
 };
+use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 
 use crate::{

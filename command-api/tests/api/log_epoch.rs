@@ -1,10 +1,9 @@
 //! `log epoch`: a new epoch for a log that has lost events.
 
 use linkledger_command_api::epoch::{self, Raise};
-use linkledger_core::{
-    consistency::ConsistencyToken,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::consistency::ConsistencyToken;
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
 
 use crate::{

@@ -11,8 +11,9 @@ use linkledger_core::{
     event_store::log::{self, ReadFrom},
     id::AccountId,
     shard::Shard,
-    testing::{self, TestDatabase, eventually},
 };
+use linkledger_testing as testing;
+use linkledger_testing::{TestDatabase, eventually};
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;

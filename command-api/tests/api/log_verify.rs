@@ -3,7 +3,7 @@
 mod damages;
 mod sound_log;
 
-use linkledger_core::testing::in_background;
+use linkledger_testing::in_background;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::run;

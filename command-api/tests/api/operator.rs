@@ -1,6 +1,6 @@
 //! The operator's commands against abuse and on credits, run as processes.
 
-use linkledger_core::testing;
+use linkledger_testing as testing;
 use serde_json::{Value, json};
 
 use crate::{

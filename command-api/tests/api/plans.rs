@@ -12,8 +12,9 @@ use linkledger_core::{
     },
     id::{AccountId, LinkId},
     shard::Shard,
-    testing::{self, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use serde_json::json;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 

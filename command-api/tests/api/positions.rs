@@ -13,8 +13,9 @@ use linkledger_core::{
     },
     id::{AccountId, EventId},
     shard::Shard,
-    testing::{self, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// Returns two accounts of the same shard.

@@ -26,8 +26,9 @@ use linkledger_core::{
     id::AccountId,
     kafka_config::KafkaConfig,
     shard::Shard,
-    testing::{self, TestBroker, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase};
 use rdkafka::{
     Message as _, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
-use linkledger_core::{
-    shard::Shard,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::shard::Shard;
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
 
 use crate::{

@@ -5,11 +5,9 @@ use std::process::Output;
 use linkledger_command_api::relay::{
     cursor::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
 };
-use linkledger_core::{
-    lifecycle::Tasks,
-    shard::Shard,
-    testing::{self, TestBroker, TestDatabase, stream::Stream},
-};
+use linkledger_core::{lifecycle::Tasks, shard::Shard};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

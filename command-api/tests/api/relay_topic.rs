@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use linkledger_command_api::relay::publisher::{EventPublisher, Published};
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    id::AccountId,
-    testing::{self, TestBroker, TestDatabase},
-};
+use linkledger_core::{cloud_event::PublishedEvent, id::AccountId};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase};
 use uuid::Uuid;
 
 use crate::{

@@ -3,10 +3,9 @@
 
 use std::{env, fs, path::PathBuf};
 
-use linkledger_core::{
-    migrations,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::migrations;
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, postgres::PgConnectOptions};
 use tokio::sync::OnceCell;
 

@@ -9,8 +9,9 @@ use linkledger_core::{
     id::AccountId,
     segment::Segment,
     shard::Shard,
-    testing::{self, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use sqlx::AssertSqlSafe;
 

@@ -14,8 +14,9 @@ use linkledger_core::{
     id::AccountId,
     kafka_config::KafkaConfig,
     lifecycle::Tasks,
-    testing::{self, TestBroker, TestDatabase, record},
 };
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase, record};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;

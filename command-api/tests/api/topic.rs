@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::{cloud_event::TOPIC, testing::TestBroker};
+use linkledger_core::cloud_event::TOPIC;
+use linkledger_testing::TestBroker;
 use rdkafka::mocking::MockCluster;
 use serde_json::Value;
 

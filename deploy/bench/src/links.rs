@@ -107,7 +107,8 @@ impl ConsecutiveIds {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::{id::LinkId, testing::TestDatabase};
+    use linkledger_core::id::LinkId;
+    use linkledger_testing::TestDatabase;
     use uuid::Uuid;
 
     use super::ConsecutiveIds;

@@ -1,4 +1,5 @@
-//! The measured programs: the release build.
+//! The measured programs, built as they are shipped: with the profile `dist` and the feature
+//! `production`.
 
 use std::{
     env,
@@ -26,17 +27,25 @@ impl ReleasePrograms {
     /// Builds the programs beside this program.
     ///
     /// # Errors
-    /// Returns an error if this program is not of the release build, or if the build fails.
+    /// Returns an error if this program is not built with the profile `dist`, or if the build fails.
     pub async fn build() -> anyhow::Result<Self> {
         let this = env::current_exe().context("can't find the folder of this program")?;
         let folder = this.parent().unwrap_or(Path::new("."));
         ensure!(
-            folder.ends_with("release"),
-            "only the release build is measured: cargo run --release -p linkledger-bench"
+            folder.ends_with("dist"),
+            "only programs as they are shipped are measured: cargo run --profile dist -p linkledger-bench"
         );
         let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
         let built = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(["build", "--quiet", "--release", "--locked", "--bins"])
+            .args([
+                "build",
+                "--quiet",
+                "--profile",
+                "dist",
+                "--locked",
+                "--bins",
+            ])
+            .args(["--features", "production"])
             .args(["--manifest-path", WORKSPACE])
             .args(packages)
             .status()

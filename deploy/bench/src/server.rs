@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
-    postgres_server::{PostgresOptions, PostgresServer},
 };
+use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 /// A migrated database without rows, from which other databases are cloned.

@@ -105,7 +105,7 @@ pub async fn link_ids(url: &str, statement: &str) -> anyhow::Result<Vec<Uuid>> {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::testing::TestDatabase;
+    use linkledger_testing::TestDatabase;
 
     use super::ServiceStatement;
 

@@ -235,6 +235,7 @@ impl ApiClient {
 fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     // Building a client needs a provider of cryptography, with TLS and without. The error says that
     // another part of the process has installed the provider already.
+    #[cfg(feature = "https")]
     drop(rustls::crypto::ring::default_provider().install_default());
     let is_loopback = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -247,11 +248,11 @@ fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     } else {
         builder
     };
+    #[cfg(feature = "https")]
     if url.scheme() == "http" {
-        builder.tls_certs_only([])
-    } else {
-        builder
+        return builder.tls_certs_only([]);
     }
+    builder
 }
 
 /// Describes the root cause of an error. The text of the error itself says only that sending failed.

@@ -65,7 +65,7 @@ enum LinkledgerCommand {
 impl CommandLine {
     /// Reads the arguments of the process. Ends the process if an argument is not valid, or if help
     /// was asked for.
-    pub fn of_process() -> Self {
+    fn of_process() -> Self {
         settings::parse_explaining(|error| {
             if error.get(ContextKind::InvalidSubcommand).is_some()
                 && error.kind() == ErrorKind::ArgumentConflict
@@ -87,8 +87,13 @@ impl LinkledgerCommand {
     }
 }
 
-/// Runs the command, and returns the exit code of the process.
-pub async fn run(CommandLine { stack, command }: CommandLine) -> ExitCode {
+/// Runs the command line of this process, and returns its exit code.
+///
+/// The futures of all commands are compiled here, so the program itself is only linked.
+// More threads than cores: the services of one process must not wait for each other's work.
+#[tokio::main(worker_threads = 8)]
+pub async fn main() -> ExitCode {
+    let CommandLine { stack, command } = CommandLine::of_process();
     let command = command.unwrap_or(LinkledgerCommand::Up(stack));
     let is_json = command.is_json();
     let config = TelemetryConfig {

@@ -16,11 +16,9 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use linkledger_core::{
-    lifecycle::{self, Tasks},
-    testing::TestDatabase,
-};
+use linkledger_core::lifecycle::{self, Tasks};
 use linkledger_projector::surfaces::console;
+use linkledger_testing::TestDatabase;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

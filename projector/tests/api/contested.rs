@@ -4,7 +4,6 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     id::AccountId,
     shard::Shard,
-    testing::{eventually, in_background},
 };
 use linkledger_projector::{
     operations::parked::retry,
@@ -14,6 +13,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_testing::{eventually, in_background};
 use sqlx::{PgConnection, PgPool, raw_sql};
 use tokio::sync::Mutex;
 

@@ -3,15 +3,12 @@
 
 use std::{collections::BTreeSet, env, time::Duration};
 
-use linkledger_core::{
-    id::AccountId,
-    shard::Shard,
-    testing::{eventually, eventually_within},
-};
+use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_projector::{
     operations::pause::{PauseChange, change},
     read_models::Projection,
 };
+use linkledger_testing::{eventually, eventually_within};
 use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;
 

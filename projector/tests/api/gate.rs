@@ -1,6 +1,6 @@
 //! Stops whoever has written rows of `links`, in the middle of his transaction.
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use sqlx::{PgPool, raw_sql};
 
 pub(crate) struct Gate(PgPool);

@@ -3,12 +3,12 @@
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     shard::Shard,
-    testing::eventually,
 };
 use linkledger_projector::{
     pipeline::heartbeat::{Heartbeat, Tenancy},
     read_models::{PerProjection, Projection},
 };
+use linkledger_testing::eventually;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    testing::{LaterEvent, append_later_event, eventually},
-};
+use linkledger_core::cloud_event::PublishedEvent;
 use linkledger_projector::{pipeline::consumer::Consumer, read_models::Projection};
+use linkledger_testing::{LaterEvent, append_later_event, eventually};
 use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;

@@ -2,7 +2,6 @@
 
 use std::future;
 
-use linkledger_core::testing::{TestDatabase, eventually};
 use linkledger_projector::{
     operations::audit::{
         self, Collision, CommandOutcome, CommandSuperseded, OperatorCommand,
@@ -10,6 +9,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{PgPool, Row as _};
 use tokio::sync::Notify;
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::testing::TestDatabase;
+use linkledger_testing::TestDatabase;
 
 async fn pause(database: &TestDatabase, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));

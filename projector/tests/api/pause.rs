@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::{shard::Shard, testing::in_background};
+use linkledger_core::shard::Shard;
 use linkledger_projector::{
     operations::pause::{PauseChange, Paused, change},
     pipeline::{
@@ -14,6 +14,7 @@ use linkledger_projector::{
     },
     read_models::{Projection, skipped::Skipped},
 };
+use linkledger_testing::in_background;
 use sqlx::PgPool;
 
 use crate::{
@@ -52,7 +53,7 @@ async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
 async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables) {
     // As often as is needed: an engine looks at the checkpoints once a second.
     let mut read = Tables::default();
-    for _ in 0..200 {
+    for _ in 0..3_000 {
         engine.cycle(Vec::new()).await.unwrap();
         read = Tables::read(stage.database.pool()).await;
         if read == expected && !engine.is_behind() {

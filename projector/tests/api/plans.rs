@@ -10,12 +10,12 @@ use linkledger_core::{
     },
     id::{AccountId, LinkId},
     shard::Shard,
-    testing::eventually,
 };
 use linkledger_projector::{
     operations::{parked::retry, status::collect, why::why},
     pipeline::{engine::Engine, redirect_changes::prune},
 };
+use linkledger_testing::eventually;
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use linkledger_core::testing::record;
+use linkledger_testing::record;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -1,7 +1,7 @@
 //! Changes that nobody follows any more are removed, in small steps.
 
-use linkledger_core::testing::eventually;
 use linkledger_projector::pipeline::redirect_changes::{PRUNED_MAX, prune};
+use linkledger_testing::eventually;
 use sqlx::PgPool;
 
 use crate::{redirect_changes::numbers, stage::Stage};

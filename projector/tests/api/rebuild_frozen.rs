@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use linkledger_core::testing::eventually;
 use linkledger_projector::{
     operations::{
         audit::{self, CommandSuperseded},
@@ -18,6 +17,7 @@ use linkledger_projector::{
     read_models::Projection,
     surfaces::progress_report::ProgressReport,
 };
+use linkledger_testing::eventually;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,7 +6,6 @@ use std::{
     process::{Output, Stdio},
 };
 
-use linkledger_core::testing::record;
 use linkledger_projector::{
     operations::{
         rebuild::generation::{self, Phase},
@@ -14,6 +13,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_testing::record;
 use sqlx::PgPool;
 use tokio::process::Command;
 

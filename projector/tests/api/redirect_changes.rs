@@ -9,9 +9,9 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     link::{LinkCreated, LinkEvent},
     shard::Shard,
-    testing::{eventually, in_background},
 };
 use linkledger_projector::{pipeline::engine::Engine, read_models::redirects::RedirectChanges};
+use linkledger_testing::{eventually, in_background};
 use sqlx::{PgPool, raw_sql};
 use uuid::Uuid;
 

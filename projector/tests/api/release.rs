@@ -6,7 +6,6 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     id::AccountId,
     shard::Shard,
-    testing::{eventually, in_background},
 };
 use linkledger_projector::{
     operations::parked::{RetriedAccount, retry},
@@ -19,6 +18,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_testing::{eventually, in_background};
 use sqlx::{PgPool, raw_sql};
 
 use crate::{

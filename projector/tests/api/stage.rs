@@ -15,9 +15,9 @@ use linkledger_core::{
     lifecycle::Tasks,
     link::LinkCreated,
     shard::Shard,
-    testing::{TestBroker, TestDatabase, append_events, append_links, eventually},
 };
 use linkledger_projector::{Config, config::GroupProtocol, pipeline::engine::Engine, start};
+use linkledger_testing::{TestBroker, TestDatabase, append_events, append_links, eventually};
 use rdkafka::{
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord},
@@ -148,7 +148,7 @@ impl Stage {
             .headers(headers)
             .payload(value);
         self.producer
-            .send(record, Duration::from_secs(5))
+            .send(record, Duration::from_mins(2))
             .await
             .unwrap();
     }

@@ -7,7 +7,6 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     id::LinkId,
     shard::Shard,
-    testing::{TestDatabase, eventually},
 };
 use linkledger_projector::operations::{
     status::{
@@ -16,6 +15,7 @@ use linkledger_projector::operations::{
     },
     why::why,
 };
+use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{

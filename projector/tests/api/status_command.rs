@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use linkledger_core::testing::TestDatabase;
+use linkledger_testing::TestDatabase;
 use serde_json::Value;
 
 use crate::status::{attend, run, stdout};

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use linkledger_core::testing::TestDatabase;
 use linkledger_projector::{
     operations::{
         audit::{self, CommandOutcome},
@@ -11,6 +10,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_testing::TestDatabase;
 use sqlx::{PgPool, raw_sql};
 
 use crate::status::{attend, run, stdout};

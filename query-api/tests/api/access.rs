@@ -1,10 +1,9 @@
 //! The checks before every route: paths, methods, keys, limits, `Accept`; and their order.
 
 use axum::http::Method;
-use linkledger_core::{
-    api_key::{ApiKey, Scope},
-    testing::{self, TestDatabase},
-};
+use linkledger_core::api_key::{ApiKey, Scope};
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 
 use crate::service::{TestCaller, TestService};
 

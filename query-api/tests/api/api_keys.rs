@@ -9,8 +9,9 @@ use linkledger_core::{
     clock::Clock as _,
     event_store::api_keys::{self, ListedKey, NewKey},
     id::KeyId,
-    testing::{self, eventually},
 };
+use linkledger_testing as testing;
+use linkledger_testing::eventually;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;

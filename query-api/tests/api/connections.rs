@@ -5,10 +5,8 @@ use std::{
     process::Stdio,
 };
 
-use linkledger_core::{
-    lifecycle::raise_open_files_limit,
-    testing::{TestDatabase, eventually},
-};
+use linkledger_core::lifecycle::raise_open_files_limit;
+use linkledger_testing::{TestDatabase, eventually};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::TcpStream,

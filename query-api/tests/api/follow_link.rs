@@ -1,7 +1,7 @@
 //! `GET /{slug}` on the short host: redirects, pages, misses.
 
 use axum::http::Method;
-use linkledger_core::testing::TestDatabase;
+use linkledger_testing::TestDatabase;
 
 use crate::{
     read_tables::{insert_redirect, set_checkpoint},

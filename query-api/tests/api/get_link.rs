@@ -1,7 +1,8 @@
 //! `GET /v1/links/{id}`: the link, entity tags, misses, tokens, generations.
 
 use futures::future::join_all;
-use linkledger_core::{id::LinkId, testing::TestDatabase};
+use linkledger_core::id::LinkId;
+use linkledger_testing::TestDatabase;
 use serde_json::json;
 use sqlx::{Executor as _, PgPool};
 use tokio::join;

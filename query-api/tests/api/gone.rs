@@ -7,8 +7,8 @@ use linkledger_core::{
     event::Event,
     link::{LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
     shard::Position,
-    testing,
 };
+use linkledger_testing as testing;
 
 use crate::{
     read_tables::{

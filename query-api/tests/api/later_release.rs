@@ -1,9 +1,7 @@
 //! During a rolling upgrade, the older release reads links with events of the later release.
 
-use linkledger_core::{
-    batch::SettledCreate,
-    testing::{LaterEvent, append_later_event},
-};
+use linkledger_core::batch::SettledCreate;
+use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::json;
 
 use crate::{

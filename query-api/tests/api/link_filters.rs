@@ -1,6 +1,6 @@
 //! `GET /v1/links` with `slug` and `destination_url`.
 
-use linkledger_core::testing;
+use linkledger_testing as testing;
 use serde_json::json;
 
 use crate::{

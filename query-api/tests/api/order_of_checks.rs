@@ -7,8 +7,8 @@ use linkledger_core::{
     api_key::{ApiKey, Scope},
     id::AccountId,
     problem::Code,
-    testing,
 };
+use linkledger_testing as testing;
 
 use crate::service::{Answer, TestService};
 

@@ -1,10 +1,8 @@
 //! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
-use linkledger_core::{
-    batch::SettledCreate,
-    id::LinkId,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::{batch::SettledCreate, id::LinkId};
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use sqlx::PgPool;
 use uuid::Uuid;
 

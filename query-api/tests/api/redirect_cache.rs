@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linkledger_core::testing::{TestDatabase, eventually, in_background};
+use linkledger_testing::{TestDatabase, eventually, in_background};
 use sqlx::{Executor as _, PgPool};
 
 use crate::{

@@ -15,9 +15,10 @@ use linkledger_core::{
     consistency::ConsistencyToken,
     id::AccountId,
     lifecycle::{Serve, Tasks},
-    testing::{self, FixedClock, TestDatabase, record},
 };
 use linkledger_query_api::{QueryApiConfig, ShortHost, start};
+use linkledger_testing as testing;
+use linkledger_testing::{FixedClock, TestDatabase, record};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use linkledger_core::testing::TestDatabase;
+use linkledger_testing::TestDatabase;
 
 /// Files with the statements that the services run for clients.
 const SOURCES: [&str; 12] = [

@@ -10,10 +10,8 @@ use axum::{Router, body::Bytes, routing::post};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use linkledger_core::{
-    lifecycle::{self, Tasks, listen},
-    testing::{TestDatabase, eventually},
-};
+use linkledger_core::lifecycle::{self, Tasks, listen};
+use linkledger_testing::{TestDatabase, eventually};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -10,8 +10,9 @@ use linkledger_core::{
     id::{AccountId, LinkId},
     link::{LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent, Slug},
     shard::Shard,
-    testing::{self, TestDatabase},
 };
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 

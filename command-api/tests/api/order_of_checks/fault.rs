@@ -9,8 +9,8 @@ use linkledger_core::{
     api_key::{ApiKey, Scope},
     id::{AccountId, LinkId},
     problem::Code,
-    testing,
 };
+use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

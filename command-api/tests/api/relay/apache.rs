@@ -3,10 +3,8 @@
 use std::{fs, io::ErrorKind, process::Command, time::Duration};
 
 use linkledger_command_api::relay::publisher::KafkaPublisher;
-use linkledger_core::{
-    apache_kafka::ApacheKafkaOptions,
-    testing::{TestBroker, TestDatabase, stream::Stream},
-};
+use linkledger_servers::apache_kafka::ApacheKafkaOptions;
+use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -16,7 +14,7 @@ use super::{
     process::Process,
 };
 
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 /// Timeout for the death of a broker whose disk is full.
 const DEATH_TIME_MAX: Duration = Duration::from_mins(3);
 

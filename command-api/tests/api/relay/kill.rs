@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::testing::{TestBroker, TestDatabase, eventually, stream::Stream};
+use linkledger_testing::{TestBroker, TestDatabase, eventually, stream::Stream};
 
 use super::{
     load::{self, Load, report},
@@ -20,7 +20,7 @@ const FAIL_POINTS: [&str; 5] = [
 /// Number of kills at each fail point, unless [`KILLS_VARIABLE`] is set.
 const KILLS: usize = 2;
 const KILLS_VARIABLE: &str = "LINKLEDGER_TEST_KILLS";
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_at_any_step_leaves_no_gap() {

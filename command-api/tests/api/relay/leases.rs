@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use linkledger_command_api::relay::cursor::{AcknowledgedPosition, Lease, LeaseTable, Renewal};
-use linkledger_core::{
-    shard::Shard,
-    testing::{self, TestDatabase},
-};
+use linkledger_core::shard::Shard;
+use linkledger_testing as testing;
+use linkledger_testing::TestDatabase;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::{Recorder, relay, stored, with_links};

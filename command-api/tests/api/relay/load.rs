@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use axum::Router;
-use linkledger_core::{
-    api_key::Scope,
-    event_store::log,
-    testing::{self, TestDatabase, eventually_within},
-};
+use linkledger_core::{api_key::Scope, event_store::log};
+use linkledger_testing as testing;
+use linkledger_testing::{TestDatabase, eventually_within};
 use sqlx::PgPool;
 use tokio::{task::JoinHandle, time::interval};
 use tokio_util::sync::CancellationToken;

@@ -14,9 +14,10 @@ use linkledger_core::{
     id::AccountId,
     kafka_config::KafkaConfig,
     shard::{SHARD_COUNT, Shard},
-    testing::{
-        self, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
-    },
+};
+use linkledger_testing as testing;
+use linkledger_testing::{
+    TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rdkafka::{
@@ -35,7 +36,7 @@ use super::{
 };
 use crate::support::start_service;
 
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(1);
+const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 
 /// Relay that runs as a task.
 struct RunningRelay {

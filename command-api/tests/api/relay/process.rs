@@ -6,10 +6,8 @@ use std::{
     sync::Mutex,
 };
 
-use linkledger_core::{
-    kafka_config::KafkaConfig,
-    testing::{TestDatabase, eventually, record},
-};
+use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_testing::{TestDatabase, eventually, record};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

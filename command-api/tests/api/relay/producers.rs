@@ -11,8 +11,8 @@ use linkledger_core::{
     event_store::log::{self, ReadFrom},
     lifecycle::Tasks,
     shard::Shard,
-    testing::{TestBroker, TestDatabase},
 };
+use linkledger_testing::{TestBroker, TestDatabase};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -3,12 +3,9 @@
 use std::time::{Duration, Instant};
 
 use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
-use linkledger_core::{
-    id::AccountId,
-    lifecycle::Tasks,
-    shard::Shard,
-    testing::{self, TestBroker, TestDatabase, stream::Stream},
-};
+use linkledger_core::{id::AccountId, lifecycle::Tasks, shard::Shard};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{Recorder, relay, step_until_stored, stored, with_links};

@@ -1,6 +1,7 @@
 //! Topics that another program changes. These tests do nothing unless the tests use an Apache Kafka.
 
-use linkledger_core::testing::{self, TestBroker, stream::Stream};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, stream::Stream};
 use rdkafka::{
     admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier},
     client::DefaultClientContext,

@@ -19,7 +19,7 @@ use crate::lifecycle::listen;
 const NEVER: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_millis(40);
 /// Longest wait of a test.
-const DEADLINE: Duration = Duration::from_secs(15);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 const UNLIMITED: ConnectionLimits = ConnectionLimits {
     head_time_max: NEVER,

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
-    postgres_server::{PostgresOptions, PostgresServer},
 };
+use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use sqlx::PgPool;
 use tempfile::TempDir;
 

@@ -14,7 +14,7 @@ struct CommandApiCommand {
 #[command(no_binary_name = true)]
 struct ProjectorCommand {
     #[command(subcommand)]
-    command: linkledger_projector::surfaces::cli::Command,
+    command: linkledger_projector::surfaces::cli::OperatorSubcommand,
 }
 
 /// Verifies the log and the read tables; both commands print their findings.

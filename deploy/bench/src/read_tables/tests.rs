@@ -6,9 +6,9 @@ use linkledger_core::{
     event::Event,
     event_store::log::{self, ReadFrom},
     shard::Shard,
-    testing::{TestDatabase, account, append_events, append_links},
 };
 use linkledger_projector::pipeline::engine::Engine;
+use linkledger_testing::{TestDatabase, account, append_events, append_links};
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::ReadTables;

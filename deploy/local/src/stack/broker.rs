@@ -11,11 +11,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_command_api::admin::topic::{self, WantedTopic};
 use linkledger_core::{
-    apache_kafka::{ApacheKafka, ApacheKafkaOptions},
     kafka_config::{KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
 use linkledger_projector::config::GroupProtocol;
+use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{sync::Mutex, time::Instant};
 

@@ -7,9 +7,9 @@ use linkledger_command_api::relay::cursor;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations,
-    postgres_server::{PostgresOptions, PostgresServer},
     shard::{Position, Shard},
 };
+use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use sqlx::PgPool;
 use tokio::sync::Mutex;
 

@@ -3,10 +3,8 @@
 
 use std::{path::Path, process::Output};
 
-use linkledger_core::{
-    kafka_config::KafkaConfig,
-    testing::{TestBroker, eventually, stream::Stream},
-};
+use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_testing::{TestBroker, eventually, stream::Stream};
 use serde_json::json;
 use sqlx::PgPool;
 

@@ -1,6 +1,6 @@
 use std::process::{Command, Output};
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use serde_json::Value;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::testing::{TestBroker, TestDatabase};
+use linkledger_testing::{TestBroker, TestDatabase};
 use serde_json::Value;
 
 use crate::separate_processes::program;

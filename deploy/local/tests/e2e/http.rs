@@ -7,7 +7,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use linkledger_core::testing::{eventually, record};
+use linkledger_testing::{eventually, record};
 use serde_json::Value;
 
 /// A response, read to its end.

@@ -5,7 +5,7 @@ use std::{
     process::Stdio,
 };
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use serde_json::Value;
 
 use crate::{

@@ -17,7 +17,7 @@ use secure_kafka::{CONSUMER, OPERATOR, new_authority};
 use stage::Stage;
 
 /// Longest wait for the broker to refuse an operation.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(30);
+const REFUSAL_TIMEOUT: Duration = Duration::from_mins(2);
 const ANSWERS_MAX: usize = 5;
 /// Largest number of logged lines: a first line may come before the cause is known, and another
 /// line may be about a setting.

@@ -9,8 +9,8 @@ use linkledger_core::{
     clock::SystemClock,
     event_store::{self, SessionKind, links},
     id::LinkId,
-    testing::eventually,
 };
+use linkledger_testing::eventually;
 use serde_json::json;
 use sqlx::PgPool;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use serde_json::json;
 
 use crate::{

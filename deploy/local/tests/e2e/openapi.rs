@@ -7,8 +7,8 @@ use linkledger_core::{
     api_key::Scope,
     event_store::{self, SessionKind},
     http::route_table,
-    testing,
 };
+use linkledger_testing as testing;
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 

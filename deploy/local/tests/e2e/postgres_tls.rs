@@ -7,11 +7,9 @@ use std::{
     path::Path,
 };
 
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    postgres_server::{PostgresOptions, PostgresServer},
-    testing::eventually,
-};
+use linkledger_core::event_store::{self, SessionKind};
+use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
+use linkledger_testing::eventually;
 use sqlx::PgPool;
 use tempfile::TempDir;
 use url::Url;

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use linkledger_core::testing::record;
+use linkledger_testing::record;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -9,15 +9,13 @@ use std::{
     },
 };
 
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    testing::eventually,
-};
+use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
     operations::rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
     read_models::Projection,
     surfaces::progress_report::ProgressReport,
 };
+use linkledger_testing::eventually;
 use serde_json::json;
 use sqlx::PgPool;
 

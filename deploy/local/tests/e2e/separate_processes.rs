@@ -8,7 +8,8 @@ use std::{
     sync::{Mutex, Once},
 };
 
-use linkledger_core::testing::{self, TestBroker, TestDatabase, eventually, record};
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase, eventually, record};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -39,7 +40,7 @@ fn build_programs(folder: &Path) {
         build.args(["--bin", program]);
     }
     if cfg!(feature = "tls") {
-        build.args(["--features", "linkledger/tls"]);
+        build.args(["--features", "tls"]);
     }
     if !folder.ends_with("debug") {
         build.arg("--profile").arg(folder.file_name().unwrap());

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use serde_json::{Value, json};
 
 use crate::process::{Stack, data_folder};

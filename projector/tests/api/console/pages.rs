@@ -7,9 +7,9 @@ use linkledger_core::{
     id::{AccountId, LinkId},
     link::{LinkCreated, LinkEvent},
     shard::Shard,
-    testing::append_events,
 };
 use linkledger_projector::operations::audit::{CommandOutcome, OperatorCommand, record_in_tx};
+use linkledger_testing::append_events;
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
 use crate::{

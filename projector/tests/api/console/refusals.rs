@@ -1,10 +1,8 @@
 //! What can't be asked, and who is not answered.
 
 use hyper::Method;
-use linkledger_core::{
-    id::{AccountId, LinkId},
-    testing::TestDatabase,
-};
+use linkledger_core::id::{AccountId, LinkId};
+use linkledger_testing::TestDatabase;
 
 use super::{Answer, TestConsole, assert_lacks, assert_shows};
 
@@ -83,7 +81,7 @@ async fn unknown_pages_and_ids_are_not_found() {
 #[tokio::test]
 async fn id_of_another_kind_is_refused() {
     let database = TestDatabase::create().await;
-    let account_id = linkledger_core::testing::account(database.pool(), 0).await;
+    let account_id = linkledger_testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
     let link_id = LinkId::from_uuid(account_id.uuid());
     console.refusal(&format!("/links/{link_id}"), 404).await;
@@ -92,7 +90,7 @@ async fn id_of_another_kind_is_refused() {
 #[tokio::test]
 async fn pages_accept_only_get_and_head() {
     let database = TestDatabase::create().await;
-    let account_id = linkledger_core::testing::account(database.pool(), 0).await;
+    let account_id = linkledger_testing::account(database.pool(), 0).await;
     let console = TestConsole::start(&database).await;
     let account = format!("/accounts/{account_id}");
     for path in ["/", "/events", &account, "/console.css", "/console.js"] {

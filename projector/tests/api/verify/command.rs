@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::testing::eventually;
 use linkledger_projector::{operations::verify::outcome, read_models::Projection};
+use linkledger_testing::eventually;
 use serde_json::Value;
 use sqlx::raw_sql;
 

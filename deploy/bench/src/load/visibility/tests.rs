@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use linkledger_core::testing::in_background;
+use linkledger_testing::in_background;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use reqwest::Method;
 use serde_json::Value;
 

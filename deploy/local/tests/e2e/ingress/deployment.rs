@@ -5,13 +5,11 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use linkledger_core::{
-    api_key::Scope,
-    shard::Shard,
-    testing::{
-        self, TestBroker, TestDatabase, eventually, record,
-        stream::{Following, Stream},
-    },
+use linkledger_core::{api_key::Scope, shard::Shard};
+use linkledger_testing as testing;
+use linkledger_testing::{
+    TestBroker, TestDatabase, eventually, record,
+    stream::{Following, Stream},
 };
 use nix::{
     sys::signal::{Signal, kill},

@@ -6,10 +6,8 @@ use std::sync::{
 };
 
 use futures::future::join_all;
-use linkledger_core::{
-    clock::{Clock as _, SystemClock, new_uuid},
-    testing::{eventually, record},
-};
+use linkledger_core::clock::{Clock as _, SystemClock, new_uuid};
+use linkledger_testing::{eventually, record};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command},
 };
 
-use linkledger_core::testing::eventually;
+use linkledger_testing::eventually;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

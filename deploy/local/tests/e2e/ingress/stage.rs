@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Longest wait of a test.
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(5);
 
 pub(crate) struct Stage {
     pub(crate) nginx: Nginx,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use linkledger_core::testing::in_background;
+use linkledger_testing::in_background;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::testing::eventually_within;
+use linkledger_testing::eventually_within;
 use reqwest::Method;
 
 use super::{deployment::Deployment, load::Load};

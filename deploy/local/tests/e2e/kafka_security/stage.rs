@@ -11,8 +11,9 @@ use linkledger_core::{
     api_key::Scope,
     clock::{Clock as _, SystemClock, new_uuid},
     kafka_config::KafkaConfig,
-    testing::{self, TestDatabase, eventually},
 };
+use linkledger_testing as testing;
+use linkledger_testing::{TestDatabase, eventually};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
@@ -28,7 +29,7 @@ use crate::{
 };
 
 /// Longest wait for the offsets of a group.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Message of a relay that waits for its broker.
 const BROKER_IS_SLOW: &str = "the broker acknowledges nothing";

@@ -4,8 +4,8 @@ use linkledger_core::{
     clock::{Clock as _, new_uuid},
     envelope::Metadata,
     id::EventId,
-    testing::FixedClock,
 };
+use linkledger_testing::FixedClock;
 use proptest::prelude::*;
 use time::Duration;
 

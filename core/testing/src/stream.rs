@@ -15,7 +15,7 @@ use rdkafka::{
 use sqlx::PgPool;
 use tokio::task::JoinHandle;
 
-use crate::{
+use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::{Metadata, RecordedEvent},
     event_store::log::{self, PerShard, ReadFrom},
@@ -242,7 +242,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::id::{AccountId, EventId};
+    use linkledger_core::id::{AccountId, EventId};
 
     fn sequences(places: &[(i32, Position)]) -> Result<Vec<(i32, Position)>, Hole> {
         let records: Vec<_> = places

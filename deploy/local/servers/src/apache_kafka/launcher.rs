@@ -14,17 +14,17 @@ use super::FETCH_TIMEOUT;
 use crate::local_server::RunLog;
 
 const FILES: [(&str, &str); 5] = [
-    ("fetch", include_str!("../../../deploy/kafka/fetch")),
+    ("fetch", include_str!("../../../../kafka/fetch")),
     (
         "log4j2.properties",
-        include_str!("../../../deploy/kafka/log4j2.properties"),
+        include_str!("../../../../kafka/log4j2.properties"),
     ),
-    ("pom.xml", include_str!("../../../deploy/kafka/pom.xml")),
+    ("pom.xml", include_str!("../../../../kafka/pom.xml")),
     (
         "server.properties",
-        include_str!("../../../deploy/kafka/server.properties"),
+        include_str!("../../../../kafka/server.properties"),
     ),
-    ("start", include_str!("../../../deploy/kafka/start")),
+    ("start", include_str!("../../../../kafka/start")),
 ];
 /// Where those files lie in the data folder.
 const LAUNCHER: &str = "launcher";

@@ -12,11 +12,30 @@ use rdkafka::{
 };
 
 use super::*;
-use crate::testing::{TestBroker, eventually};
 
+/// Longest time until a condition holds, in minutes.
+const DEADLINE: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TOPIC: &str = "facts";
-const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_mins(3);
 const HOLDER_DIR: &str = "LINKLEDGER_TEST_KAFKA_HOLDER_DIR";
+
+/// Returns true if the tests are told to use an Apache Kafka.
+fn is_apache() -> bool {
+    env::var("LINKLEDGER_TEST_KAFKA").is_ok_and(|kind| kind == "apache")
+}
+
+/// Asks until there is an answer, and returns it.
+async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    panic!("not within {DEADLINE:?}: {what}");
+}
 
 fn client(kafka: &ApacheKafka) -> ClientConfig {
     let mut config = ClientConfig::new();
@@ -67,7 +86,7 @@ fn options(data_dir: &Path) -> ApacheKafkaOptions {
 
 #[tokio::test]
 async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -92,7 +111,7 @@ async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyho
 
 #[tokio::test]
 async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let mut kafka = ApacheKafka::start(ApacheKafkaOptions::default()).await?;
@@ -104,7 +123,7 @@ async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -120,7 +139,7 @@ async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn setting_that_kafka_refuses_is_named_in_one_line() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let wrong = ApacheKafkaOptions {
@@ -153,7 +172,7 @@ async fn hold_until_killed() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -184,7 +203,7 @@ async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> any
 
 #[tokio::test]
 async fn broker_left_over_is_ended_by_the_next_start() -> anyhow::Result<()> {
-    if !TestBroker::is_apache() {
+    if !is_apache() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;

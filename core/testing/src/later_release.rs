@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{
+use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     id::AccountId,
     shard::Shard,

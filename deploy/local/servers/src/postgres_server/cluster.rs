@@ -15,7 +15,7 @@ use tokio::process::Command;
 use super::account::Account;
 use super::binaries::Binaries;
 use super::server_log::initdb_reason;
-use crate::clock::random_text;
+use linkledger_core::clock::random_text;
 
 const PASSWORD_LENGTH: usize = 32;
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

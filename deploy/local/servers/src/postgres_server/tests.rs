@@ -20,7 +20,7 @@ use holder::Holder;
 mod holder;
 mod temporary;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 fn options(data_dir: &Path) -> PostgresOptions {
     let settings = vec![("shared_buffers".to_owned(), "16MB".to_owned())];

@@ -15,11 +15,11 @@ use rdkafka::{
 };
 use tokio::sync::OnceCell;
 
-use crate::{
-    apache_kafka::{ApacheKafka, ApacheKafkaOptions},
+use linkledger_core::{
     kafka_config::{KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
+use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
 
 /// The variable that chooses between [`EMBEDDED`], the default, and [`APACHE`].
 const VARIABLE: &str = "LINKLEDGER_TEST_KAFKA";

@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use sqlx::{PgConnection, PgPool};
 
-use crate::{
+use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     envelope::{Metadata, NewEvent},
     event::Event,

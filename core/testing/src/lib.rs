@@ -19,11 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linkledger_servers::postgres_server::temporary::TemporaryPostgres;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use time::{OffsetDateTime, macros::datetime};
 use tokio::sync::OnceCell;
 
-use crate::{
+use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::{
         CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand,
@@ -40,7 +41,6 @@ use crate::{
     id::{AccountId, EventId, KeyId, LinkId},
     link::{Destination, LinkDraft, OwnHosts, Slug},
     migrations,
-    postgres_server::temporary::TemporaryPostgres,
     shard::Shard,
 };
 

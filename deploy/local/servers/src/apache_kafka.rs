@@ -23,7 +23,7 @@ use crate::local_server::{PORT_ATTEMPTS_MAX, RunLog, free_port, lock};
 
 mod launcher;
 mod left_over;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
 mod watchdog;
 

@@ -1,0 +1,8 @@
+//! Servers that linkledger starts on this machine: a Postgres and an Apache Kafka, each a process with
+//! a data folder. The local stack, the benchmarks and the tests use the servers; no service does.
+
+#![warn(missing_docs)]
+
+pub mod apache_kafka;
+mod local_server;
+pub mod postgres_server;

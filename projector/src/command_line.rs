@@ -1,0 +1,76 @@
+//! The command line of the program `projector`.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use crate::{
+    Listeners,
+    config::{InternalListen, Settings},
+    doctor, serve,
+    surfaces::cli,
+};
+use clap::Parser;
+use linkledger_core::{
+    doctor::DoctorArgs,
+    failure,
+    lifecycle::{self, health},
+    settings, telemetry,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Keeps the read models of linkledger up to date with its event log.
+///
+/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
+#[derive(Parser)]
+#[command(name = "projector", version)]
+enum Cli {
+    /// Run the service: apply events as they arrive.
+    Run(Box<Settings>),
+    /// Ask the service on this machine whether it is ready; exit code 1 if not.
+    Health(InternalListen),
+    /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
+    /// wrong.
+    CheckConfig(Box<DoctorArgs<Settings>>),
+    /// Check the settings of `run` and the database: the server and its settings, migrations,
+    /// rights, the read models. Exits with 1 if an operator must act.
+    Doctor(Box<DoctorArgs<Settings>>),
+    #[command(flatten)]
+    Operator(cli::OperatorSubcommand),
+}
+
+/// Runs the command line of this process, and returns its exit code.
+///
+/// The futures of all commands are compiled here, so the program itself is only linked.
+#[tokio::main]
+pub async fn main() -> ExitCode {
+    let outcome = match settings::parse() {
+        Cli::Run(settings) => run(*settings).await,
+        Cli::Health(internal) => health::check(internal.address).await,
+        Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
+        Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
+        Cli::Operator(command) => cli::run(command).await,
+    };
+    if let Err(error) = outcome {
+        if is_closed_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        // A failure of standard error cannot be reported.
+        writeln!(io::stderr(), "error: {}", failure::text(&error)).ok();
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Returns true if the reader of standard output, such as `head`, has closed the pipe.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
+    let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
+    let internal = lifecycle::listen(listen.internal.address).await?;
+    serve(config, Listeners { internal }, CancellationToken::new()).await
+}
