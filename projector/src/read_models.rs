@@ -15,19 +15,9 @@ use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
-    description::ReadTable,
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
-
-/// Returns the read tables of a projection.
-pub fn tables_of(projection: Projection) -> &'static [ReadTable] {
-    match projection {
-        Projection::Credits => &credits::TABLES,
-        Projection::Links => &links::TABLES,
-        Projection::Redirects => &redirects::TABLES,
-    }
-}
 
 /// An event of the log whose payload has been read, once for all projections.
 #[derive(Debug, Clone)]

@@ -31,7 +31,7 @@ pub use self::{
     snapshot::{GenerationTarget, LogBucket},
 };
 use self::{shard_pass::PartReport, snapshot::checkpoints};
-use crate::read_models::{Projection, tables_of};
+use crate::read_models::{Projection, description::ReadModel as _};
 
 /// Steps at once, each in a session of its own: more would slow down the services.
 pub const SESSIONS: u32 = 2;
@@ -109,7 +109,7 @@ pub async fn verify_generation(
             step.await.with_context(|| format!("shard {shard}"))
         }));
     }
-    for table in tables_of(target.projection) {
+    for table in target.projection.tables() {
         steps.push(Box::pin(orphans::search(pool, target, table)));
     }
     if target.projection == Projection::Credits {

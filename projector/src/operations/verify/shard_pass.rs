@@ -19,7 +19,7 @@ use super::{
     findings::{Finding, FindingPlace, Findings},
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
 };
-use crate::read_models::{description::ReadTable, tables_of};
+use crate::read_models::description::{ReadModel as _, ReadTable};
 
 /// Events of a bucket: the database needs some tens of milliseconds.
 pub(super) const BUCKET_EVENTS: i64 = 5_000;
@@ -76,7 +76,7 @@ impl RareEvents {
         snapshot: &mut ShardSnapshot,
         bucket: LogBucket,
     ) -> anyhow::Result<()> {
-        let tables = tables_of(snapshot.target.projection).iter();
+        let tables = snapshot.target.projection.tables().iter();
         let types: Vec<&str> = tables
             .flat_map(|table| table.rare_events)
             .copied()
@@ -208,7 +208,7 @@ async fn try_pass(
         let events = snapshot.count_events(bucket).await?;
         let is_last = bucket.last == snapshot.checkpoint;
         rare_events.read(&mut snapshot, bucket).await?;
-        for table in tables_of(target.projection) {
+        for table in target.projection.tables() {
             let events = if table.rare_events.is_empty() {
                 ComparedEvents::Bucket(bucket)
             } else if is_last {
