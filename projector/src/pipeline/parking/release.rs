@@ -128,15 +128,16 @@ impl Chunk {
         self.events.is_empty() && !self.positions.is_empty()
     }
 
+    /// Reads the next chunk of at most `limit` waiting events.
     async fn read(pool: &PgPool, account: ParkedAccount, limit: u16) -> anyhow::Result<Self> {
         let positions = table::waiting(pool, account, limit.into())
             .await
             .context("cannot read the waiting events of a parked account")?;
-        let found = log::read_at(pool, account.shard, &positions)
+        let waiting = log::read_at(pool, account.shard, &positions)
             .await
             .context("cannot read the event store")?;
         ensure!(
-            found.len() == positions.len(),
+            waiting.len() == positions.len(),
             "the event store lacks events of shard {} that wait to be applied",
             account.shard
         );
@@ -147,17 +148,19 @@ impl Chunk {
         let skipped = Skipped::within(pool, &range)
             .await
             .context("cannot read which events are skipped")?;
-        Ok(Self::of(account, found, &skipped))
+        Ok(Self::of(account, waiting, &skipped))
     }
 
-    fn of(account: ParkedAccount, found: Vec<RecordedEvent>, skipped: &Skipped) -> Self {
+    /// Cuts the chunk before the first undecodable event, and where skipped events and events to apply
+    /// meet.
+    fn of(account: ParkedAccount, waiting: Vec<RecordedEvent>, skipped: &Skipped) -> Self {
         let mut chunk = Self {
             account,
-            positions: Vec::with_capacity(found.len()),
-            events: Vec::with_capacity(found.len()),
+            positions: Vec::with_capacity(waiting.len()),
+            events: Vec::with_capacity(waiting.len()),
             poison: None,
         };
-        for recorded in found {
+        for recorded in waiting {
             let position = recorded.position;
             if skipped.contains(account.projection, &recorded) {
                 if !chunk.events.is_empty() {
@@ -166,7 +169,7 @@ impl Chunk {
                 chunk.positions.push(position);
                 continue;
             }
-            if chunk.positions.len() > chunk.events.len() {
+            if chunk.is_all_skipped() {
                 break;
             }
             match BatchEvent::decode(recorded) {
@@ -187,6 +190,8 @@ impl Chunk {
         chunk
     }
 
+    /// Applies the chunk in one transaction, under the lock of the checkpoint. Applies nothing if
+    /// another session has removed some of the waiting events.
     async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
         let account = self.account;
         let redirect_events = self
