@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_projection_has_its_own_name_and_place() {
+    fn projection_names_and_indexes_are_distinct() {
         for (index, projection) in Projection::ALL.into_iter().enumerate() {
             assert_eq!(projection.index(), index);
             assert_eq!(Projection::named(projection.name()), Some(projection));

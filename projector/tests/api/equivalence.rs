@@ -1,4 +1,4 @@
-//! However the log is cut into batches, and however often it is applied, the rows are the same.
+//! Any division of the log into batches, and any replay, leads to the same rows.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::{
     verify::assert_nothing_is_wrong,
 };
 
-/// What somebody asks for; of the links that there are, one that the index chooses.
+/// Requested change; the index chooses one of the existing links.
 #[derive(Debug, Clone)]
 pub(crate) enum PauseChange {
     Create,
@@ -49,7 +49,7 @@ pub(crate) fn wish() -> impl Strategy<Value = PauseChange> {
     ]
 }
 
-/// An account as its events make it.
+/// State of an account after its events.
 pub(crate) struct Owner {
     account_id: AccountId,
     links: Vec<ExistingLink>,
@@ -62,7 +62,7 @@ impl Owner {
         Self::of(stage.account_with_links("owner", 0).await)
     }
 
-    /// In the same shard.
+    /// Creates an account in the same shard.
     pub(crate) async fn next_to(stage: &Stage, other: &Self) -> Self {
         let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
         Self::of(account_id.await)
@@ -80,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// What comes of the wish goes to the log.
+    /// Appends the events that result from the wish.
     pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: PauseChange) {
         if let PauseChange::Create = wish {
             let name = format!("{}-{}", self.account_id, self.links.len());
@@ -167,8 +167,8 @@ impl Owner {
     }
 }
 
-/// An older release, in several lives, then one that can read the whole log: by itself, or as it is
-/// told by an operator.
+/// Applies the log with an older release in several lives, and then with a release that can read the
+/// whole log.
 async fn park_and_release(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -182,7 +182,7 @@ async fn park_and_release(
     let painted = stage.log().await;
     for (life, events) in painted.chunks(painted.len().div_ceil(3)).enumerate() {
         apply_in_batches(stage, events, lengths).await;
-        // One event after the other becomes known.
+        // One event after the other becomes readable.
         if let Some(index) = unknown.iter().nth(life) {
             restore(pool, &log[*index]).await;
         }
@@ -193,7 +193,7 @@ async fn park_and_release(
         restore(pool, &log[*index]).await;
     }
     let mut engine = stage.engine();
-    // Of what the topic says otherwise than the log, a life may have left the last to its heir.
+    // Records that differ from the log are applied from the log by the next life.
     engine.cycle(log.to_vec()).await.unwrap();
     while engine.is_behind() {
         engine.cycle(Vec::new()).await.unwrap();
@@ -201,7 +201,7 @@ async fn park_and_release(
     Tables::read(pool).await
 }
 
-/// One life of a process, which is given so many events at a time, in turn.
+/// Applies the log with one engine, in batches of these lengths in turn.
 pub(crate) async fn apply_in_batches(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -236,7 +236,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn parked_and_released_accounts_come_to_what_they_would_have_been(
+    fn released_accounts_match_the_log(
         wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 1..6),
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn batches_replays_and_one_by_one_come_to_the_same_rows(
+    fn batches_and_replays_lead_to_same_rows(
         wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         other_lengths in prop::collection::vec(1..40_usize, 1..6),
@@ -294,7 +294,7 @@ proptest! {
             let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
             assert_eq!(subjects, subjects_of_log(&log));
 
-            // Set back at some time, the projections come to what they were, and further.
+            // Checkpoints that were set back lead to the same rows.
             forget(pool, &rows).await;
             let had = had.index(log.len() + 1);
             apply_in_batches(&stage, &log[..had], &lengths).await;
