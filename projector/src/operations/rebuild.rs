@@ -45,7 +45,7 @@ use crate::{
     read_models::Projection,
 };
 
-/// Sessions that a rebuild needs: one for each shard that is read or verified, one for the lease of
+/// Sessions that a rebuild needs: one for each shard that is read or verified, one for the lock of
 /// the command, and one for short questions meanwhile.
 #[expect(clippy::cast_possible_truncation, reason = "two")]
 pub const CONNECTIONS_MAX: u32 = SHARDS_AT_ONCE as u32 + 2;

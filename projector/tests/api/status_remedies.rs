@@ -141,7 +141,7 @@ async fn rollback_is_offered_for_one_generation_only() {
     assert_eq!(planned.generation, 2, "it was read later than 3");
     assert_eq!(offered().await, [2]);
     assert!(would_go_back(&database).await.starts_with(
-        "Would go back to generation 2 of `links`: read 0 events, compare it, and serve it in \
+        "Would go back to generation 2 of `links`: read 0 events, verify it, and serve it in \
          place of generation 1"
     ));
     let text = stdout(&run(&database, &[]).await);

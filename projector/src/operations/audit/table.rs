@@ -30,7 +30,7 @@ pub struct RecordedCommand {
     #[serde(serialize_with = "instant")]
     pub started_at: OffsetDateTime,
     /// End of the command.
-    #[serde(serialize_with = "optional_instant")]
+    #[serde(serialize_with = "instant")]
     pub finished_at: Option<OffsetDateTime>,
     /// `done`, `failed` or `interrupted`; `None` before the end.
     pub outcome: Option<String>,
@@ -41,14 +41,12 @@ pub struct RecordedCommand {
     pub is_running: bool,
 }
 
-fn instant<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&timestamp::format(*at))
-}
-
-fn optional_instant<S: Serializer>(
-    at: &Option<OffsetDateTime>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn instant<At, S>(at: &At, serializer: S) -> Result<S::Ok, S::Error>
+where
+    At: Copy + Into<Option<OffsetDateTime>>,
+    S: Serializer,
+{
+    let at: Option<OffsetDateTime> = (*at).into();
     at.map(timestamp::format).serialize(serializer)
 }
 

@@ -41,12 +41,12 @@ pub(super) fn failed(recorded: &[RecordedCommand]) -> Vec<FailedOperation> {
     let last = last_of(recorded)
         .into_iter()
         .filter(RecordedCommand::has_failed);
-    let failed = last.filter_map(|it| {
+    let failed = last.filter_map(|recorded| {
         Some(FailedOperation {
-            failed_at: timestamp::format(it.finished_at?),
-            command: it.command,
-            projection: it.projection?,
-            detail: it.detail,
+            failed_at: timestamp::format(recorded.finished_at?),
+            command: recorded.command,
+            projection: recorded.projection?,
+            detail: recorded.detail,
         })
     });
     failed.collect()

@@ -187,8 +187,8 @@ impl ShardStatus {
             owner: tenure.map(|it| it.owner.clone()),
             version: tenure.map(|it| it.version.clone()),
             seen_seconds_ago: tenure.map(|it| it.seen_s),
-            last_error: tenure.and_then(|it| {
-                let (text, seconds_ago) = it.last_error.clone()?;
+            last_error: tenure.and_then(|heartbeat| {
+                let (text, seconds_ago) = heartbeat.last_error.clone()?;
                 Some(LastError { seconds_ago, text })
             }),
         }

@@ -132,9 +132,9 @@ async fn stopped(
     };
     let agrees = account
         .filter(|it| is_comparable(it.credits.version))
-        .map(|it| {
+        .map(|account| {
             let wanted = matches!(
-                it.status,
+                account.status,
                 AccountStatus::Suspended {
                     stop_redirects: true
                 }

@@ -126,11 +126,11 @@ fn applied(creation: &Creation, event: &RecordedEvent) -> Option<Applied> {
 type RowAndSentence = (Option<ShownRow>, Option<ShownRow>, String);
 
 fn link(creation: &Creation, snapshot: &RowsSnapshot, applied: Option<&Applied>) -> RowAndSentence {
-    let wanted = applied.filter(|it| !it.state.deleted).and_then(|it| {
+    let wanted = applied.filter(|it| !it.state.deleted).and_then(|applied| {
         Some(LinkRow {
             slug: creation.created.as_ref()?.slug.clone(),
-            destination_url: it.state.destination_url.clone(),
-            version: it.event.version,
+            destination_url: applied.state.destination_url.clone(),
+            version: applied.event.version,
             created_at: timestamp::format(creation.event.recorded_at),
         })
     });
@@ -161,9 +161,9 @@ fn redirect(
     snapshot: &RowsSnapshot,
     applied: Option<&Applied>,
 ) -> RowAndSentence {
-    let wanted = applied.and_then(|it| {
+    let wanted = applied.and_then(|applied| {
         let created = creation.created.as_ref()?;
-        let state = match &it.state {
+        let state = match &applied.state {
             LinkState { deleted: true, .. } => "deleted",
             LinkState { disabled: true, .. } => "disabled",
             LinkState { .. } => "active",
@@ -172,7 +172,7 @@ fn redirect(
             slug_folded: redirects::fold(&created.slug),
             link_id: creation.link_id,
             account_id: created.account_id,
-            destination_url: it.state.destination_url.clone(),
+            destination_url: applied.state.destination_url.clone(),
             state: state.to_owned(),
             account_is_stopped: snapshot.is_stopped,
         })
@@ -207,13 +207,13 @@ fn charge(
 ) -> RowAndSentence {
     let charge = creation.charge.as_ref();
     let applied = charge.filter(|it| it.position <= checkpoint.applied_up_to());
-    let wanted = applied.and_then(|it| match it.decode() {
+    let wanted = applied.and_then(|event| match event.decode() {
         Ok(Event::Credits(CreditsEvent::Charged(charged))) => Some(EntryRow {
-            entry_id: EntryId::from_uuid(it.event_id.uuid()),
+            entry_id: EntryId::from_uuid(event.event_id.uuid()),
             kind: "charge".to_owned(),
             amount: -charged.amount,
             balance_after: charged.balance_after,
-            version: it.version,
+            version: event.version,
         }),
         _ => None,
     });

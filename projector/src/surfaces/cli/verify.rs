@@ -78,13 +78,13 @@ impl ProjectionOutput {
 
 pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     let begun = Instant::now();
-    // One session more for the lease.
+    // One session more, for the lock of the command.
     let pool = command.options.pool_of(SessionKind::Writer, SESSIONS + 1);
     let pool = pool.await?;
     let progress = ProgressReport::shown(command.options.json);
     let work = async {
         let mut projections = Vec::new();
-        // The lease comes first: no other command swaps generations meanwhile.
+        // The lock of the command comes first: no other command swaps generations in between.
         for target in targets(&pool, &command).await? {
             projections.push(verify_one(&pool, target, &command, &progress).await?);
         }

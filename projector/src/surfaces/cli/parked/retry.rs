@@ -130,9 +130,10 @@ pub(super) fn text_of(retried: &[RetriedAccount]) -> String {
     if retried.is_empty() {
         return "Nothing is parked.".to_owned();
     }
-    let lines = retried.iter().map(|it| {
-        let (account_id, projection, applied) = (it.account_id, it.projection, it.applied);
-        let outcome = match &it.detail {
+    let lines = retried.iter().map(|account| {
+        let (account_id, projection, applied) =
+            (account.account_id, account.projection, account.applied);
+        let outcome = match &account.detail {
             None => "released".to_owned(),
             Some(detail) => format!("still parked: {detail}"),
         };

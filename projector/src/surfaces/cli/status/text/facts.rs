@@ -78,14 +78,14 @@ fn operation(it: &RecordedCommand) -> String {
 /// Returns a line for each generation without queries.
 fn generations(projections: &[ProjectionStatus]) -> Vec<String> {
     let generations = projections.iter().flat_map(|it| &it.generations);
-    let others = generations.filter(|it| !it.is_read()).map(|it| {
-        let (projection, generation) = (&it.projection, it.generation);
-        let phase = it.phase.replace('_', " ");
-        let (position, head) = (grouped(it.position), grouped(it.head));
+    let others = generations.filter(|it| !it.is_read()).map(|other| {
+        let (projection, generation) = (&other.projection, other.generation);
+        let phase = other.phase.replace('_', " ");
+        let (position, head) = (grouped(other.position), grouped(other.head));
         let mut line = format!(
             "generation {generation} of {projection}: {phase}, {position} of {head} events"
         );
-        for hint in hints(it) {
+        for hint in hints(other) {
             line.push_str("; ");
             line.push_str(&hint);
         }
