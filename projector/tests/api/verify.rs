@@ -1,10 +1,10 @@
 //! `verify` finds, names and repairs wrong rows of the read tables.
 
 mod beside_projector;
-mod recorded_outcome;
 mod command;
-mod skipped_and_parked;
 mod plans;
+mod recorded_outcome;
+mod skipped_and_parked;
 mod statements;
 
 use std::collections::BTreeSet;
