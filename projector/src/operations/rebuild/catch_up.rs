@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shard_that_is_ahead_makes_up_for_none_that_is_behind() {
+    fn shard_ahead_does_not_offset_lagging_shard() {
         let (mut from, mut to) = (PerShard::default(), PerShard::default());
         (from[0], to[0]) = (10, 12);
         (from[1], to[1]) = (20, 5);
