@@ -17,7 +17,6 @@ use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
-    description::ReadTable,
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
@@ -52,15 +51,6 @@ impl Projection {
     /// The projection of that name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
-    /// Read tables of the read model.
-    pub fn tables(self) -> &'static [ReadTable] {
-        match self {
-            Self::Credits => &credits::TABLES,
-            Self::Links => &links::TABLES,
-            Self::Redirects => &redirects::TABLES,
-        }
     }
 
     /// The place in a [`PerProjection`].

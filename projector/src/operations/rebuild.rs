@@ -14,7 +14,7 @@ pub mod pace;
 mod parked;
 pub mod plan;
 pub mod reading;
-mod rebuilt;
+mod report;
 pub mod rollback;
 mod swap;
 mod verification;
@@ -25,14 +25,14 @@ use anyhow::Context as _;
 use linkledger_core::fail_point;
 use sqlx::PgPool;
 
-pub use self::rebuilt::{Rebuilt, ShardRead};
+pub use self::report::{RebuildReport, ShardRead};
 use self::{
     catch_up::{catch_up, is_same_log},
-    generation::Phase,
+    generation::GenerationPhase,
     loading::{Loader, SHARDS_AT_ONCE},
     pace::Pace,
     parked::WouldPark,
-    reading::{Reading, Readings},
+    reading::{ShardReading, ShardReadings},
     verification::ensure_verified,
 };
 use crate::{
@@ -50,21 +50,21 @@ use crate::{
 #[expect(clippy::cast_possible_truncation, reason = "two")]
 pub const CONNECTIONS_MAX: u32 = SHARDS_AT_ONCE as u32 + 2;
 
-/// A generation that is not served, and the one that is.
+/// Generation that is built or brought up to date, and the served one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Build {
-    /// Of this projection.
+pub struct GenerationBuild {
+    /// Projection.
     pub projection: Projection,
-    /// The one that is built, or brought up to date.
+    /// Number of the generation that is built, or brought up to date.
     pub generation: i32,
-    /// Which of both.
+    /// Role of that generation: building, or standby for a rollback.
     pub role: Role,
-    /// The one that is served.
+    /// Number of the served generation.
     pub live: i32,
 }
 
-impl Build {
-    /// Where the generation stands.
+impl GenerationBuild {
+    /// Returns the positions of the generation.
     async fn standing(&self, pool: &PgPool) -> anyhow::Result<Standing> {
         let Self {
             projection,
@@ -74,37 +74,36 @@ impl Build {
         } = *self;
         let standing = standing(pool, projection, generation, role)
             .await
-            .context("can't read the checkpoints")?;
+            .context("cannot read the checkpoints")?;
         standing.with_context(|| {
             format!(
-                "generation {generation} of `{projection}` is not what it was: somebody else \
-                 serves or drops it"
+                "another command has swapped or dropped generation {generation} of `{projection}`"
             )
         })
     }
 }
 
-/// How to rebuild.
+/// Settings of a rebuild.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Events per second; `None` is as fast as it goes.
+pub struct RebuildSettings {
+    /// Events per second; `None` for no limit.
     pub max_rate: Option<NonZeroU32>,
-    /// Whether the new generation is served at last.
+    /// True if the new generation is swapped in at the end.
     pub swap: bool,
 }
 
-/// Rebuilds the projections from the log, which is read once for all of them, and has the new
-/// generations served one after the other. What was begun before is gone on with.
+/// Rebuilds the projections from the log, which is read once for all of them, and swaps the new
+/// generations in, one after the other. A rebuild that was interrupted is continued.
 ///
 /// # Errors
-/// When a generation is not what it should be, and none is served then; or when the database does
-/// not answer for long.
+/// Returns an error if a new generation is wrong, which is not served then, or if the database does not
+/// answer for long.
 pub async fn rebuild(
     pool: &PgPool,
     projections: &[Projection],
-    settings: Settings,
+    settings: RebuildSettings,
     progress: Arc<dyn ProgressSink>,
-) -> anyhow::Result<Vec<Rebuilt>> {
+) -> anyhow::Result<Vec<RebuildReport>> {
     let begun_at = Instant::now();
     let loader = Loader {
         pool: pool.clone(),
@@ -115,7 +114,7 @@ pub async fn rebuild(
     for projection in projections {
         let build = begin(pool, *projection).await?;
         let standing = build.standing(pool).await?;
-        readings.push(standing.positions.map(Reading::from));
+        readings.push(standing.positions.map(ShardReading::from));
         builds.push(build);
     }
     loader.progress.enter("loading", 0, "events");
@@ -129,8 +128,8 @@ pub async fn rebuild(
     Ok(all_rebuilt)
 }
 
-/// The generation that is being built, or a new one.
-async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<Build> {
+/// Returns the generation of an interrupted rebuild, or creates a new one.
+async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationBuild> {
     let plan = plan::plan(pool, projection).await?;
     if let Some(stale) = plan.stale {
         generation::drop_all(pool, projection, stale).await?;
@@ -144,28 +143,28 @@ async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<Build> {
 /// Brings the generation to the head of the log, verifies it, and serves it if `swap` is set.
 async fn finish(
     loader: &Loader,
-    build: Build,
-    readings: &mut Readings,
+    build: GenerationBuild,
+    readings: &mut ShardReadings,
     swap: bool,
     begun_at: Instant,
-) -> anyhow::Result<Rebuilt> {
+) -> anyhow::Result<RebuildReport> {
     let pool = &loader.pool;
-    let Build {
+    let GenerationBuild {
         projection,
         generation,
         ..
     } = build;
     let phase = |name: &str| format!("{projection}: {name}");
-    enter(pool, build, Phase::CatchingUp).await?;
+    enter(pool, build, GenerationPhase::CatchingUp).await?;
     loader.progress.enter(&phase("catching up"), 0, "events");
     catch_up(loader, &[build], from_mut(readings)).await?;
     generation::analyze(pool, projection, generation).await;
     // The running projector releases parked accounts of the served generation only.
     parked::release_all(loader, build).await?;
-    enter(pool, build, Phase::Comparing).await?;
+    enter(pool, build, GenerationPhase::Comparing).await?;
     let verified_events = ensure_verified(loader, build).await?;
     fail_point::reached("rebuild.verified");
-    enter(pool, build, Phase::Ready).await?;
+    enter(pool, build, GenerationPhase::Ready).await?;
     let would_park = if swap {
         loader.progress.enter(&phase("swapping"), 0, "events");
         swap::swap(loader, build, readings).await?;
@@ -180,7 +179,7 @@ async fn finish(
         }
     };
     let shards = ShardRead::of_all(readings);
-    Ok(Rebuilt {
+    Ok(RebuildReport {
         projection: projection.name(),
         generation,
         previous: build.live,
@@ -194,16 +193,20 @@ async fn finish(
     })
 }
 
-/// Whether an operator has paused what is served.
+/// Returns true if an operator has paused the projection.
 pub(crate) async fn is_paused(pool: &PgPool, projection: Projection) -> anyhow::Result<bool> {
     let paused = paused(pool, &[projection])
         .await
-        .context("can't read whether it is paused")?;
+        .context("cannot read whether it is paused")?;
     Ok(paused.iter().any(|(_, since)| since.is_some()))
 }
 
-/// A standby is what it is until it is served again.
-async fn enter(pool: &PgPool, build: Build, phase: Phase) -> anyhow::Result<()> {
+/// Records the phase of a generation that is built. A standby keeps its phase until the swap.
+async fn enter(
+    pool: &PgPool,
+    build: GenerationBuild,
+    phase: GenerationPhase,
+) -> anyhow::Result<()> {
     match build.role {
         Role::Building => generation::enter(pool, build.projection, build.generation, phase).await,
         Role::Standby | Role::Live => Ok(()),

@@ -31,7 +31,7 @@ pub use self::{
     snapshot::{GenerationTarget, LogBucket},
 };
 use self::{shard_pass::PartReport, snapshot::checkpoints};
-use crate::read_models::Projection;
+use crate::read_models::{Projection, description::ReadModel as _};
 
 /// Steps at once, each in a session of its own: more would slow down the services.
 pub const SESSIONS: u32 = 2;

@@ -1,6 +1,7 @@
 //! Read model `credits`.
 
 mod expected;
+pub(crate) mod lookup;
 mod orphans;
 pub mod projection;
 

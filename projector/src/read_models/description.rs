@@ -4,6 +4,24 @@
 //! (`docs/adr/0013-statements-from-descriptions.md`), so that a column stands in one place. The SQL
 //! shares nothing with the projections: a defect of a projection is found because both disagree.
 
+use super::{Projection, credits, links, redirects};
+
+/// Read model that a projection keeps.
+pub trait ReadModel {
+    /// Returns the read tables of the read model.
+    fn tables(self) -> &'static [ReadTable];
+}
+
+impl ReadModel for Projection {
+    fn tables(self) -> &'static [ReadTable] {
+        match self {
+            Self::Credits => &credits::TABLES,
+            Self::Links => &links::TABLES,
+            Self::Redirects => &redirects::TABLES,
+        }
+    }
+}
+
 /// Column of a read table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {

@@ -3,6 +3,7 @@
 mod changes;
 mod expected;
 mod folded_slugs;
+pub(crate) mod lookup;
 mod orphans;
 pub mod projection;
 mod stopped_accounts;

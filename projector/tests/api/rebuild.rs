@@ -5,8 +5,8 @@ use std::sync::Arc;
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
     operations::rebuild::{
-        self, CONNECTIONS_MAX, Rebuilt, Settings,
-        generation::{self, Phase},
+        self, CONNECTIONS_MAX, RebuildReport, RebuildSettings,
+        generation::{self, GenerationPhase},
         plan, rollback,
     },
     read_models::Projection,
@@ -23,11 +23,11 @@ use crate::{
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
-pub(crate) const TO_SWAP: Settings = Settings {
+pub(crate) const TO_SWAP: RebuildSettings = RebuildSettings {
     max_rate: None,
     swap: true,
 };
-pub(crate) const NO_SWAP: Settings = Settings {
+pub(crate) const NO_SWAP: RebuildSettings = RebuildSettings {
     swap: false,
     ..TO_SWAP
 };
@@ -38,14 +38,17 @@ pub(crate) fn sessions(stage: &Stage) -> PgPool {
     event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap()
 }
 
-pub(crate) async fn rebuild_all(pool: &PgPool, settings: Settings) -> Vec<Rebuilt> {
+pub(crate) async fn rebuild_all(pool: &PgPool, settings: RebuildSettings) -> Vec<RebuildReport> {
     let progress = Arc::new(ProgressReport::silent());
     rebuild::rebuild(pool, &Projection::ALL, settings, progress)
         .await
         .unwrap()
 }
 
-pub(crate) async fn rebuild_links(pool: &PgPool, settings: Settings) -> anyhow::Result<Rebuilt> {
+pub(crate) async fn rebuild_links(
+    pool: &PgPool,
+    settings: RebuildSettings,
+) -> anyhow::Result<RebuildReport> {
     let progress = Arc::new(ProgressReport::silent());
     let rebuilt = rebuild::rebuild(pool, &[Projection::Links], settings, progress).await?;
     Ok(rebuilt.into_iter().next().unwrap())
@@ -73,7 +76,7 @@ pub(crate) async fn append_one_of_each(stage: &Stage, name: &str) {
         .await;
 }
 
-pub(crate) async fn phases(pool: &PgPool, projection: Projection) -> Vec<(i32, Phase)> {
+pub(crate) async fn phases(pool: &PgPool, projection: Projection) -> Vec<(i32, GenerationPhase)> {
     let known = generation::list(pool, projection).await.unwrap();
     known.into_iter().map(|it| (it.number, it.phase)).collect()
 }
@@ -102,7 +105,7 @@ async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed(
         Tables::of_log(&log)
     );
     for projection in Projection::ALL {
-        let expected = vec![(1, Phase::Standby), (2, Phase::Active)];
+        let expected = vec![(1, GenerationPhase::Standby), (2, GenerationPhase::Active)];
         assert_eq!(phases(&pool, projection).await, expected);
     }
 
@@ -140,7 +143,7 @@ async fn without_a_swap_it_is_built_and_finished_by_the_same_command_later() {
     let mut engine = stage.engine();
     engine.cycle(log.clone()).await.unwrap();
     rebuild_all(&pool, NO_SWAP).await;
-    let expected = vec![(1, Phase::Active), (2, Phase::Ready)];
+    let expected = vec![(1, GenerationPhase::Active), (2, GenerationPhase::Ready)];
     assert_eq!(phases(&pool, Projection::Links).await, expected);
     append_one_of_each(&stage, "after").await;
     let longer = stage.log().await;
@@ -240,7 +243,10 @@ async fn a_new_generation_that_is_wrong_is_not_served() {
         .unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("does not say what the log says"), "{text}");
-    let expected = vec![(1, Phase::Active), (2, Phase::Comparing)];
+    let expected = vec![
+        (1, GenerationPhase::Active),
+        (2, GenerationPhase::Comparing),
+    ];
     assert_eq!(phases(&pool, Projection::Redirects).await, expected);
 }
 
@@ -275,7 +281,10 @@ async fn the_rights_of_an_operator_suffice_to_rebuild_to_go_back_and_to_drop() {
     generation::drop_all(&pool, Projection::Links, 2)
         .await
         .unwrap();
-    assert_eq!(phases(&pool, Projection::Links).await, [(1, Phase::Active)]);
+    assert_eq!(
+        phases(&pool, Projection::Links).await,
+        [(1, GenerationPhase::Active)]
+    );
 }
 
 #[tokio::test]
@@ -304,6 +313,6 @@ async fn a_log_that_lacks_an_event_leads_to_no_generation() {
     let text = format!("{error:#}");
     let lacks = format!("the event store lacks the event at position {position} of shard {shard}");
     assert!(text.contains(&lacks), "{text}");
-    let expected = vec![(1, Phase::Active), (2, Phase::Loading)];
+    let expected = vec![(1, GenerationPhase::Active), (2, GenerationPhase::Loading)];
     assert_eq!(phases(&pool, Projection::Credits).await, expected);
 }

@@ -14,7 +14,7 @@ use crate::{
     stage::Stage,
     tables::Tables,
 };
-use linkledger_projector::operations::rebuild::Settings;
+use linkledger_projector::operations::rebuild::RebuildSettings;
 
 /// Who is parked in a generation for what, and what waits.
 async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, String, i64)> {
@@ -32,7 +32,7 @@ async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, 
 }
 
 /// The projector takes it in batches; a rebuild, up to here.
-async fn apply_and_rebuild(stage: &Stage, lengths: &[usize], settings: Settings) {
+async fn apply_and_rebuild(stage: &Stage, lengths: &[usize], settings: RebuildSettings) {
     apply_in_batches(stage, &stage.log().await, lengths).await;
     let pool = sessions(stage);
     for rebuilt in rebuild_all(&pool, settings).await {

@@ -10,7 +10,7 @@ use linkledger_projector::{
         audit::{self, CommandSuperseded},
         rebuild::{
             self,
-            generation::{self, Phase},
+            generation::{self, GenerationPhase},
         },
     },
     read_models::Projection,
@@ -95,7 +95,7 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
         kill(pid, Signal::SIGCONT).unwrap();
         let first = frozen.wait_with_output().await.unwrap();
         assert!(!first.status.success(), "{stop_at}");
-        let expected = [(1, Phase::Standby), (2, Phase::Active)];
+        let expected = [(1, GenerationPhase::Standby), (2, GenerationPhase::Active)];
         assert_eq!(phases(pool, Projection::Links).await, expected, "{stop_at}");
         // The next rebuild makes a new generation.
         let third = rebuild_of(&stage, "links", None)
@@ -117,11 +117,12 @@ async fn finished_generation_enters_no_build_phase() {
         .await
         .unwrap();
     for number in [1, 2] {
-        let late = generation::enter(&pool, Projection::Links, number, Phase::Ready).await;
+        let late =
+            generation::enter(&pool, Projection::Links, number, GenerationPhase::Ready).await;
         let text = format!("{:#}", late.unwrap_err());
         assert!(text.contains("is no longer built"), "{text}");
     }
-    let expected = [(1, Phase::Standby), (2, Phase::Active)];
+    let expected = [(1, GenerationPhase::Standby), (2, GenerationPhase::Active)];
     assert_eq!(phases(&pool, Projection::Links).await, expected);
 }
 

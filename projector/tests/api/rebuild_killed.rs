@@ -8,7 +8,7 @@ use std::{
 
 use linkledger_projector::{
     operations::{
-        rebuild::generation::{self, Phase},
+        rebuild::generation::{self, GenerationPhase},
         verify::{self, GenerationTarget},
     },
     read_models::Projection,
@@ -173,7 +173,7 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     for step in 1..=3 {
         dies(&stage, &drop, "drop.step:1").await;
         let known = generation::list(pool, Projection::Redirects).await.unwrap();
-        assert_eq!(known[1].phase, Phase::Dropping, "{step}");
+        assert_eq!(known[1].phase, GenerationPhase::Dropping, "{step}");
         let output = projector(&stage, &["rollback", "redirects"], None).await;
         assert!(
             !output.status.success(),

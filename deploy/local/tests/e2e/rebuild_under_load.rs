@@ -11,7 +11,7 @@ use std::{
 
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
-    operations::rebuild::{self, CONNECTIONS_MAX, Settings, generation, rollback},
+    operations::rebuild::{self, CONNECTIONS_MAX, RebuildSettings, generation, rollback},
     read_models::Projection,
     surfaces::progress_report::ProgressReport,
 };
@@ -109,7 +109,7 @@ async fn read_entries_and_check(http: &Http, is_over: &AtomicBool) {
 }
 
 async fn swap_and_roll_back(pool: &PgPool) {
-    let settings = Settings {
+    let settings = RebuildSettings {
         max_rate: None,
         swap: true,
     };

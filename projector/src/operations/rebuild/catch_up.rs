@@ -7,7 +7,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use super::{Build, loading::Loader, reading::Readings};
+use super::{GenerationBuild, loading::Loader, reading::ShardReadings};
 use crate::{
     pipeline::{
         checkpoint::{Role, generation::standing},
@@ -56,8 +56,8 @@ pub(super) async fn is_same_log(
 /// Loads events until few are left up to the head of the log; the log is read once for all builds.
 pub(super) async fn catch_up(
     loader: &Loader,
-    builds: &[Build],
-    readings: &mut [Readings],
+    builds: &[GenerationBuild],
+    readings: &mut [ShardReadings],
 ) -> anyhow::Result<()> {
     let (mut in_vain, mut before) = (0, u64::MAX);
     for _ in 0..ROUNDS_MAX {

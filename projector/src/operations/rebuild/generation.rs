@@ -1,4 +1,4 @@
-//! Table `read_model.generations`: which ones there are, and what is done with them.
+//! Table `read_model.generations`: the generations of each projection, and their phases.
 
 mod tables;
 
@@ -12,30 +12,30 @@ use time::OffsetDateTime;
 pub use self::tables::{analyze, create, drop_all};
 use crate::read_models::Projection;
 
-/// How long a generation is kept after it was served last: what was asked of it has long ended.
+/// Time for which a generation is kept after the swap: by then all reads of it have ended.
 pub const KEPT_FOR: Duration = Duration::from_mins(1);
 
-/// What is done with a generation.
+/// Phase of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// It is filled from the log.
+pub enum GenerationPhase {
+    /// The generation is filled from the log.
     Loading,
-    /// It has what was in the log when it was begun.
+    /// The generation has the events up to the start of the rebuild, and follows the log.
     CatchingUp,
     /// The generation is verified with the log.
     Comparing,
-    /// It can be served.
+    /// The generation can be served.
     Ready,
-    /// It is served.
+    /// The generation is served.
     Active,
-    /// It was served, and can be gone back to.
+    /// The generation was served, and is kept for a rollback.
     Standby,
-    /// Its tables are going.
+    /// The tables of the generation are being dropped.
     Dropping,
 }
 
-impl Phase {
-    /// All of them.
+impl GenerationPhase {
+    /// All phases.
     pub const ALL: [Self; 7] = [
         Self::Loading,
         Self::CatchingUp,
@@ -46,7 +46,7 @@ impl Phase {
         Self::Dropping,
     ];
 
-    /// The name in SQL.
+    /// Name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -63,7 +63,7 @@ impl Phase {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Whether it is on its way to be served.
+    /// Returns true if a rebuild works on the generation.
     pub const fn is_building(self) -> bool {
         match self {
             Self::Loading | Self::CatchingUp | Self::Comparing | Self::Ready => true,
@@ -75,28 +75,28 @@ impl Phase {
 /// A generation of a read model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation {
-    /// Its number.
+    /// Number of the generation.
     pub number: i32,
-    /// What is done with it.
-    pub phase: Phase,
+    /// Phase of the generation.
+    pub phase: GenerationPhase,
     /// True if a verification with the log has succeeded.
     pub is_compared: bool,
-    /// When it ceased to be served.
+    /// Time of the swap that replaced the generation.
     pub last_active_at: Option<OffsetDateTime>,
 }
 
 impl Generation {
-    /// How long ago it was served last.
+    /// Returns the time since the generation was last served.
     pub fn rested_for(&self) -> Option<Duration> {
         let rested = SystemClock.now() - self.last_active_at?;
         Some(rested.try_into().unwrap_or_default())
     }
 }
 
-/// The generations of a projection, by number.
+/// Returns the generations of a projection, by number.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Generation>> {
     let rows = sqlx::query!(
         "
@@ -110,8 +110,8 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
     .fetch_all(pool)
     .await?;
     let generations = rows.into_iter().map(|row| {
-        let phase = Phase::named(&row.phase).ok_or_else(|| {
-            let unknown = format!("the phase `{}` is not of this release", row.phase);
+        let phase = GenerationPhase::named(&row.phase).ok_or_else(|| {
+            let unknown = format!("the phase `{}` is unknown to this release", row.phase);
             sqlx::Error::Decode(unknown.into())
         })?;
         Ok(Generation {
@@ -124,10 +124,10 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
     generations.collect()
 }
 
-/// The generation that is served.
+/// Returns the number of the served generation.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn active(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> {
     sqlx::query_scalar!(
         "SELECT active_generation FROM read_model.projections WHERE projection = $1",
@@ -137,10 +137,10 @@ pub async fn active(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> 
     .await
 }
 
-/// The highest number that was given to a generation, one that is dropped included.
+/// Returns the highest number ever given to a generation, dropped generations included.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<Option<i32>> {
     sqlx::query_scalar!(
         "SELECT highest FROM read_model.generation_numbers WHERE projection = $1",
@@ -150,18 +150,18 @@ pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<Opti
     .await
 }
 
-/// Notes what is being done with a generation that is built.
+/// Records the phase of a generation that a rebuild works on.
 ///
 /// # Errors
-/// When it is no longer built, because somebody else has it served or drops it; or when the
-/// database does not answer.
+/// Returns an error if another command has swapped or dropped the generation, or if the database does
+/// not answer.
 pub async fn enter(
     pool: &PgPool,
     projection: Projection,
     number: i32,
-    phase: Phase,
+    phase: GenerationPhase,
 ) -> anyhow::Result<()> {
-    // Who has stood still for long may come late with it.
+    // A process that was frozen may be late: the phase is set only while the generation is built.
     let noted = sqlx::query!(
         "
         UPDATE read_model.generations
@@ -175,24 +175,25 @@ pub async fn enter(
     )
     .execute(pool)
     .await
-    .context("can't note how far the generation is")?;
+    .context("cannot record the phase of the generation")?;
     ensure!(
         noted.rows_affected() == 1,
-        "generation {number} of `{projection}` is no longer built: somebody else has had it served, \
-         or drops it; `projector status` shows what it is"
+        "generation {number} of `{projection}` is no longer built: another command has swapped or \
+         dropped it; see `projector status`"
     );
     Ok(())
 }
 
-/// Whether that is being done with the generation, until the end of the transaction.
+/// Returns true if the generation is in that phase, and locks the phase until the end of the
+/// transaction.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn is_in_tx(
     tx: &mut PgConnection,
     projection: Projection,
     number: i32,
-    phase: Phase,
+    phase: GenerationPhase,
 ) -> sqlx::Result<bool> {
     let found = sqlx::query_scalar!(
         "
@@ -208,17 +209,17 @@ pub async fn is_in_tx(
     Ok(found.as_deref() == Some(phase.name()))
 }
 
-/// From the end of the transaction on, `next` is served, and no longer `live`.
+/// Makes `next` the active generation in place of `live`.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn activate_in_tx(
     tx: &mut PgConnection,
     projection: Projection,
     live: i32,
     next: i32,
 ) -> sqlx::Result<()> {
-    // In this order: one generation is active at a time.
+    // A unique index allows one active generation at a time: the order matters.
     sqlx::query!(
         "
         UPDATE read_model.generations SET phase = 'standby', last_active_at = clock_timestamp()

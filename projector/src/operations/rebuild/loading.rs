@@ -1,5 +1,5 @@
-//! Events of the log go into generations that nobody reads, chunk by chunk: a chunk is one
-//! transaction, in which their checkpoints move, so that a load can be broken off at any moment.
+//! Loading: applies events of the log to generations that are not served, chunk by chunk. A chunk is
+//! one transaction, which moves the checkpoints too, so that a load can be interrupted at any moment.
 //!
 //! Rows are written with the indexes in place (`docs/adr/0009-rebuild-by-the-ordinary-path.md`).
 
@@ -16,9 +16,9 @@ use tokio::{task::JoinSet, time::sleep};
 use uuid::Uuid;
 
 use super::{
-    Build,
+    GenerationBuild,
     pace::Pace,
-    reading::{Reading, Readings, read},
+    reading::{ShardReading, ShardReadings, read},
 };
 use crate::{
     operations::progress::ProgressSink,
@@ -32,12 +32,12 @@ use crate::{
     read_models::{Projection, skipped::Skipped},
 };
 
-/// Shards that are read at once: more would take from the services what they need.
+/// Shards that are read at once: more would slow down the services.
 pub const SHARDS_AT_ONCE: usize = 2;
-/// Most failures of a shard in a row that may pass by themselves.
+/// Most transient failures of a shard in a row.
 const FAILURES_MAX: u32 = 20;
 
-/// Fills generations.
+/// Loads events into generations.
 #[derive(Debug, Clone)]
 pub struct Loader {
     pub(super) pool: PgPool,
@@ -46,20 +46,20 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Loads everything up to these places into all of the builds, which have one role, and notes
-    /// for each what was read.
+    /// Loads all events up to these positions into all builds, which have the same role, and counts
+    /// the events read for each build.
     ///
     /// # Errors
-    /// When the log lacks an event, the builds are not what they were, or the database does not
-    /// answer for long.
+    /// Returns an error if the log lacks an event, if another command has changed a build, or if the
+    /// database does not answer for long.
     pub async fn load(
         &self,
-        builds: &[Build],
-        readings: &mut [Readings],
+        builds: &[GenerationBuild],
+        readings: &mut [ShardReadings],
         targets: &PerShard<Position>,
     ) -> anyhow::Result<()> {
         let mut waiting: Vec<Shard> = Shard::all().collect();
-        // The longest first, so that none is left alone.
+        // The longest shard first: the sessions finish at about the same time.
         waiting.sort_by_key(|shard| {
             let read = readings.iter().map(|it| it[shard.index()].read_up_to);
             read.min().unwrap_or(0) - targets[shard.index()]
@@ -89,31 +89,31 @@ impl Loader {
     }
 }
 
-/// The work on one shard.
+/// Load of one shard.
 struct ShardLoad {
     loader: Loader,
-    builds: Vec<Build>,
+    builds: Vec<GenerationBuild>,
     shard: Shard,
-    /// Of each of the builds.
-    readings: Vec<Reading>,
+    /// Events read, for each build.
+    readings: Vec<ShardReading>,
 }
 
-/// Where the builds stand in the shard.
-struct Standing {
+/// Positions of the builds in the shard.
+struct ShardProgress {
     progress: Progress,
     has_parked: bool,
 }
 
-impl Standing {
-    /// Up to here all of the builds have everything.
+impl ShardProgress {
+    /// Returns the position up to which all builds have all events.
     fn floor(&self) -> Position {
         let floor = self.progress.floor();
-        floor.expect("something is built, and nothing of it paused")
+        floor.expect("there is a build, and builds are never paused")
     }
 }
 
 impl ShardLoad {
-    async fn run(mut self, target: Position) -> anyhow::Result<(Shard, Vec<Reading>)> {
+    async fn run(mut self, target: Position) -> anyhow::Result<(Shard, Vec<ShardReading>)> {
         let shard = self.shard;
         let mut backoff = Backoff::default();
         let mut failures = 0;
@@ -129,19 +129,19 @@ impl ShardLoad {
                 Err(error) if failures == FAILURES_MAX || !retry::passes_by_itself(&error) => {
                     return Err(error.context(format!("shard {shard}")));
                 }
-                // Somebody has moved a checkpoint, or it passes: the checkpoints are read again.
+                // A checkpoint was moved, or the failure is transient: the checkpoints are read again.
                 Ok(false) | Err(_) => {}
             }
             failures += 1;
             ensure!(
                 failures <= FAILURES_MAX,
-                "shard {shard}: somebody else moves the checkpoints; is another rebuild running?"
+                "shard {shard}: another process moves the checkpoints; is another rebuild running?"
             );
             sleep(backoff.next_delay()).await;
         }
     }
 
-    /// Loads chunk by chunk; `false` when the checkpoints are not what they are taken for.
+    /// Loads chunk by chunk. Returns false if a checkpoint was moved by another process.
     async fn attempt(&mut self, target: Position) -> anyhow::Result<bool> {
         let mut standing = self.standing().await?;
         while standing.floor() < target {
@@ -168,7 +168,7 @@ impl ShardLoad {
                     self.loader.progress.advance(events);
                     standing = self.standing().await?;
                 }
-                Err(error) => return Err(error).context("can't apply events"),
+                Err(error) => return Err(error).context("cannot apply events"),
             }
             fail_point::reached("rebuild.chunk");
         }
@@ -179,7 +179,7 @@ impl ShardLoad {
         self.builds[0].role
     }
 
-    async fn standing(&self) -> anyhow::Result<Standing> {
+    async fn standing(&self) -> anyhow::Result<ShardProgress> {
         let mut checkpoints = Vec::with_capacity(self.builds.len());
         let mut has_parked = false;
         for build in &self.builds {
@@ -192,14 +192,14 @@ impl ShardLoad {
             checkpoints.push((build.projection, checkpoint));
             has_parked |= standing.has_parked[self.shard.index()];
         }
-        Ok(Standing {
+        Ok(ShardProgress {
             progress: Progress::of(self.shard, &checkpoints),
             has_parked,
         })
     }
 
-    /// Reads the events that come next.
-    async fn next_run(&self, standing: &Standing, target: Position) -> anyhow::Result<Run> {
+    /// Reads the next chunk of events.
+    async fn next_run(&self, standing: &ShardProgress, target: Position) -> anyhow::Result<Run> {
         let Loader { pool, pace, .. } = &self.loader;
         let after = standing.floor();
         let up_to = target.min(after + pace.chunk_events());
@@ -213,13 +213,13 @@ impl ShardLoad {
             let accounts: Vec<Uuid> = accounts.into_iter().collect();
             parked_among(pool, &accounts)
                 .await
-                .context("can't read which accounts are parked")?
+                .context("cannot read which accounts are parked")?
         } else {
             BTreeSet::new()
         };
         let skipped = Skipped::within(pool, &[(self.shard, after + 1..=up_to)])
             .await
-            .context("can't read which events are left out")?;
+            .context("cannot read which events are left out")?;
         Ok(Run {
             skipped,
             progress: standing.progress.clone(),

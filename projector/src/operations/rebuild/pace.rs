@@ -1,4 +1,4 @@
-//! How fast events are taken from the log: a rebuild must leave the services what they need.
+//! Rate limit of a rebuild: the services must stay fast meanwhile.
 
 use std::{
     num::NonZeroU32,
@@ -10,22 +10,22 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::pipeline::engine::CYCLE_EVENTS_MAX;
 
-/// Transactions in a second, if the rate is bounded: short ones, evenly spread.
+/// Transactions per second if the rate is limited: many short ones.
 const CHUNKS_PER_SECOND: u32 = 20;
-/// Fewest events of a transaction.
+/// Least number of events of a transaction.
 const CHUNK_EVENTS_MIN: u32 = 100;
 
-/// Shared by all who read.
+/// Rate limiter, shared by all tasks that read.
 #[derive(Debug)]
 pub struct Pace {
-    /// Events per second; `None` is as fast as it goes.
+    /// Events per second; `None` for no limit.
     max_rate: Option<NonZeroU32>,
-    /// When the next chunk may be read.
+    /// Earliest time at which the next chunk may be read.
     next_at: Mutex<Instant>,
 }
 
 impl Pace {
-    /// At most so many events per second.
+    /// Returns a limiter of that many events per second.
     pub fn new(max_rate: Option<NonZeroU32>) -> Self {
         Self {
             max_rate,
@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// How many events to take at once.
+    /// Returns the number of events of a chunk.
     pub fn chunk_events(&self) -> i64 {
         let most = u32::try_from(CYCLE_EVENTS_MAX).expect("some thousands");
         let chunk = self.max_rate.map_or(most, |rate| {
@@ -42,7 +42,7 @@ impl Pace {
         chunk.into()
     }
 
-    /// Waits until that many events may be taken.
+    /// Waits until that many events may be read.
     pub async fn take(&self, events: u64) {
         let Some(rate) = self.max_rate else {
             return;
@@ -50,7 +50,7 @@ impl Pace {
         sleep_until(self.reserve(events, rate, Instant::now())).await;
     }
 
-    /// When that many may be taken; whoever asks next comes after them.
+    /// Reserves that many events, and returns the time at which they may be read.
     fn reserve(&self, events: u64, rate: NonZeroU32, now: Instant) -> Instant {
         let takes = Duration::from_secs(events) / rate.get();
         let mut next_at = self.next_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_who_read_together_keep_to_the_rate_and_do_not_make_up_for_a_rest() {
+    fn concurrent_readers_share_the_rate_limit() {
         let rate = NonZeroU32::new(1_000).unwrap();
         let pace = Pace::new(Some(rate));
         let now = Instant::now() + Duration::from_mins(1);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_short_where_the_rate_is_low() {
+    fn low_rate_makes_short_chunks() {
         let chunk = |rate| Pace::new(NonZeroU32::new(rate)).chunk_events();
         let chunks = [chunk(0), chunk(10), chunk(10_000), chunk(1_000_000)];
         assert_eq!(chunks, [4_000, 100, 500, 4_000]);

@@ -1,6 +1,6 @@
-//! Accounts that are parked in a generation that is not served. Nobody else releases them, and it
-//! is not served while it parks somebody whom the served one serves: his rows would be gone, and
-//! what is asked of him would be refused.
+//! Parked accounts of a generation that is not served. Only the rebuild releases these accounts. A
+//! generation must not be served while it parks an account that the served generation does not park:
+//! the rows of the account would become stale.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use tokio::time::sleep;
 
-use super::{Build, loading::Loader};
+use super::{GenerationBuild, loading::Loader};
 use crate::pipeline::{
     checkpoint::{Role, generation::Standing},
     parking::{
@@ -20,24 +20,25 @@ use crate::pipeline::{
     retry::{self, Backoff},
 };
 
-/// Most failures in a row, of one account, that may pass by themselves.
+/// Most transient failures of an account in a row.
 const FAILURES_MAX: u32 = 20;
-/// Most accounts that are tried again between two attempts of a swap.
+/// Most accounts that are retried between two attempts of a swap.
 const TRIED_AGAIN_MAX: i64 = 100;
 
-/// Applies what waits of all who are parked in the generation, wherever that is possible.
+/// Applies the waiting events of all parked accounts of the generation, up to one that still cannot be
+/// applied.
 ///
 /// # Errors
-/// When the generation is not what it was, the log lacks an event, or the database does not answer
-/// for long.
-pub(super) async fn release_all(loader: &Loader, build: Build) -> anyhow::Result<()> {
+/// Returns an error if another command has changed the generation, if the log lacks an event, or if the
+/// database does not answer for long.
+pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyhow::Result<()> {
     let of = (build.projection, build.generation);
     let Standing { has_parked, .. } = build.standing(&loader.pool).await?;
     for shard in Shard::all().filter(|shard| has_parked[shard.index()]) {
         let mut after = None;
         while let Some(parking) = listing::next_of(&loader.pool, of, shard, after)
             .await
-            .context("can't read who is parked")?
+            .context("cannot read who is parked")?
         {
             release_one(loader, build.role, &parking).await?;
             after = Some(parking.account.account_id);
@@ -46,7 +47,7 @@ pub(super) async fn release_all(loader: &Loader, build: Build) -> anyhow::Result
     Ok(())
 }
 
-/// Whether the account is parked no longer.
+/// Retries one account, and returns true if the account was released.
 async fn release_one(loader: &Loader, role: Role, parking: &Parking) -> anyhow::Result<bool> {
     let mut backoff = Backoff::default();
     let mut failures = 0;
@@ -71,38 +72,41 @@ async fn release_one(loader: &Loader, role: Role, parking: &Parking) -> anyhow::
         failures += 1;
         ensure!(
             failures <= FAILURES_MAX,
-            "somebody else releases `{}`; is another rebuild running?",
+            "another process releases `{}`; is another rebuild running?",
             parking.account.account_id
         );
         sleep(backoff.next_delay()).await;
     }
 }
 
-/// Accounts that are parked in a generation and served by the one that is served.
+/// Accounts that are parked in a generation but not in the served one.
 #[derive(Debug, Clone, Serialize)]
 pub struct WouldPark {
-    /// How many.
+    /// Number of the accounts.
     pub accounts: i64,
-    /// The first of them.
+    /// First account.
     pub first_account_id: AccountId,
-    /// The event that it is parked for, and why.
+    /// Event for which the first account is parked, and the reason.
     pub first_reason: String,
-    /// That one, and those behind it.
+    /// First accounts, up to the number that is retried at once.
     #[serde(skip)]
     some: Vec<Parking>,
 }
 
 impl WouldPark {
-    /// Who would be parked if the generation were served; `None` if nobody would. Both generations
-    /// are of one epoch.
+    /// Returns the accounts that a swap would park; `None` if there are none. Both generations must be
+    /// of the same epoch.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub(super) async fn of(tx: &mut PgConnection, build: Build) -> anyhow::Result<Option<Self>> {
+    /// Returns an error if the database does not answer.
+    pub(super) async fn of(
+        tx: &mut PgConnection,
+        build: GenerationBuild,
+    ) -> anyhow::Result<Option<Self>> {
         let of = (build.projection, build.generation);
         let (some, accounts) = listing::parked_only_in(tx, of, build.live, TRIED_AGAIN_MAX)
             .await
-            .context("can't read who is parked")?;
+            .context("cannot read who is parked")?;
         let Some(Parking { account, cause }) = some.first() else {
             return Ok(None);
         };
@@ -117,12 +121,16 @@ impl WouldPark {
         }))
     }
 
-    /// Tries to release some of them: they may have been released a moment ago where they are
-    /// served. Whether any could be.
+    /// Retries some of the accounts: the served generation may have released them a moment ago.
+    /// Returns true if an account was released.
     ///
     /// # Errors
-    /// As [`release_all`].
-    pub(super) async fn release_any(&self, loader: &Loader, build: Build) -> anyhow::Result<bool> {
+    /// Returns an error as [`release_all`] does.
+    pub(super) async fn release_any(
+        &self,
+        loader: &Loader,
+        build: GenerationBuild,
+    ) -> anyhow::Result<bool> {
         let mut is_any_released = false;
         for parking in &self.some {
             is_any_released |= release_one(loader, build.role, parking).await?;

@@ -1,49 +1,50 @@
-//! What a rebuild would begin with: a new generation, or the one that was begun before.
+//! Plan of a rebuild: a new generation, or one that an earlier rebuild has begun.
 
 use anyhow::Context as _;
 use linkledger_core::event_store::log::{self, PerShard};
 use sqlx::PgPool;
 
 use super::{
-    Build,
+    GenerationBuild,
     catch_up::{is_same_log, rest},
     generation::{self, Generation},
 };
 use crate::{pipeline::checkpoint::Role, read_models::Projection};
 
-/// What a rebuild would begin with.
+/// Plan of a rebuild.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    /// What would be built.
-    pub build: Build,
-    /// Whether it was begun before.
+pub struct RebuildPlan {
+    /// Generation to build.
+    pub build: GenerationBuild,
+    /// True if an earlier rebuild has begun the generation.
     pub is_begun: bool,
-    /// Begun for an earlier epoch of the log, or half dropped: it goes.
+    /// Unfinished generation of an earlier epoch, which is dropped first.
     pub stale: Option<i32>,
-    /// The epoch of the log.
+    /// Epoch of the log.
     pub epoch: i32,
-    /// How many events would be read.
+    /// Number of events to read.
     pub events: u64,
 }
 
-/// Looks what a rebuild would begin with; changes nothing.
+/// Returns the plan of a rebuild; changes nothing.
 ///
 /// # Errors
-/// When the log has lost events and was not given another epoch, or the database does not answer.
-pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan> {
+/// Returns an error if the log has lost events and its epoch was not raised, or if the database does not
+/// answer.
+pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<RebuildPlan> {
     let known = generation::list(pool, projection)
         .await
-        .context("can't read the generations")?;
+        .context("cannot read the generations")?;
     let live = generation::active(pool, projection)
         .await
-        .context("can't read which generation is served")?;
+        .context("cannot read which generation is served")?;
     is_same_log(pool, projection, live).await?;
-    let end = log::end(pool).await.context("can't read the log's end")?;
-    // One that is served by now is not begun with again, whatever is noted of it.
+    let end = log::end(pool).await.context("cannot read the log's end")?;
+    // A generation that is served by now is not continued, whatever its recorded phase.
     let begun = known
         .iter()
         .find(|it| it.phase.is_building() && it.number != live);
-    let build_of = |generation| Build {
+    let build_of = |generation| GenerationBuild {
         projection,
         generation,
         role: Role::Building,
@@ -54,7 +55,7 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan>
         let build = build_of(*number);
         let standing = build.standing(pool).await?;
         if standing.epoch == end.epoch {
-            return Ok(Plan {
+            return Ok(RebuildPlan {
                 build,
                 is_begun: true,
                 stale,
@@ -66,9 +67,9 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan>
     }
     let highest = generation::highest(pool, projection)
         .await
-        .context("can't read which numbers are given out")?;
+        .context("cannot read which numbers are given out")?;
     let number = highest.unwrap_or(live).max(live) + 1;
-    Ok(Plan {
+    Ok(RebuildPlan {
         build: build_of(number),
         is_begun: false,
         stale,
@@ -77,11 +78,11 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Plan>
     })
 }
 
-/// How many events the generation lacks.
+/// Returns the number of events that the generation lacks.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn events_to_head(pool: &PgPool, build: Build) -> anyhow::Result<u64> {
+/// Returns an error if the database does not answer.
+pub async fn events_to_head(pool: &PgPool, build: GenerationBuild) -> anyhow::Result<u64> {
     let heads = log::heads(pool)
         .await
         .context("cannot read the heads of the log")?;

@@ -1,4 +1,4 @@
-//! Reading the log for a rebuild: every event of a stretch, and the count of what was read.
+//! Reads the log for a rebuild, and counts the events read: a swap requires every event.
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
@@ -12,19 +12,19 @@ use sqlx::PgPool;
 
 use crate::{pipeline::decode::RunEvent, read_models::Projection};
 
-/// What was read of a shard for a generation.
+/// Events of a shard that were read for a generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Where the generation stood before.
+pub struct ShardReading {
+    /// Position of the generation at the start.
     pub start: Position,
-    /// The last event that was read.
+    /// Position of the last event read.
     pub read_up_to: Position,
-    /// How many events were read, each counted once.
+    /// Number of events read, each counted once.
     pub events: u64,
 }
 
-impl Reading {
-    /// Nothing is read yet.
+impl ShardReading {
+    /// Returns a reading without events.
     pub fn from(start: Position) -> Self {
         Self {
             start,
@@ -33,7 +33,7 @@ impl Reading {
         }
     }
 
-    /// Events that follow each other were read, perhaps again.
+    /// Counts consecutive events; an event that was read before is not counted again.
     pub(super) fn note(&mut self, events: &[RunEvent]) {
         let position = |event: &RunEvent| event.recorded().position;
         let known = events.partition_point(|event| position(event) <= self.read_up_to);
@@ -43,24 +43,24 @@ impl Reading {
     }
 }
 
-/// The readings of a generation.
-pub type Readings = PerShard<Reading>;
+/// Readings of a generation, by shard.
+pub type ShardReadings = PerShard<ShardReading>;
 
-/// Whether each event up to these places was read, by the number of those that were.
+/// Checks that each event up to these positions was read.
 ///
 /// # Errors
-/// When it was not.
+/// Returns an error if the number of events read differs from the number of positions.
 pub(super) fn ensure_complete(
     projection: Projection,
-    readings: &Readings,
+    readings: &ShardReadings,
     positions: &PerShard<Position>,
 ) -> anyhow::Result<()> {
     for (shard, (reading, position)) in Shard::all().zip(readings.iter().zip(positions)) {
         let (events, expected) = (reading.events, position - reading.start);
         ensure!(
             expected.unsigned_abs() == events,
-            "{events} events of shard {shard} were read for `{projection}` where {expected} were \
-             to be read, from position {} to {position}: nothing is served that may lack some; \
+            "{events} events of shard {shard} were read for `{projection}` instead of {expected}, \
+             from position {} to {position}: the generation is not served because it may lack some; \
              run the command again",
             reading.start
         );
@@ -68,7 +68,7 @@ pub(super) fn ensure_complete(
     Ok(())
 }
 
-/// The events of a stretch: each of them, or an error.
+/// Reads all events of a stretch; a missing event is an error.
 pub(super) async fn read(
     pool: &PgPool,
     shard: Shard,
@@ -80,15 +80,18 @@ pub(super) async fn read(
         after,
         up_to,
     };
-    let mut session = pool.acquire().await.context("can't read the event store")?;
+    let mut session = pool
+        .acquire()
+        .await
+        .context("cannot read the event store")?;
     let stored = read_stored(&mut session, stretch)
         .await
-        .context("can't read the event store")?;
+        .context("cannot read the event store")?;
     drop(session);
     let mut events = Vec::with_capacity(usize::try_from(up_to - after)?);
     let mut next = after + 1;
     for event in stored.iter() {
-        let event = event.context("can't read the event store")?;
+        let event = event.context("cannot read the event store")?;
         let position = event.position;
         ensure!(
             position == next,
@@ -96,7 +99,7 @@ pub(super) async fn read(
         );
         next += 1;
         let recorded = event.to_recorded(shard).with_context(|| {
-            format!("can't read the metadata of the event at position {position} of shard {shard}")
+            format!("cannot read the metadata of the event at position {position} of shard {shard}")
         })?;
         events.push(RunEvent::read(recorded));
     }
@@ -112,14 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_complete_of_which_an_event_was_not_read_or_one_too_many() {
-        let reading = |events| Reading {
+    fn missing_or_extra_event_makes_a_reading_incomplete() {
+        let reading = |events| ShardReading {
             start: 10,
             read_up_to: 15,
             events,
         };
         let ensure = |events| {
-            let mut readings = Readings::default();
+            let mut readings = ShardReadings::default();
             let mut positions = PerShard::default();
             (readings[3], positions[3]) = (reading(events), 15);
             ensure_complete(Projection::Links, &readings, &positions)

@@ -1,5 +1,4 @@
-//! Back to the generation that was served before: it is brought up to date as a new one is, compared,
-//! and takes the place of the one that is served.
+//! Rollback: brings the previous generation up to date, verifies it, and swaps it back in.
 
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
@@ -8,36 +7,39 @@ use linkledger_core::event_store::log;
 use sqlx::PgPool;
 
 use super::{
-    Build, Rebuilt, finish,
-    generation::{self, Generation, Phase},
+    GenerationBuild, RebuildReport, finish,
+    generation::{self, Generation, GenerationPhase},
     loading::Loader,
     pace::Pace,
-    reading::Reading,
+    reading::ShardReading,
 };
 use crate::{
     operations::progress::ProgressSink, pipeline::checkpoint::Role, read_models::Projection,
 };
 
-/// The generation to go back to: the one that was served last.
+/// Returns the generation that was served before the current one.
 ///
 /// # Errors
-/// When there is none, it is of an earlier epoch of the log, or the database does not answer.
-pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Build> {
+/// Returns an error if there is none, if it is of an earlier epoch of the log, or if the database does
+/// not answer.
+pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationBuild> {
     let known = generation::list(pool, projection)
         .await
-        .context("can't read the generations")?;
-    let kept = known.iter().filter(|it| it.phase == Phase::Standby);
+        .context("cannot read the generations")?;
+    let kept = known
+        .iter()
+        .filter(|it| it.phase == GenerationPhase::Standby);
     let last = kept.max_by_key(|it| (it.last_active_at, it.number));
     let Generation { number, .. } = last.with_context(|| {
         format!(
-            "`{projection}` has no earlier generation that is kept; `projector rebuild \
-             {projection}` makes a new one"
+            "`{projection}` has no earlier generation; `projector rebuild {projection}` makes a new \
+             one"
         )
     })?;
     let live = generation::active(pool, projection)
         .await
-        .context("can't read which generation is served")?;
-    let build = Build {
+        .context("cannot read which generation is served")?;
+    let build = GenerationBuild {
         projection,
         generation: *number,
         role: Role::Standby,
@@ -45,27 +47,28 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Build
     };
     let epoch = log::epoch(pool)
         .await
-        .context("can't read the log's epoch")?;
+        .context("cannot read the log's epoch")?;
     let standing = build.standing(pool).await?;
     ensure!(
         standing.epoch == epoch,
         "generation {number} of `{projection}` is of epoch {} of the log, which is of epoch \
-         {epoch}: it can't be gone back to; `projector drop {projection} {number}`",
+         {epoch}: a rollback is not possible; `projector drop {projection} {number}` drops it",
         standing.epoch
     );
     Ok(build)
 }
 
-/// Goes back; what the generation lacks is read with so many events per second at most.
+/// Swaps the previous generation back in. `max_rate` limits the events that are read per second.
 ///
 /// # Errors
-/// As [`plan`]; or when the generations differ, or the database does not answer for long.
+/// Returns an error as [`plan`] does, if a row of the generation is wrong, or if the database does not
+/// answer for long.
 pub async fn rollback(
     pool: &PgPool,
     projection: Projection,
     max_rate: Option<NonZeroU32>,
     progress: Arc<dyn ProgressSink>,
-) -> anyhow::Result<Rebuilt> {
+) -> anyhow::Result<RebuildReport> {
     let begun_at = Instant::now();
     let build = plan(pool, projection).await?;
     let loader = Loader {
@@ -74,6 +77,6 @@ pub async fn rollback(
         progress,
     };
     let standing = build.standing(pool).await?;
-    let mut readings = standing.positions.map(Reading::from);
+    let mut readings = standing.positions.map(ShardReading::from);
     finish(&loader, build, &mut readings, true, begun_at).await
 }

@@ -1,9 +1,9 @@
-//! The swap: in one short transaction another generation is served, at the place where the one
-//! before was, or further.
+//! The swap: in one short transaction another generation becomes the served one, at the positions of
+//! the generation before, or later ones.
 //!
-//! Readers are not in its way: each of their statements takes the active generation by itself. The
-//! projector meets checkpoints that are no longer live, and reads them again. Redirect caches forget
-//! everything when they see another generation.
+//! Readers do not block the swap: each statement of a reader looks up the active generation. The
+//! projector finds that its checkpoints are no longer live, and reads them again. Redirect caches
+//! forget everything when they see another generation.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 
 use super::{
-    Build,
+    GenerationBuild,
     catch_up::{REST_EVENTS_MAX, catch_up, rest},
-    generation::{Phase, activate_in_tx, is_in_tx},
+    generation::{GenerationPhase, activate_in_tx, is_in_tx},
     loading::Loader,
     parked::WouldPark,
-    reading::{Readings, ensure_complete, read},
+    reading::{ShardReadings, ensure_complete, read},
 };
 use crate::{
     operations::audit::ensure_held_in_tx,
@@ -39,54 +39,55 @@ use crate::{
     read_models::skipped::Skipped,
 };
 
-/// Most attempts, each of which begins by catching up.
+/// Most attempts; each begins by catching up.
 const ATTEMPTS_MAX: u32 = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After so many attempts the served generation has come to where this one is, and has parked whom
-/// it parks.
+/// Most attempts that accounts parked only in the new generation prevent. Meanwhile the served
+/// generation reaches the same positions, and parks the same accounts.
 const REFUSALS_MAX: u32 = 20;
 
-enum Attempt {
+enum SwapAttempt {
     Done,
-    /// More is left to apply than fits into the transaction, or it can't be applied like that.
+    /// Too many events are left for one transaction, or an event cannot be applied in it.
     TooFar,
-    /// Accounts that are served would be so no longer.
+    /// The swap would park accounts that are not parked now.
     WouldPark(WouldPark),
 }
 
-/// Has the generation served, once it has everything.
+/// Swaps the generation in, once it has all events.
 ///
 /// # Errors
-/// When something else is served by now, the log is faster, or the database does not answer.
+/// Returns an error if another generation is served by now, if events are appended faster than they are
+/// read, or if the database does not answer.
 pub(super) async fn swap(
     loader: &Loader,
-    build: Build,
-    readings: &mut Readings,
+    build: GenerationBuild,
+    readings: &mut ShardReadings,
 ) -> anyhow::Result<()> {
     let mut refusals = 0;
     for _ in 0..ATTEMPTS_MAX {
         catch_up(loader, &[build], std::slice::from_mut(readings)).await?;
         match attempt(loader, build, readings).await {
-            Ok(Attempt::Done) => return Ok(()),
-            Ok(Attempt::TooFar) => {}
-            Ok(Attempt::WouldPark(would_park)) => {
+            Ok(SwapAttempt::Done) => return Ok(()),
+            Ok(SwapAttempt::TooFar) => {}
+            Ok(SwapAttempt::WouldPark(would_park)) => {
                 refusals += 1;
                 if !would_park.release_any(loader, build).await? && refusals >= REFUSALS_MAX {
-                    let Build {
+                    let GenerationBuild {
                         projection,
                         generation,
                         live,
                         ..
                     } = build;
                     bail!(
-                        "generation {generation} of `{projection}` can't take the place of \
-                         generation {live}, which is served still: {would_park}"
+                        "generation {generation} of `{projection}` cannot replace generation \
+                         {live}, which is still served: {would_park}"
                     );
                 }
             }
             Err(error) if retry::passes_by_itself(&error) || is_refusal(&error) => {
-                // Unless the answer to COMMIT was lost.
+                // The swap may be committed although the answer to COMMIT was lost.
                 if super::generation::active(&loader.pool, build.projection)
                     .await
                     .is_ok_and(|active| active == build.generation)
@@ -98,7 +99,7 @@ pub(super) async fn swap(
         }
         sleep(RETRY_INTERVAL).await;
     }
-    bail!("events come too fast for a swap: run the command again, it goes on from here")
+    bail!("events are appended too fast for a swap: run the command again, it continues from here")
 }
 
 fn is_refusal(error: &anyhow::Error) -> bool {
@@ -109,19 +110,19 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 async fn attempt(
     loader: &Loader,
-    build: Build,
-    readings: &mut Readings,
-) -> anyhow::Result<Attempt> {
-    let Build {
+    build: GenerationBuild,
+    readings: &mut ShardReadings,
+) -> anyhow::Result<SwapAttempt> {
+    let GenerationBuild {
         projection, role, ..
     } = build;
-    let mut tx = loader.pool.begin().await.context("can't swap")?;
+    let mut tx = loader.pool.begin().await.context("cannot swap")?;
     let (served, other) = lock_both_in_tx(&mut tx, build).await?;
     fail_point::reached("swap.locked");
-    // Of an earlier epoch nothing can be left to do.
+    // A served generation of an earlier epoch has no events that the new one lacks.
     let is_same_log = served.epoch == other.epoch;
     if is_same_log && rest(&other.positions, &served.positions) > REST_EVENTS_MAX {
-        return Ok(Attempt::TooFar);
+        return Ok(SwapAttempt::TooFar);
     }
     let runs = if is_same_log {
         runs_between(loader, build, &other, &served.positions).await?
@@ -141,33 +142,33 @@ async fn attempt(
     };
     let written = apply_in_tx(&loader.pool, &mut tx, &runs, target)
         .await
-        .context("can't apply events")?;
+        .context("cannot apply events")?;
     if written != Written::All {
-        return Ok(Attempt::TooFar);
+        return Ok(SwapAttempt::TooFar);
     }
-    // Of an earlier epoch nothing follows: there, nobody ever comes to where this one is.
+    // A served generation of an earlier epoch never reaches the positions of the new one.
     if is_same_log && let Some(would_park) = WouldPark::of(&mut tx, build).await? {
-        return Ok(Attempt::WouldPark(would_park));
+        return Ok(SwapAttempt::WouldPark(would_park));
     }
     serve_in_tx(&mut tx, build).await?;
-    // What operators are told has happened.
+    // The command reports the swap: a crash of Postgres must not undo it.
     sqlx::query!("SET LOCAL synchronous_commit = on")
         .execute(&mut *tx)
         .await
-        .context("can't swap")?;
+        .context("cannot swap")?;
     fail_point::reached("swap.written");
-    tx.commit().await.context("can't swap")?;
+    tx.commit().await.context("cannot swap")?;
     fail_point::reached("swap.committed");
-    Ok(Attempt::Done)
+    Ok(SwapAttempt::Done)
 }
 
-/// Where the served generation stands, and the other one; both stay there, and stay what they are,
-/// until the end of the transaction.
+/// Returns the positions of the served generation and of the other one, and locks both until the end
+/// of the transaction.
 async fn lock_both_in_tx(
     tx: &mut PgConnection,
-    build: Build,
+    build: GenerationBuild,
 ) -> anyhow::Result<(Standing, Standing)> {
-    let Build {
+    let GenerationBuild {
         projection,
         generation,
         role,
@@ -176,31 +177,31 @@ async fn lock_both_in_tx(
     ensure_held_in_tx(tx).await?;
     lock_in_tx(tx, projection, &[live, generation])
         .await
-        .context("can't lock the checkpoints")?;
+        .context("cannot lock the checkpoints")?;
     let served = standing(&mut *tx, projection, live, Role::Live).await;
     let other = standing(&mut *tx, projection, generation, role).await;
-    let served = served.context("can't read the checkpoints")?;
-    let other = other.context("can't read the checkpoints")?;
+    let served = served.context("cannot read the checkpoints")?;
+    let other = other.context("cannot read the checkpoints")?;
     let (Some(served), Some(other)) = (served, other) else {
-        bail!("the generations of `{projection}` are not what they were: somebody else swaps them");
+        bail!("another command has swapped the generations of `{projection}`");
     };
     let ready = match role {
-        Role::Standby => Phase::Standby,
-        Role::Building | Role::Live => Phase::Ready,
+        Role::Standby => GenerationPhase::Standby,
+        Role::Building | Role::Live => GenerationPhase::Ready,
     };
     ensure!(
         is_in_tx(tx, projection, generation, ready)
             .await
-            .context("can't read what the generation is for")?,
-        "generation {generation} of `{projection}` is no longer ready to be served: somebody else \
-         works on it; `projector status` shows what it is"
+            .context("cannot read what the generation is for")?,
+        "generation {generation} of `{projection}` is no longer ready to be served: another command \
+         works on it; see `projector status`"
     );
     Ok((served, other))
 }
 
-/// From the end of the transaction on, the generation is served.
-async fn serve_in_tx(tx: &mut PgConnection, build: Build) -> anyhow::Result<()> {
-    let Build {
+/// Makes the generation the served one.
+async fn serve_in_tx(tx: &mut PgConnection, build: GenerationBuild) -> anyhow::Result<()> {
+    let GenerationBuild {
         projection,
         generation,
         live,
@@ -208,21 +209,21 @@ async fn serve_in_tx(tx: &mut PgConnection, build: Build) -> anyhow::Result<()> 
     } = build;
     let exchanged = exchange_in_tx(&mut *tx, projection, live, generation)
         .await
-        .context("can't exchange the checkpoints")?;
+        .context("cannot exchange the checkpoints")?;
     ensure!(
         exchanged == 2 * Shard::all().count() as u64,
         "the checkpoints of `{projection}` are not one for each shard"
     );
     activate_in_tx(&mut *tx, projection, live, generation)
         .await
-        .context("can't have the generation served")?;
+        .context("cannot activate the generation")?;
     Ok(())
 }
 
-/// What the generation lacks of each shard.
+/// Reads the events that the generation lacks, shard by shard.
 async fn runs_between(
     loader: &Loader,
-    build: Build,
+    build: GenerationBuild,
     other: &Standing,
     served: &PerShard<Position>,
 ) -> anyhow::Result<Vec<Run>> {
@@ -239,7 +240,7 @@ async fn runs_between(
             .collect();
         let parked = parked_among(&loader.pool, &accounts)
             .await
-            .context("can't read which accounts are parked")?;
+            .context("cannot read which accounts are parked")?;
         let checkpoint = Checkpoint {
             generation: build.generation,
             epoch: other.epoch,
@@ -248,7 +249,7 @@ async fn runs_between(
         runs.push(Run {
             skipped: Skipped::within(&loader.pool, &[(shard, position + 1..=target)])
                 .await
-                .context("can't read which events are left out")?,
+                .context("cannot read which events are left out")?,
             progress: Progress::of(shard, &[(build.projection, checkpoint)]),
             events,
             parked,

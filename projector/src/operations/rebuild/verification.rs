@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 
-use super::{Build, loading::Loader};
+use super::{GenerationBuild, loading::Loader};
 use crate::operations::verify::{self, GenerationTarget, outcome};
 
 /// Name that the record of the verification gives as its operator: the operator of the command is
@@ -14,8 +14,11 @@ const RECORDED_BY: &str = "rebuild";
 ///
 /// # Errors
 /// Returns an error if a row is wrong, or if the database does not answer.
-pub(super) async fn ensure_verified(loader: &Loader, build: Build) -> anyhow::Result<u64> {
-    let Build {
+pub(super) async fn ensure_verified(
+    loader: &Loader,
+    build: GenerationBuild,
+) -> anyhow::Result<u64> {
+    let GenerationBuild {
         projection,
         generation,
         live,

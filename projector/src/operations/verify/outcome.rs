@@ -1,5 +1,5 @@
-//! Table `read_model.verifications`: what the last verification of each generation has come to.
-//! Whoever verifies is gone soon; what metrics show of it is read here.
+//! Table `read_model.verifications`: result of the last verification of each generation. The process that
+//! verifies ends soon; the metrics are set from this table by the running projector.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::VerificationReport;
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
 
-/// How often the gauges are set.
+/// Interval at which the gauges are set.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Notes what has come of a verification.
+/// Records the result of a verification.
 ///
 /// # Errors
-/// When the database does not answer, or may not be written to.
+/// Returns an error if the database does not answer, or if the role may not write.
 pub async fn record(
     pool: &PgPool,
     verified: &VerificationReport,
@@ -45,19 +45,19 @@ pub async fn record(
     Ok(())
 }
 
-/// The last verification of what is served.
+/// Result of the last verification of the served generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LastOutcome {
-    /// Rows that were wrong.
+    /// Number of wrong rows.
     pub mismatches: i64,
-    /// When it was, in seconds since 1970; 0 if it never was.
+    /// Time of the verification in seconds since 1970; 0 if there was none.
     pub verified_at_s: f64,
 }
 
-/// What the last verification of the active generation has come to.
+/// Returns the result of the last verification of the served generation.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<LastOutcome> {
     let row = sqlx::query_as!(
         LastOutcome,
@@ -75,15 +75,15 @@ pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<LastOut
     Ok(row.unwrap_or_default())
 }
 
-/// Tells the metrics of it until the shutdown. Nothing depends on it: a failure is tried again.
+/// Sets the metrics of the last verifications until the shutdown; a failure is retried.
 ///
 /// # Errors
-/// Never.
+/// Returns no error.
 pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(REPORT_INTERVAL, shutdown);
     while periodic.is_due().await {
         if let Err(error) = within(ANSWER_TIME_MAX, report(&pool)).await {
-            tracing::debug!(%error, "can't read what was verified");
+            tracing::debug!(%error, "cannot read the last verifications");
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use super::{
     findings::{Finding, FindingPlace, Findings},
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
 };
-use crate::read_models::description::ReadTable;
+use crate::read_models::description::{ReadModel as _, ReadTable};
 
 /// Events of a bucket: the database needs some tens of milliseconds.
 pub(super) const BUCKET_EVENTS: i64 = 5_000;

@@ -9,7 +9,7 @@ use super::Options;
 use crate::{
     operations::{
         audit::{self, CommandOutcome, hold},
-        rebuild::generation::{self, KEPT_FOR, Phase},
+        rebuild::generation::{self, GenerationPhase, KEPT_FOR},
     },
     read_models::Projection,
     surfaces::cli::OperatorArgs,
@@ -91,7 +91,7 @@ async fn ensure_droppable(
             numbers.join(", ")
         );
     };
-    if found.phase == Phase::Active {
+    if found.phase == GenerationPhase::Active {
         bail!("generation {number} of `{projection}` is served; only others can be dropped");
     }
     let rested = found.rested_for();

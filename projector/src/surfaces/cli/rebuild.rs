@@ -15,7 +15,8 @@ use crate::{
     operations::{
         audit::{self, CommandOutcome, hold},
         rebuild::{
-            self, CONNECTIONS_MAX, Rebuilt, Settings, generation, is_paused, plan, rollback,
+            self, CONNECTIONS_MAX, RebuildReport, RebuildSettings, generation, is_paused, plan,
+            rollback,
         },
     },
     read_models::Projection,
@@ -76,7 +77,7 @@ pub struct Rollback {
 
 #[derive(Serialize)]
 struct AllRebuilt {
-    rebuilt: Vec<Rebuilt>,
+    rebuilt: Vec<RebuildReport>,
 }
 
 #[derive(Serialize)]
@@ -119,7 +120,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     if let Some(account_id) = command.account {
         return account::run(&pool, account_id, &projections, operator, options).await;
     }
-    let settings = Settings {
+    let settings = RebuildSettings {
         max_rate: command.rate.max(),
         swap: !command.no_swap,
     };
@@ -196,7 +197,7 @@ async fn tell_served(
 async fn planned_rebuild(
     pool: &PgPool,
     projection: Projection,
-    settings: Settings,
+    settings: RebuildSettings,
 ) -> anyhow::Result<PlannedBuild> {
     let plan = plan::plan(pool, projection).await?;
     Ok(PlannedBuild {
@@ -295,17 +296,17 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
     options.print(&planned, &text)
 }
 
-fn text_of(rebuilt: &[Rebuilt]) -> String {
-    let texts: Vec<_> = rebuilt.iter().map(Rebuilt::to_string).collect();
+fn text_of(rebuilt: &[RebuildReport]) -> String {
+    let texts: Vec<_> = rebuilt.iter().map(RebuildReport::to_string).collect();
     texts.join("\n")
 }
 
 /// What has come of one of them, for the record.
-fn described(rebuilt: &[Rebuilt], projection: Projection) -> (CommandOutcome, String) {
+fn described(rebuilt: &[RebuildReport], projection: Projection) -> (CommandOutcome, String) {
     let mut of_it = rebuilt.iter();
     let of_it = of_it.find(|it| it.projection == projection.name());
     (
         CommandOutcome::Done,
-        of_it.map_or_else(String::new, Rebuilt::to_string),
+        of_it.map_or_else(String::new, RebuildReport::to_string),
     )
 }

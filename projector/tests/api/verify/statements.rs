@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use linkledger_projector::{
     operations::{rebuild::account, verify::statements},
-    read_models::{Projection, description::Column},
+    read_models::{
+        Projection,
+        description::{Column, ReadModel as _},
+    },
 };
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 

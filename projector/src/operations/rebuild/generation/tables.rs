@@ -1,19 +1,22 @@
-//! The functions of the migrations by which tables of a generation come and go.
+//! Creation, analysis and removal of the tables of a generation, by functions of the migrations.
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{event_store, fail_point};
 use sqlx::PgPool;
 use tokio::time::sleep;
 
-use crate::{pipeline::retry::Backoff, read_models::Projection};
+use crate::{
+    pipeline::retry::Backoff,
+    read_models::{Projection, description::ReadModel as _},
+};
 
-/// Most attempts to get a lock that readers or vacuum are in the way of: some minutes.
+/// Most attempts to acquire a lock that readers or vacuum hold: some minutes.
 const LOCK_ATTEMPTS_MAX: u32 = 100;
 
-/// Makes the tables and checkpoints of a generation that nobody reads yet.
+/// Creates the tables and checkpoints of a generation.
 ///
 /// # Errors
-/// When the database does not answer, or the tables are in use for too long.
+/// Returns an error if the database does not answer, or if the tables stay locked.
 pub async fn create(
     pool: &PgPool,
     projection: Projection,
@@ -32,12 +35,13 @@ pub async fn create(
     };
     with_lock(create)
         .await
-        .with_context(|| format!("can't create generation {number} of `{projection}`"))?;
+        .with_context(|| format!("cannot create generation {number} of `{projection}`"))?;
     fail_point::reached("rebuild.created");
     Ok(())
 }
 
-/// Tells the planner what is in the tables, where that can be done in time: autovacuum does the rest.
+/// Collects statistics of the tables for the planner. A table that is locked is skipped: autovacuum
+/// analyzes it later.
 pub async fn analyze(pool: &PgPool, projection: Projection, number: i32) {
     for table in projection.tables() {
         let table = table.name;
@@ -50,17 +54,17 @@ pub async fn analyze(pool: &PgPool, projection: Projection, number: i32) {
         .execute(pool)
         .await;
         if let Err(error) = analyzed {
-            tracing::warn!(%error, "can't analyze table `{table}` of generation {number}; going on");
+            tracing::warn!(%error, "cannot analyze the table `{table}` of generation {number}; continuing");
         }
     }
 }
 
-/// Drops the tables of a generation, one after the other, and then all that is known of it. Can be
-/// begun again wherever it was broken off.
+/// Drops the tables of a generation, one after the other, and then its records. An interrupted drop
+/// can be repeated.
 ///
 /// # Errors
-/// When it is served or was a moment ago, the tables are in use for too long, or the database does
-/// not answer.
+/// Returns an error if the generation is served or was served within the last minute, if its tables
+/// stay locked, or if the database does not answer.
 pub async fn drop_all(pool: &PgPool, projection: Projection, number: i32) -> anyhow::Result<()> {
     let step = async || {
         sqlx::query_scalar!(
@@ -74,7 +78,7 @@ pub async fn drop_all(pool: &PgPool, projection: Projection, number: i32) -> any
     loop {
         let is_done = with_lock(step)
             .await
-            .with_context(|| format!("can't drop generation {number} of `{projection}`"))?;
+            .with_context(|| format!("cannot drop generation {number} of `{projection}`"))?;
         fail_point::reached("drop.step");
         if is_done {
             return Ok(());
@@ -82,7 +86,8 @@ pub async fn drop_all(pool: &PgPool, projection: Projection, number: i32) -> any
     }
 }
 
-/// Tries until the lock is had that readers are in the way of: they must not queue behind us.
+/// Retries until the lock is acquired. Each attempt is short, because readers queue behind a waiting
+/// lock.
 async fn with_lock<T>(attempt: impl AsyncFn() -> sqlx::Result<T>) -> anyhow::Result<T> {
     let mut backoff = Backoff::default();
     for _ in 0..LOCK_ATTEMPTS_MAX {
@@ -93,5 +98,5 @@ async fn with_lock<T>(attempt: impl AsyncFn() -> sqlx::Result<T>) -> anyhow::Res
             result => return Ok(result?),
         }
     }
-    bail!("its tables are in use all the time; try again when fewer requests come")
+    bail!("its tables are always in use; retry when there are fewer requests")
 }

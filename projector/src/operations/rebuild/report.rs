@@ -1,54 +1,54 @@
-//! What a rebuild tells of itself.
+//! Report of a rebuild or rollback.
 
 use std::{fmt, time::Duration};
 
 use linkledger_core::shard::{Position, Shard};
 use serde::Serialize;
 
-use super::{parked::WouldPark, reading::Readings};
+use super::{parked::WouldPark, reading::ShardReadings};
 use crate::operations::figures::{counted, per_second};
 
-/// What has come of a rebuild, or of a rollback.
+/// Report of a rebuild or rollback of one projection.
 #[derive(Debug, Clone, Serialize)]
-pub struct Rebuilt {
-    /// Of which projection.
+pub struct RebuildReport {
+    /// Name of the projection.
     pub projection: &'static str,
-    /// Its generation.
+    /// Number of the new generation.
     pub generation: i32,
-    /// The one that was served.
+    /// Number of the generation served before.
     pub previous: i32,
-    /// Whether it is served.
+    /// True if the new generation is served.
     pub served: bool,
-    /// What was read of each shard.
+    /// Events read of each shard.
     pub shards: Vec<ShardRead>,
-    /// How many events were read.
+    /// Number of events read.
     pub events: u64,
     /// Number of events that the generation was verified with.
     pub verified_events: u64,
     /// Accounts that are parked in this generation and not in the served one: they prevent the swap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would_park: Option<WouldPark>,
-    /// Whether the projection is paused: it has moved all the same, if the generation is served.
+    /// True if the projection is paused. A swap moves a paused projection too.
     pub is_paused: bool,
-    /// From the beginning of the command.
+    /// Duration since the start of the command.
     pub seconds: f64,
 }
 
-/// What was read of a shard.
+/// Events read of a shard.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ShardRead {
-    /// Its number.
+    /// Number of the shard.
     pub shard: i16,
-    /// Where the generation stood.
+    /// Position of the generation at the start.
     pub start: Position,
-    /// Where it stands.
+    /// Position of the generation now.
     pub head: Position,
-    /// How many events were read: as many as lie between.
+    /// Number of events read: all between both positions.
     pub events: u64,
 }
 
 impl ShardRead {
-    pub(super) fn of_all(readings: &Readings) -> Vec<Self> {
+    pub(super) fn of_all(readings: &ShardReadings) -> Vec<Self> {
         let shards = Shard::all().zip(readings).map(|(shard, reading)| Self {
             shard: shard.number(),
             start: reading.start,
@@ -59,7 +59,7 @@ impl ShardRead {
     }
 }
 
-impl fmt::Display for Rebuilt {
+impl fmt::Display for RebuildReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             projection,
@@ -74,12 +74,12 @@ impl fmt::Display for Rebuilt {
         let state = if self.served {
             format!("is served in place of generation {previous}")
         } else {
-            format!("is ready; generation {previous} is served still")
+            format!("is ready; generation {previous} is still served")
         };
         let state = match (self.is_paused, self.served) {
             (true, true) => format!(
-                "{state}; it is paused, and stands still from here on: what is served has moved to \
-                 the head of the log"
+                "{state}; the projection is paused: the swap has moved it to the head of the log, \
+                 where it stops"
             ),
             (true, false) | (false, _) => state,
         };
