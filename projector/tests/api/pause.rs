@@ -1,4 +1,4 @@
-//! An operator pauses projections: they stay where they are, and the others go on.
+//! Pause of projections: a paused projection keeps its position, and the others continue.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn resume(pool: &PgPool) {
     set(pool, &[Projection::Links], PauseChange::Resume).await;
 }
 
-/// What the log wants if `links` has only had the first events of it.
+/// Returns the tables that the log wants if `links` has applied only the first events.
 async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
     let log = stage.log().await;
     let (mut tables, earlier) = (Tables::of_log(&log), Tables::of_log(&log[..events]));
@@ -49,9 +49,9 @@ async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
     tables
 }
 
-/// Cycles until the read tables are as expected, and nothing is left to do.
+/// Runs cycles until the read tables are as expected and no work is left.
 async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables) {
-    // As often as is needed: an engine looks at the checkpoints once a second.
+    // Several cycles, because an engine reads the checkpoints once a second.
     let mut read = Tables::default();
     for _ in 0..3_000 {
         engine.cycle(Vec::new()).await.unwrap();
@@ -183,7 +183,7 @@ async fn lagging_projection_does_not_delay_others() {
     stage.append_links(account_id, "news", 1).await;
     let log = stage.log().await;
     engine.cycle(log[applied..].to_vec()).await.unwrap();
-    // The others have the news, it a first chunk.
+    // The other projections have applied everything, the lagging one a first chunk.
     let tables = Tables::read(pool).await;
     let expected = Tables::of_log(&log);
     assert_eq!(tables.balances, expected.balances);
