@@ -6,9 +6,9 @@ use linkledger_core::shard::Shard;
 use linkledger_projector::{
     operations::pause::{PauseChange, Paused, change},
     pipeline::{
-        apply::{Outcome, Run, Target, apply},
+        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint,
-        decode::RunEvent,
+        decode::BatchEvent,
         engine::Engine,
         progress::Progress,
     },
@@ -56,13 +56,13 @@ async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables)
     for _ in 0..3_000 {
         engine.cycle(Vec::new()).await.unwrap();
         read = Tables::read(stage.database.pool()).await;
-        if read == expected && !engine.is_behind() {
+        if read == expected && !engine.has_work() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(read, expected);
-    assert!(!engine.is_behind());
+    assert!(!engine.has_work());
 }
 
 #[tokio::test]
@@ -116,23 +116,23 @@ async fn batch_begun_before_pause_is_not_written() {
         row.unwrap().checkpoint
     });
     let events = stage.log().await;
-    let late = Run {
+    let late = ShardBatch {
         progress: Progress::new(shard, 1, checkpoints, 0),
         events: events
             .into_iter()
-            .map(|it| RunEvent::read(it.event))
+            .map(|it| BatchEvent::decode(it.event))
             .collect(),
         parked: [].into(),
         skipped: Skipped::default(),
     };
     pause(pool).await;
-    let outcome = apply(pool, std::slice::from_ref(&late), Target::LIVE).await;
-    assert_eq!(outcome.unwrap(), Outcome::Paused);
+    let outcome = apply(pool, std::slice::from_ref(&late), ApplyTarget::LIVE).await;
+    assert_eq!(outcome.unwrap(), Err(ApplyConflict::ProjectionPaused));
     assert_eq!(Tables::read(pool).await, Tables::default());
 
     resume(pool).await;
-    let outcome = apply(pool, &[late], Target::LIVE).await;
-    assert!(matches!(outcome, Ok(Outcome::Applied(_))), "{outcome:?}");
+    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await;
+    assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
 }
 
@@ -188,7 +188,7 @@ async fn lagging_projection_does_not_delay_others() {
     let expected = Tables::of_log(&log);
     assert_eq!(tables.balances, expected.balances);
     assert_eq!(tables.links.len(), 1 + 1_999);
-    assert!(engine.is_behind());
+    assert!(engine.has_work());
     eventually_tables(&stage, &mut engine, expected).await;
 }
 

@@ -8,7 +8,7 @@ use tokio::runtime;
 use uuid::Uuid;
 
 use crate::{
-    equivalence::{Owner, apply_in_batches, wish},
+    equivalence::{Owner, apply_in_batches, request},
     poisoned::{paint, restore},
     rebuild::{NO_SWAP, TO_SWAP, rebuild_all, sessions},
     stage::Stage,
@@ -50,8 +50,8 @@ proptest! {
 
     #[test]
     fn rebuild_of_any_log_matches_projector(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..30),
-        later_wishes in prop::collection::vec((any::<bool>(), wish()), 0..30),
+        requests in prop::collection::vec((any::<bool>(), request()), 0..30),
+        later_requests in prop::collection::vec((any::<bool>(), request()), 0..30),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 0..3),
     ) {
@@ -61,8 +61,8 @@ proptest! {
             let first = Owner::set_up(&stage).await;
             let second = Owner::next_to(&stage, &first).await;
             let mut owners = [first, second];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let unknown: BTreeSet<usize> = unknown.iter().map(|it| it.index(log.len())).collect();
@@ -74,8 +74,8 @@ proptest! {
             for index in &unknown {
                 restore(stage.database.pool(), &log[*index]).await;
             }
-            for (is_second, wish) in later_wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in later_requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             for index in &unknown {
                 paint(stage.database.pool(), &log[*index]).await;

@@ -30,6 +30,30 @@ struct LedgerPage {
     last: Option<FirstEntry>,
 }
 
+/// The page, beside one of its findings if there are any.
+struct LedgerRow {
+    rows: i64,
+    mismatches: i64,
+    last_account_id: Uuid,
+    last_version: i64,
+    account_id: Option<Uuid>,
+    entry_id: Option<Uuid>,
+    shard: Option<i16>,
+}
+
+impl From<Vec<LedgerRow>> for LedgerPage {
+    fn from(rows: Vec<LedgerRow>) -> Self {
+        let mut page = Self::default();
+        for row in rows {
+            page.mismatches = row.mismatches.unsigned_abs();
+            page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
+            let finding = |account_id| unbalanced(row.shard, account_id, row.entry_id);
+            page.named.extend(row.account_id.map(finding));
+        }
+        page
+    }
+}
+
 /// Adds up all ledgers of a generation.
 pub(super) async fn verify_ledgers(
     pool: &PgPool,
@@ -124,30 +148,6 @@ async fn add_up(
     .fetch_all(tx)
     .await?;
     Ok(rows.into())
-}
-
-/// Row of the statement: the page, and one of the entries that do not add up if there are any.
-struct LedgerRow {
-    rows: i64,
-    mismatches: i64,
-    last_account_id: Uuid,
-    last_version: i64,
-    account_id: Option<Uuid>,
-    entry_id: Option<Uuid>,
-    shard: Option<i16>,
-}
-
-impl From<Vec<LedgerRow>> for LedgerPage {
-    fn from(rows: Vec<LedgerRow>) -> Self {
-        let mut page = Self::default();
-        for row in rows {
-            page.mismatches = row.mismatches.unsigned_abs();
-            page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
-            let finding = |account_id| unbalanced(row.shard, account_id, row.entry_id);
-            page.named.extend(row.account_id.map(finding));
-        }
-        page
-    }
 }
 
 fn unbalanced(shard: Option<i16>, account_id: Uuid, entry_id: Option<Uuid>) -> Finding {

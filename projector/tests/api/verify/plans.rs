@@ -25,7 +25,7 @@ async fn verify_all(pool: &PgPool) -> u64 {
 }
 
 #[tokio::test]
-async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
+async fn plans_of_empty_tables_use_keys_later() {
     let stage = Stage::set().await;
     let session = measured(&stage);
     assert_eq!(verify_all(&session).await, 0);

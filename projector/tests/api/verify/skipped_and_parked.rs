@@ -13,7 +13,7 @@ use tokio::runtime;
 
 use super::{assert_nothing_is_wrong, damage, findings, repair_all};
 use crate::{
-    equivalence::{Owner, apply_in_batches, wish},
+    equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
     poisoned::{paint, restore},
     stage::Stage,
@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn skipped_events_count_as_absent(
-        wishes in prop::collection::vec(wish(), 0..40),
+        requests in prop::collection::vec(request(), 0..40),
         left_out in prop::collection::vec(any::<Index>(), 1..8),
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -52,8 +52,8 @@ proptest! {
             let stage = Stage::set().await;
             let pool = stage.database.pool();
             let mut owner = Owner::set_up(&stage).await;
-            for wish in wishes {
-                owner.fulfil(&stage, wish).await;
+            for request in requests {
+                owner.fulfil(&stage, request).await;
             }
             let mut log = stage.log().await;
             let candidates = log.clone();
