@@ -130,7 +130,7 @@ async fn rebuild_says_that_a_paused_projection_moves() {
     let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
     let told = rebuilt.to_string();
     assert!(
-        told.contains("paused") && told.contains("has moved to the head"),
+        told.contains("paused") && told.contains("has moved it to the head"),
         "{told}"
     );
     let tables = Tables::read_generation(&pool, 2).await;

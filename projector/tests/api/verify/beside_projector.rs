@@ -5,10 +5,13 @@ use std::{
     thread,
 };
 
-use linkledger_core::id::AccountId;
+use linkledger_core::{
+    event_store::{self, SessionKind},
+    id::AccountId,
+};
 use linkledger_projector::operations::{
     parked::retry,
-    verify::{self, FindingKind},
+    verify::{self, FindingKind, SESSIONS},
 };
 use sqlx::PgPool;
 use tokio::runtime;
@@ -118,7 +121,9 @@ async fn verify_compares_accounts_released_meanwhile() {
         }
     };
     let target = super::TARGETS[1];
-    let session = super::sessions(&stage);
+    // The release blocks the thread while another snapshot is open: no timeout may end it.
+    let url = stage.database.url();
+    let session = event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();
     let verified = verify::verify_generation(&session, target, &release).await;
     let named = verified.unwrap().findings.named;
     assert!(is_released.into_inner());
