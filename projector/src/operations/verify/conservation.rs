@@ -30,6 +30,30 @@ struct LedgerPage {
     last: Option<FirstEntry>,
 }
 
+/// The page, beside one of its findings if there are any.
+struct LedgerRow {
+    rows: i64,
+    mismatches: i64,
+    last_account_id: Uuid,
+    last_version: i64,
+    account_id: Option<Uuid>,
+    entry_id: Option<Uuid>,
+    shard: Option<i16>,
+}
+
+impl From<Vec<LedgerRow>> for LedgerPage {
+    fn from(rows: Vec<LedgerRow>) -> Self {
+        let mut page = Self::default();
+        for row in rows {
+            page.mismatches = row.mismatches.unsigned_abs();
+            page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
+            let finding = |account_id| unbalanced(row.shard, account_id, row.entry_id);
+            page.named.extend(row.account_id.map(finding));
+        }
+        page
+    }
+}
+
 /// Adds up all ledgers of a generation.
 pub(super) async fn verify_ledgers(
     pool: &PgPool,
@@ -60,7 +84,8 @@ async fn add_up(
     from: Option<FirstEntry>,
 ) -> sqlx::Result<LedgerPage> {
     let (account_id, version) = from.unwrap_or((Uuid::nil(), i64::MIN));
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        LedgerRow,
         r#"
         WITH page AS MATERIALIZED (
             SELECT account_id, version, entry_id, amount, balance_after
@@ -122,14 +147,7 @@ async fn add_up(
     )
     .fetch_all(tx)
     .await?;
-    let mut page = LedgerPage::default();
-    for row in rows {
-        page.mismatches = row.mismatches.unsigned_abs();
-        page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
-        let finding = |account_id| unbalanced(row.shard, account_id, row.entry_id);
-        page.named.extend(row.account_id.map(finding));
-    }
-    Ok(page)
+    Ok(rows.into())
 }
 
 fn unbalanced(shard: Option<i16>, account_id: Uuid, entry_id: Option<Uuid>) -> Finding {

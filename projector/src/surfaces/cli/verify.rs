@@ -102,9 +102,9 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
             operator: &command.operator.operator(),
             reason: command.operator.reason.as_deref(),
         };
-        hold(&pool, &operation, work, |shown, projection| {
+        Box::pin(hold(&pool, &operation, work, |shown, projection| {
             in_short(shown, projection)
-        })
+        }))
         .await?
     } else {
         work.await?
