@@ -13,7 +13,7 @@ pub struct GenerationStatus {
     pub projection: String,
     /// Number of the generation.
     pub generation: i32,
-    /// Phase of the generation: `loading`, `catching_up`, `comparing`, `ready`, `active`, `standby`
+    /// Phase: `loading`, `catching_up`, `comparing`, `ready`, `active`, `standby`
     /// or `dropping`.
     pub phase: String,
     /// Number of applied events in all shards.
