@@ -108,12 +108,12 @@ async fn error_stays_reported_after_recovery() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut heartbeat = heartbeat(pool, "first").await;
-    let tenancies = [shard_report(SystemClock.now(), [0; 3])];
+    let reports = [shard_report(SystemClock.now(), [0; 3])];
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     heartbeat.record_error(&error);
-    heartbeat.report(&tenancies).await;
-    heartbeat.report(&tenancies).await;
-    let reported = reported(pool, tenancies[0].shard).await;
+    heartbeat.report(&reports).await;
+    heartbeat.report(&reports).await;
+    let reported = reported(pool, reports[0].shard).await;
     assert_eq!(reported.len(), 3);
     for it in reported {
         let error = it.last_error.unwrap();
