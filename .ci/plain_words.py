@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts what docs/contributing asks of comments and test names, and fails above the limits.
+"""Checks comments and test names of Rust code against the limits that CONTRIBUTING.md names.
 
 usage: plain_words.py [--list riddles|pronouns|tests] [PATH ...]     default: all Rust files that git tracks
 
-- riddles: doc comments of non-test code that begin with What, Whether, How, Who, Where, Which, Whose, When, Why
+- riddles: doc comments of non-test code that begin with What, Whether, How, Who, Where, Which, Whose
 - pronouns: words like it, that, what, this, they among the words of comments of non-test code
 - tests: names of test functions over 70 characters, and the median number of words in one
 """

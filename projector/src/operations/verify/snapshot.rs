@@ -22,15 +22,17 @@ pub struct GenerationTarget {
 /// Stretch of a shard's log whose rows are compared together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LogBucket {
-    /// The place of its first event.
+    /// Position of the first event.
     pub first: Position,
     /// Position of the last event.
     pub last: Position,
 }
 
 /// Begins a transaction whose statements read one snapshot. The transaction must end soon: Postgres
-/// cannot prune rows that are updated meanwhile.
-const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// cannot prune rows that are updated meanwhile. On a busy host this process may get no processor time
+/// for longer than sessions of services may be idle, one second: a reader holds no locks and may be.
+const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+                     SET LOCAL idle_in_transaction_session_timeout = '30s'";
 
 /// Begins a transaction that reads one snapshot.
 pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
