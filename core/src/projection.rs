@@ -48,3 +48,22 @@ impl fmt::Display for Projection {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projections_are_found_by_index_and_name() {
+        for (index, projection) in Projection::ALL.into_iter().enumerate() {
+            assert_eq!(projection.index(), index);
+            assert_eq!(Projection::named(projection.name()), Some(projection));
+            #[cfg(feature = "service")]
+            {
+                let parsed = clap::ValueEnum::from_str(projection.name(), false);
+                assert_eq!(parsed, Ok(projection));
+            }
+        }
+        assert_eq!(Projection::named("clicks"), None);
+    }
+}

@@ -107,9 +107,9 @@ async fn start_among(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projec
         "what operators' commands have come to",
         audit::report::keep_reported(pool.clone(), tasks.shutdown()),
     );
-    let projector = run::Loop {
+    let projector = run::RunLoop {
         consumer,
-        heartbeat: Heartbeat::new(pool.clone(), heartbeat::this_process()),
+        heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
         engine: Engine::new(pool),
         readiness: readiness.clone(),
     };

@@ -1,4 +1,4 @@
-//! What runs all day: events come in, become rows, and checkpoints move on.
+//! The service that runs all day: receives events, writes their rows, and advances checkpoints.
 
 pub mod apply;
 pub mod checkpoint;

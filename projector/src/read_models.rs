@@ -9,9 +9,7 @@ pub mod links;
 pub mod redirects;
 pub mod skipped;
 
-use std::fmt;
-
-use clap::ValueEnum;
+pub use linkledger_core::projection::{PerProjection, Projection};
 use linkledger_core::{envelope::RecordedEvent, event::Event};
 use sqlx::PgConnection;
 
@@ -20,50 +18,6 @@ use self::{
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
-
-/// A kept read model; it has its own checkpoint in each shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Projection {
-    /// Balance of an account and the entries of its ledger.
-    Credits,
-    /// List of an account's links, and a link by its id.
-    Links,
-    /// What is needed to follow a short link.
-    Redirects,
-}
-
-/// One value per projection, by [`Projection::index`].
-pub type PerProjection<T> = [T; Projection::ALL.len()];
-
-impl Projection {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Credits, Self::Links, Self::Redirects];
-
-    /// The name in SQL, logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Credits => "credits",
-            Self::Links => "links",
-            Self::Redirects => "redirects",
-        }
-    }
-
-    /// The projection of that name, if there is one.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
-    /// The place in a [`PerProjection`].
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Projection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// An event of the log whose payload has been read, once for all projections.
 #[derive(Debug, Clone)]
@@ -131,21 +85,5 @@ impl<'a> Rows<'a> {
     /// Returns the redirect changes.
     pub fn into_redirect_changes(self) -> RedirectChanges {
         self.redirects.into_changes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_projection_has_its_own_name_and_place() {
-        for (index, projection) in Projection::ALL.into_iter().enumerate() {
-            assert_eq!(projection.index(), index);
-            assert_eq!(Projection::named(projection.name()), Some(projection));
-            let typed = Projection::from_str(projection.name(), false);
-            assert_eq!(typed, Ok(projection));
-        }
-        assert_eq!(Projection::named("clicks"), None);
     }
 }

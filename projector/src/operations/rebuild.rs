@@ -40,7 +40,7 @@ use crate::{
     operations::progress::ProgressSink,
     pipeline::checkpoint::{
         Role,
-        generation::{Standing, standing},
+        generation::{GenerationProgress, generation_progress},
     },
     read_models::Projection,
 };
@@ -65,14 +65,14 @@ pub struct GenerationBuild {
 
 impl GenerationBuild {
     /// Returns the positions of the generation.
-    async fn standing(&self, pool: &PgPool) -> anyhow::Result<Standing> {
+    async fn standing(&self, pool: &PgPool) -> anyhow::Result<GenerationProgress> {
         let Self {
             projection,
             generation,
             role,
             ..
         } = *self;
-        let standing = standing(pool, projection, generation, role)
+        let standing = generation_progress(pool, projection, generation, role)
             .await
             .context("cannot read the checkpoints")?;
         standing.with_context(|| {

@@ -1,68 +1,72 @@
-//! The one transaction by which events become rows: checkpoints locked, rows written set by set,
-//! accounts parked whose events can't be applied, checkpoints moved on, redirect caches told, all
-//! or nothing.
+//! Applies batches of events to the read models, in one transaction.
+//!
+//! The transaction locks the checkpoints, writes the rows of all events, parks accounts with an
+//! event that cannot be applied, advances the checkpoints, and appends the changes that redirect
+//! caches follow. Either all of that is committed or nothing.
 
-mod effect;
 mod isolate;
 mod plan;
+mod summary;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    projection::Projection,
+    shard::{Position, Shard},
+};
 use sqlx::{PgConnection, PgPool};
 
 pub use self::{
-    effect::Effect,
     isolate::{is_in_log, isolate},
-    plan::Plan,
+    plan::ApplyPlan,
+    summary::ApplySummary,
 };
 use crate::{
     pipeline::{
-        checkpoint::{self, Advance, Lock, Role},
-        decode::RunEvent,
+        checkpoint::{self, CheckpointAdvance, CheckpointLock, Role},
+        decode::BatchEvent,
         parking::{ParkedAccount, table},
-        progress::{Line, Progress},
+        progress::{Mode, Progress},
     },
-    read_models::{
-        Creation, DecodedEvent, Projection, Rows, redirects::FoldedSlugs, skipped::Skipped,
-    },
+    read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
 };
 
-/// Events of one shard that follow each other and the progress they start from.
+/// Consecutive events of one shard, applied together, and the progress that they start from.
 #[derive(Debug, Clone)]
-pub struct Run {
-    /// What the checkpoints are expected to say.
+pub struct ShardBatch {
+    /// Checkpoints that the transaction expects to find.
     pub progress: Progress,
-    /// In order; never empty.
-    pub events: Vec<RunEvent>,
-    /// Which of their accounts are parked already.
+    /// Events in the order of their positions; never empty.
+    pub events: Vec<BatchEvent>,
+    /// Accounts of `events` that are parked already.
     pub parked: BTreeSet<ParkedAccount>,
-    /// Which of them are left out.
+    /// Events that an operator has skipped.
     pub skipped: Skipped,
 }
 
-impl Run {
-    /// Where the checkpoints stand afterwards.
+impl ShardBatch {
+    /// Returns the position of the last event, to which the checkpoints advance.
     pub fn end(&self) -> Position {
-        let last = self.events.last().expect("a run is never empty");
+        let last = self.events.last().expect("a batch is never empty");
         last.recorded().position
     }
 
-    /// What a projection lacks of it: all, or the later part; nothing if it does not go along.
-    pub fn news_for(&self, projection: Projection) -> &[RunEvent] {
-        if self.progress.line(projection) != Line::Joint {
+    /// Returns the events above the checkpoint of a projection. The slice is empty unless the
+    /// projection is in mode [`Mode::Live`].
+    pub fn events_for(&self, projection: Projection) -> &[BatchEvent] {
+        if self.progress.mode(projection) != Mode::Live {
             return &[];
         }
-        let had = self.progress.checkpoint(projection).position;
+        let checkpoint = self.progress.checkpoint(projection).position;
         let start = self
             .events
-            .partition_point(|it| it.recorded().position <= had);
+            .partition_point(|event| event.recorded().position <= checkpoint);
         &self.events[start..]
     }
 
-    /// The earlier and the later half, of at least two events.
+    /// Splits a batch of at least two events into its earlier and its later half.
     #[must_use]
-    pub fn halves(mut self) -> (Self, Self) {
+    pub fn split_in_half(mut self) -> (Self, Self) {
         let later = self.events.split_off(self.events.len() / 2);
         let mut progress = self.progress.clone();
         progress.advance(self.end());
@@ -75,112 +79,103 @@ impl Run {
         (self, later)
     }
 
-    fn advances(&self, projections: &[Projection]) -> impl Iterator<Item = Advance> {
+    fn advances(&self, projections: &[Projection]) -> impl Iterator<Item = CheckpointAdvance> {
         let advances = self.progress.advances(self.end());
         advances.filter(|advance| projections.contains(&advance.projection))
     }
 }
 
-/// Whose rows are written, and under whose checkpoints.
+/// The read models that a transaction writes.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
-    /// In these read models.
+pub struct ApplyTarget<'a> {
+    /// Projections to apply the events to.
     pub projections: &'a [Projection],
-    /// What the generation is for that the runs' checkpoints speak of.
+    /// Role of the generation that the checkpoints of the batches belong to.
     pub role: Role,
 }
 
-impl Target<'static> {
-    /// What is served, of all projections.
+impl ApplyTarget<'static> {
+    /// The live generations of all projections.
     pub const LIVE: Self = Self {
         projections: &Projection::ALL,
         role: Role::Live,
     };
 }
 
-/// How a transaction ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is committed.
-    Applied(Effect),
-    /// Nothing was written: somebody else has moved these shards' checkpoints.
-    Lost(BTreeSet<Shard>),
-    /// Nothing was written: an account that was parked has been released meanwhile. The
-    /// checkpoints are what they were.
-    Released,
-    /// Nothing was written: an operator has paused one of the projections. The checkpoints are
-    /// where they were.
-    Paused,
+/// A change by another session, because of which a transaction was rolled back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyConflict {
+    /// The checkpoints of these shards are not at the expected position, generation and epoch.
+    CheckpointMoved(BTreeSet<Shard>),
+    /// An account of the batch that was parked has been released. The checkpoints are unchanged.
+    AccountReleased,
+    /// An operator has paused one of the projections. The checkpoints are unchanged.
+    ProjectionPaused,
 }
 
-/// Applies the runs, which are of different shards, to that target.
+/// Applies one batch of each of several shards. Returns a conflict, and writes nothing, if another
+/// session has changed the state that the batches were read from.
 ///
 /// # Errors
-/// When the database does not answer, or refuses a row. After an error it is unknown whether
-/// the events were applied; the checkpoints know.
-pub async fn apply(pool: &PgPool, runs: &[Run], target: Target<'_>) -> sqlx::Result<Outcome> {
-    let plan = Plan::of(runs, target.projections);
-    let slugs = FoldedSlugs::read(pool, redirect_news(&plan)).await?;
-    // Collected before the transaction begins: no lock is held while this process computes.
-    let batch = Batch::of(runs, plan, &slugs, target);
-    let written = match batch.write(pool, Creation::Insert).await {
-        // A checkpoint that was set back by hand meets rows that are there; or the log has
-        // something twice, of which the later one counts.
-        Err(error) if is_duplicate(&error) => batch.write(pool, Creation::Put).await?,
+/// Returns an error if the database does not answer, or refuses a row. After an error the outcome
+/// of the commit is unknown: read the checkpoints again.
+pub async fn apply(
+    pool: &PgPool,
+    batches: &[ShardBatch],
+    target: ApplyTarget<'_>,
+) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
+    let plan = ApplyPlan::of(batches, target.projections);
+    let slugs = FoldedSlugs::read(pool, redirect_events(&plan)).await?;
+    // Projected before the transaction begins: no lock is held while this process computes.
+    let prepared = PreparedRows::of(batches, plan, &slugs, target);
+    let written = match prepared.write(pool, Creation::Insert).await {
+        // The rows exist already if an operator has set a checkpoint back, or if the log holds an
+        // event twice. The later write counts.
+        Err(error) if is_duplicate(&error) => prepared.write(pool, Creation::Put).await?,
         written => written?,
     };
-    Ok(match written {
-        Written::All => Outcome::Applied(Effect::of(batch.plan)),
-        Written::Lost(shards) => Outcome::Lost(shards),
-        Written::Released => Outcome::Released,
-        Written::Paused => Outcome::Paused,
-    })
+    Ok(written.map(|()| ApplySummary::of(prepared.plan)))
 }
 
-/// Applies the runs in the caller's transaction. Unless all is [`Written`] it must be rolled back.
+/// Applies the batches in the caller's transaction. The caller must roll the transaction back after
+/// a conflict.
 ///
 /// # Errors
-/// When the database does not answer, or refuses a row.
+/// Returns an error if the database does not answer, or refuses a row.
 pub async fn apply_in_tx(
     pool: &PgPool,
     tx: &mut PgConnection,
-    runs: &[Run],
-    target: Target<'_>,
-) -> sqlx::Result<Written> {
-    let plan = Plan::of(runs, target.projections);
-    let slugs = FoldedSlugs::read(pool, redirect_news(&plan)).await?;
-    let batch = Batch::of(runs, plan, &slugs, target);
-    batch.write_in_tx(tx, Creation::Put).await
+    batches: &[ShardBatch],
+    target: ApplyTarget<'_>,
+) -> sqlx::Result<Result<(), ApplyConflict>> {
+    let plan = ApplyPlan::of(batches, target.projections);
+    let slugs = FoldedSlugs::read(pool, redirect_events(&plan)).await?;
+    let prepared = PreparedRows::of(batches, plan, &slugs, target);
+    prepared.write_in_tx(tx, Creation::Put).await
 }
 
-/// What a transaction has come to before its end.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Written {
-    /// All rows, and the checkpoints.
-    All,
-    /// Somebody else has moved these shards' checkpoints.
-    Lost(BTreeSet<Shard>),
-    /// An account that was parked has been released meanwhile.
-    Released,
-    /// An operator has paused one of the projections.
-    Paused,
-}
-
-/// All that some runs lead to.
-struct Batch<'a> {
-    target: Target<'a>,
-    advances: Vec<Advance>,
-    plan: Plan<'a>,
+/// The rows and the checkpoints that one transaction writes.
+struct PreparedRows<'a> {
+    target: ApplyTarget<'a>,
+    advances: Vec<CheckpointAdvance>,
+    plan: ApplyPlan<'a>,
     rows: Rows<'a>,
 }
 
-impl<'a> Batch<'a> {
-    fn of(runs: &'a [Run], plan: Plan<'a>, slugs: &'a FoldedSlugs, target: Target<'a>) -> Self {
+impl<'a> PreparedRows<'a> {
+    fn of(
+        batches: &'a [ShardBatch],
+        plan: ApplyPlan<'a>,
+        slugs: &'a FoldedSlugs,
+        target: ApplyTarget<'a>,
+    ) -> Self {
         let mut rows = Rows::new(slugs);
         for (projection, generation, event) in &plan.applied {
             rows.project(*projection, *generation, event);
         }
-        let advances = runs.iter().flat_map(|run| run.advances(target.projections));
+        let advances = batches
+            .iter()
+            .flat_map(|batch| batch.advances(target.projections));
         Self {
             target,
             advances: advances.collect(),
@@ -189,42 +184,50 @@ impl<'a> Batch<'a> {
         }
     }
 
-    async fn write(&self, pool: &PgPool, creation: Creation) -> sqlx::Result<Written> {
+    async fn write(
+        &self,
+        pool: &PgPool,
+        creation: Creation,
+    ) -> sqlx::Result<Result<(), ApplyConflict>> {
         let mut tx = pool.begin().await?;
         let written = self.write_in_tx(&mut tx, creation).await?;
         match written {
-            Written::All => tx.commit().await?,
-            Written::Lost(_) | Written::Released | Written::Paused => tx.rollback().await?,
+            Ok(()) => tx.commit().await?,
+            Err(_) => tx.rollback().await?,
         }
         Ok(written)
     }
 
+    /// Writes in the order in which every transaction takes its locks: checkpoints, rows, parked
+    /// accounts, then the counter of the redirect changes.
     async fn write_in_tx(
         &self,
         tx: &mut PgConnection,
         creation: Creation,
-    ) -> sqlx::Result<Written> {
-        let Target { role, .. } = self.target;
+    ) -> sqlx::Result<Result<(), ApplyConflict>> {
+        let role = self.target.role;
         match checkpoint::lock_in_tx(tx, &self.advances, role).await? {
-            Lock::Held => {}
-            Lock::Lost(shards) => return Ok(Written::Lost(shards)),
-            Lock::Paused => return Ok(Written::Paused),
+            CheckpointLock::Locked => {}
+            CheckpointLock::Moved(shards) => {
+                return Ok(Err(ApplyConflict::CheckpointMoved(shards)));
+            }
+            CheckpointLock::Paused => return Ok(Err(ApplyConflict::ProjectionPaused)),
         }
         self.rows.write_in_tx(tx, creation).await?;
         if !table::park_in_tx(tx, &self.plan.parked, &self.plan.waiting).await? {
-            return Ok(Written::Released);
+            return Ok(Err(ApplyConflict::AccountReleased));
         }
-        let moved = checkpoint::advance_in_tx(tx, &self.advances, role).await?;
-        if moved != self.advances.len() as u64 {
+        let advanced = checkpoint::advance_in_tx(tx, &self.advances, role).await?;
+        if advanced != self.advances.len() as u64 {
             let shards = self.advances.iter().map(|advance| advance.shard);
-            return Ok(Written::Lost(shards.collect()));
+            return Ok(Err(ApplyConflict::CheckpointMoved(shards.collect())));
         }
         match role {
             Role::Live => self.rows.redirect_changes().append_in_tx(tx).await?,
-            // Nobody reads what they are of.
+            // Redirect caches serve the live generation only.
             Role::Building | Role::Standby => {}
         }
-        Ok(Written::All)
+        Ok(Ok(()))
     }
 }
 
@@ -233,7 +236,7 @@ fn is_duplicate(error: &sqlx::Error) -> bool {
     error.is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
-fn redirect_news<'a>(plan: &Plan<'a>) -> impl Iterator<Item = &'a DecodedEvent> {
+fn redirect_events<'a>(plan: &ApplyPlan<'a>) -> impl Iterator<Item = &'a DecodedEvent> {
     let applied = plan.applied.iter();
     applied.filter_map(|(projection, _, event)| {
         (*projection == Projection::Redirects).then_some(*event)

@@ -1,30 +1,33 @@
-//! Table `read_model.checkpoints`: how far each projection is in each shard.
+//! Table `read_model.checkpoints`: the position of each projection in each shard.
 //!
-//! It is the only truth about that; the row is locked before any row of a read model is written,
-//! and held to commit.
+//! Only this table decides which events are applied. Every transaction locks the row of the
+//! checkpoint before it writes a row of a read model, and keeps the lock until the commit.
 
 pub mod generation;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    projection::Projection,
+    shard::{Position, Shard},
+};
 use sqlx::{PgConnection, PgPool};
 
-use crate::{pipeline::parking::ParkedAccount, read_models::Projection};
+use crate::pipeline::parking::ParkedAccount;
 
-/// What a generation is for.
+/// Role of a generation of a read model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A rebuild writes it; nobody reads it.
+    /// A rebuild writes the generation; no reader uses it.
     Building,
-    /// The projector writes it; it is read.
+    /// The projector writes the generation, and query-api reads it.
     Live,
-    /// It was live, and can be gone back to.
+    /// The generation was live, and a rollback can make it live again.
     Standby,
 }
 
 impl Role {
-    /// The name in SQL.
+    /// Returns the name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Building => "building",
@@ -34,57 +37,58 @@ impl Role {
     }
 }
 
-/// Where one projection stands in one shard, in one generation.
+/// Position of one generation of a projection in one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The generation of the read model that it speaks of.
+    /// Generation of the read model.
     pub generation: i32,
-    /// The epoch of the log that `position` belongs to.
+    /// Epoch of the log that `position` belongs to.
     pub epoch: i32,
-    /// Everything up to it is in the read model.
+    /// Position up to which all events are in the read model.
     pub position: Position,
 }
 
-/// A checkpoint that the projector keeps, as it is stored.
+/// Stored checkpoint of a live generation.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveCheckpoint {
-    /// Whose.
+    /// Projection of the checkpoint.
     pub projection: Projection,
-    /// Where.
+    /// Shard of the checkpoint.
     pub shard: Shard,
-    /// How far.
+    /// Generation, epoch and position.
     pub checkpoint: Checkpoint,
-    /// Whether an operator keeps it from moving.
+    /// True if an operator has paused the projection.
     pub is_paused: bool,
-    /// How many accounts are parked there, counted up to `PARKED_COUNTED_MAX`.
+    /// Number of accounts parked in the shard, counted up to [`PARKED_COUNTED_MAX`].
     pub parked_accounts: u32,
-    /// Whether an event that it has not come to is left out.
+    /// True if an event above the checkpoint is skipped.
     pub has_skipped: bool,
 }
 
 /// Most parked accounts that are counted in a shard.
 pub const PARKED_COUNTED_MAX: i64 = 1_000;
 
-/// A checkpoint on its way forward.
+/// Advance of a checkpoint from an expected state to a later position.
 #[derive(Debug, Clone, Copy)]
-pub struct Advance {
-    /// Whose.
+pub struct CheckpointAdvance {
+    /// Projection of the checkpoint.
     pub projection: Projection,
-    /// Where.
+    /// Shard of the checkpoint.
     pub shard: Shard,
-    /// What it must still be.
+    /// Expected state of the stored checkpoint.
     pub from: Checkpoint,
-    /// What it becomes.
+    /// New position.
     pub to: Position,
 }
 
-/// The live checkpoints of these shards.
+/// Loads the live checkpoints of the given shards.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<LiveCheckpoint>> {
     let numbers: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
-    // One snapshot: an account is parked only when the checkpoint moves.
+    // One statement reads checkpoints and parked accounts in one snapshot, because a transaction
+    // that parks an account also advances the checkpoint.
     let rows = sqlx::query!(
         r#"
         SELECT c.projection, c.generation, c.shard, c.epoch, c.position,
@@ -107,7 +111,7 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
     )
     .fetch_all(pool)
     .await?;
-    let known = rows.into_iter().filter_map(|row| {
+    let checkpoints = rows.into_iter().filter_map(|row| {
         let shard = Shard::new(row.shard.into())?;
         let projection = Projection::named(&row.projection)?;
         let checkpoint = Checkpoint {
@@ -124,29 +128,30 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
             parked_accounts: u32::try_from(row.parked_accounts).ok()?,
         })
     });
-    Ok(known.collect())
+    Ok(checkpoints.collect())
 }
 
-/// What has come of an attempt to lock checkpoints.
+/// Outcome of an attempt to lock checkpoints.
 #[derive(Debug)]
-pub enum Lock {
-    /// All are what is expected, and stay so until the end of the transaction.
-    Held,
-    /// Those of these shards are not.
-    Lost(BTreeSet<Shard>),
-    /// An operator keeps one of them from moving.
+pub enum CheckpointLock {
+    /// All checkpoints are in the expected state, and locked until the end of the transaction.
+    Locked,
+    /// Checkpoints of these shards are not in the expected state.
+    Moved(BTreeSet<Shard>),
+    /// An operator has paused one of the projections.
     Paused,
 }
 
-/// Locks the checkpoints, if they are what is expected and move.
+/// Locks the checkpoints that advance, if they are in the expected state.
 ///
 /// # Errors
-/// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
-    advances: &[Advance],
+    advances: &[CheckpointAdvance],
     role: Role,
-) -> sqlx::Result<Lock> {
+) -> sqlx::Result<CheckpointLock> {
     let columns = Columns::of(advances);
     let rows = sqlx::query!(
         r#"
@@ -168,31 +173,33 @@ pub async fn lock_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    let is_found = |advance: &&Advance| {
+    let is_locked = |advance: &&CheckpointAdvance| {
         rows.iter().any(|row| {
             row.projection == advance.projection.name() && row.shard == advance.shard.number()
         })
     };
-    let lost = advances.iter().filter(|advance| !is_found(advance));
-    let lost: BTreeSet<Shard> = lost.map(|advance| advance.shard).collect();
-    Ok(if !lost.is_empty() {
-        Lock::Lost(lost)
+    let moved = advances.iter().filter(|advance| !is_locked(advance));
+    let moved: BTreeSet<Shard> = moved.map(|advance| advance.shard).collect();
+    Ok(if !moved.is_empty() {
+        CheckpointLock::Moved(moved)
     } else if rows.iter().any(|row| row.is_paused) {
-        Lock::Paused
+        CheckpointLock::Paused
     } else {
-        Lock::Held
+        CheckpointLock::Locked
     })
 }
 
-/// Locks the checkpoint under which rows of the account are written, if it has that role.
+/// Locks the checkpoint of the account's shard and generation, if the generation has the given
+/// role.
 ///
 /// # Errors
-/// When the database does not answer, or the lock is not had in time (SQLSTATE 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_of_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,
     role: Role,
-) -> sqlx::Result<Lock> {
+) -> sqlx::Result<CheckpointLock> {
     let is_paused = sqlx::query_scalar!(
         r#"
         SELECT paused_at IS NOT NULL AS "is_paused!" FROM read_model.checkpoints
@@ -207,19 +214,19 @@ pub async fn lock_of_in_tx(
     .fetch_optional(tx)
     .await?;
     Ok(match is_paused {
-        Some(false) => Lock::Held,
-        Some(true) => Lock::Paused,
-        None => Lock::Lost([account.shard].into()),
+        Some(false) => CheckpointLock::Locked,
+        Some(true) => CheckpointLock::Paused,
+        None => CheckpointLock::Moved([account.shard].into()),
     })
 }
 
-/// Moves the checkpoints forward, and returns how many were still what is expected.
+/// Advances the checkpoints that are in the expected state, and returns their number.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn advance_in_tx(
     tx: &mut PgConnection,
-    advances: &[Advance],
+    advances: &[CheckpointAdvance],
     role: Role,
 ) -> sqlx::Result<u64> {
     let columns = Columns::of(advances);
@@ -247,7 +254,7 @@ pub async fn advance_in_tx(
     Ok(result.rows_affected())
 }
 
-/// The advances column by column, as `unnest` takes them.
+/// Advances as columns, for `unnest`.
 struct Columns {
     projections: Vec<&'static str>,
     generations: Vec<i32>,
@@ -258,14 +265,26 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(advances: &[Advance]) -> Self {
+    fn of(advances: &[CheckpointAdvance]) -> Self {
         Self {
-            projections: advances.iter().map(|it| it.projection.name()).collect(),
-            generations: advances.iter().map(|it| it.from.generation).collect(),
-            shards: advances.iter().map(|it| it.shard.number()).collect(),
-            epochs: advances.iter().map(|it| it.from.epoch).collect(),
-            from: advances.iter().map(|it| it.from.position).collect(),
-            to: advances.iter().map(|it| it.to).collect(),
+            projections: advances
+                .iter()
+                .map(|advance| advance.projection.name())
+                .collect(),
+            generations: advances
+                .iter()
+                .map(|advance| advance.from.generation)
+                .collect(),
+            shards: advances
+                .iter()
+                .map(|advance| advance.shard.number())
+                .collect(),
+            epochs: advances.iter().map(|advance| advance.from.epoch).collect(),
+            from: advances
+                .iter()
+                .map(|advance| advance.from.position)
+                .collect(),
+            to: advances.iter().map(|advance| advance.to).collect(),
         }
     }
 }

@@ -1,6 +1,8 @@
-//! The member of the consumer group: which shards are ours, and the records of their partitions.
+//! The member of the consumer group: receives changes of the assignment, and records of the
+//! assigned partitions.
 //!
-//! Committed offsets are a hint where to start, and nothing else; the truth are the checkpoints.
+//! Committed offsets are only a hint where to start consuming. The checkpoints in Postgres are
+//! authoritative.
 
 mod group;
 mod record;
@@ -20,22 +22,22 @@ use rdkafka::{
 };
 use tokio::time::Instant;
 
-pub use self::group::Decision;
-use self::{group::GroupContext, record::Unreadable};
+pub use self::group::AssignmentChange;
+use self::{group::GroupContext, record::UnreadableRecords};
 use crate::config::{Config, GroupProtocol};
 
-/// How often the offsets are committed, at most.
+/// Shortest time between two commits of the offsets.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often trouble with the brokers is logged, at most.
-const TROUBLE_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval at which the same Kafka error is logged again.
+const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What has arrived since the last time.
+/// Assignment changes and events since the previous delivery.
 #[derive(Debug, Default)]
 pub struct Delivery {
-    /// In the order in which they were made; they come before the events.
-    pub decisions: Vec<Decision>,
-    /// In order of arrival.
+    /// Changes in the order in which the group made them, all before `events`.
+    pub assignment_changes: Vec<AssignmentChange>,
+    /// Events in order of arrival.
     pub events: Vec<PublishedEvent>,
 }
 
@@ -43,72 +45,72 @@ pub struct Delivery {
 pub struct Consumer {
     inner: StreamConsumer<GroupContext>,
     topic: TopicName,
-    /// Where to start the next time, if that was not committed yet.
+    /// Offset of the next record of each partition, if not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
-    /// What was last told of, and when.
-    told: Option<(KafkaErrorKind, Instant)>,
+    /// Kind and time of the last warning.
+    last_warning: Option<(KafkaErrorKind, Instant)>,
 }
 
 impl Consumer {
-    /// Joins the group, sooner or later: the brokers may be down.
+    /// Joins the group in the background, so that the brokers may be down at the start.
     ///
     /// # Errors
-    /// When the settings can't be used.
+    /// Returns an error if the Kafka client refuses the settings.
     pub fn join(settings: &Config) -> anyhow::Result<Self> {
         let kafka = &settings.kafka;
         let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
             .set("group.id", &settings.group_id)
-            // A new group, or one whose offsets have expired, must not skip what is there.
+            // A new group, or a group with expired offsets, must not skip the records on the topic.
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-            // What is applied next is fetched next. Fetching ahead would only make many small
-            // fetches of what one transaction takes at once.
+            // Fetching ahead would split the records of one transaction into many small fetches.
             .set("queued.min.messages", "1")
             .set("fetch.queue.backoff.ms", "2");
         match settings.group_protocol {
             GroupProtocol::Classic => config
                 .set("partition.assignment.strategy", "cooperative-sticky")
                 .set("session.timeout.ms", "6000")
-                // A member hears of a rebalance by its heartbeat: until then shards lie idle.
+                // A member learns of a rebalance in the answer to its heartbeat: until then, the
+                // shards that it gains are idle.
                 .set("heartbeat.interval.ms", "1000"),
             GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
         };
         let inner: StreamConsumer<GroupContext> = config
             .create_with_context(GroupContext::new())
-            .context("can't create the Kafka consumer")?;
+            .context("cannot create the Kafka consumer")?;
         inner
             .subscribe(&[kafka.topic.as_str()])
-            .context("can't subscribe to the topic")?;
+            .context("cannot subscribe to the topic")?;
         Ok(Self {
             inner,
             topic: kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
-            told: None,
+            last_warning: None,
         })
     }
 
-    /// What has arrived, up to `records_max`; waits for something until `patience` is over.
+    /// Receives up to `records_max` records. Waits for the first record until `deadline` completes.
     ///
     /// # Errors
-    /// When the consumer can't go on.
+    /// Returns an error if the Kafka client has failed for good.
     pub async fn receive(
         &mut self,
         records_max: usize,
-        patience: impl Future<Output = ()>,
+        deadline: impl Future<Output = ()>,
     ) -> anyhow::Result<Delivery> {
         let mut events = Vec::new();
-        let mut unreadable = Unreadable::default();
-        let trouble = &self.inner.context().trouble;
+        let mut unreadable = UnreadableRecords::default();
+        let errors = &self.inner.context().errors;
         let mut stream = self.inner.stream();
         let mut next = tokio::select! {
             biased;
             first = stream.next() => first,
-            () = patience => None,
+            () = deadline => None,
         };
         let mut records = 0;
         while let Some(result) = next {
@@ -123,9 +125,9 @@ impl Consumer {
                     }
                 }
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
-                    return Err(error).context("can't consume");
+                    return Err(error).context("cannot consume");
                 }
-                Err(error) => trouble.record(&error, ""),
+                Err(error) => errors.record(&error, ""),
             }
             records += 1;
             next = if records < records_max {
@@ -136,38 +138,41 @@ impl Consumer {
         }
         drop(stream);
         unreadable.report();
-        let decisions = self.inner.context().take_decisions();
-        self.drop_offsets(&decisions);
-        if events.is_empty() && decisions.is_empty() {
-            self.tell_trouble();
+        let assignment_changes = self.inner.context().take_assignment_changes();
+        self.drop_offsets(&assignment_changes);
+        if events.is_empty() && assignment_changes.is_empty() {
+            self.warn_of_errors();
         } else {
-            self.inner.context().trouble.clear();
+            self.inner.context().errors.clear();
         }
-        Ok(Delivery { decisions, events })
+        Ok(Delivery {
+            assignment_changes,
+            events,
+        })
     }
 
-    /// Commits, at most every second, where to start the next time. Never waits, never fails:
-    /// whoever starts from an older offset drops what it has.
-    pub fn commit_hint(&mut self) {
+    /// Commits the offsets, at most once per [`COMMIT_INTERVAL`]. Neither waits nor fails: after an
+    /// older offset, the next consumer drops the duplicates.
+    pub fn commit_offsets_if_due(&mut self) {
         if self.committed_at.elapsed() >= COMMIT_INTERVAL {
-            self.commit_hint_now();
+            self.commit_offsets();
         }
     }
 
-    /// Commits what was not committed yet and leaves the group.
+    /// Commits the remaining offsets and leaves the group.
     pub async fn leave(mut self) {
-        self.commit_hint_now();
+        self.commit_offsets();
         let inner = self.inner;
-        // Waits for the brokers, and for the commit above.
+        // Dropping the consumer blocks until the brokers have answered, also to the commit above.
         if tokio::task::spawn_blocking(move || drop(inner))
             .await
             .is_err()
         {
-            tracing::warn!("leaving the consumer group has panicked");
+            tracing::warn!("leaving the consumer group panicked");
         }
     }
 
-    fn commit_hint_now(&mut self) {
+    fn commit_offsets(&mut self) {
         let mut offsets = TopicPartitionList::new();
         for shard in Shard::all() {
             let Some(next) = self.next_offsets[shard.index()].take() else {
@@ -176,7 +181,7 @@ impl Consumer {
             let (topic, partition) = (self.topic.as_str(), shard.number().into());
             let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
             if let Err(error) = added {
-                tracing::warn!(%shard, %error, "can't name an offset");
+                tracing::warn!(%shard, %error, "cannot commit the offset of a partition");
             }
         }
         self.committed_at = Instant::now();
@@ -184,31 +189,34 @@ impl Consumer {
             return;
         }
         if let Err(error) = self.inner.commit(&offsets, CommitMode::Async) {
-            tracing::warn!(%error, "can't commit offsets");
+            tracing::warn!(%error, "cannot commit offsets");
         }
     }
 
-    /// The client goes on by itself, and the engine without it. Trouble is told of at once, but
-    /// what is vaguer than what was told, or the same, only now and then.
-    fn tell_trouble(&mut self) {
-        let Some((about, error)) = self.inner.context().trouble.most_specific() else {
+    /// Logs the most specific Kafka error. The client reconnects by itself, and the engine goes on
+    /// without the topic.
+    ///
+    /// A more specific error than the previous one is logged at once, any other error once per
+    /// [`WARNING_INTERVAL`].
+    fn warn_of_errors(&mut self) {
+        let Some((kind, error)) = self.inner.context().errors.most_specific() else {
             return;
         };
         let is_due = self
-            .told
-            .is_none_or(|(told, at)| about > told || at.elapsed() >= TROUBLE_INTERVAL);
+            .last_warning
+            .is_none_or(|(last, at)| kind > last || at.elapsed() >= WARNING_INTERVAL);
         if is_due {
-            self.told = Some((about, Instant::now()));
+            self.last_warning = Some((kind, Instant::now()));
             tracing::warn!(error, "trouble with Kafka");
         }
     }
 
-    /// Offsets of partitions that are not ours are refused.
-    fn drop_offsets(&mut self, decisions: &[Decision]) {
-        for decision in decisions {
-            match decision {
-                Decision::Assigned(_) => {}
-                Decision::Revoked(shards) | Decision::Lost(shards) => {
+    /// Drops the offsets of partitions that are no longer assigned: the group would refuse them.
+    fn drop_offsets(&mut self, assignment_changes: &[AssignmentChange]) {
+        for change in assignment_changes {
+            match change {
+                AssignmentChange::Assigned(_) => {}
+                AssignmentChange::Revoked(shards) | AssignmentChange::Lost(shards) => {
                     for shard in shards {
                         self.next_offsets[shard.index()] = None;
                     }

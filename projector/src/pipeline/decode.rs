@@ -1,37 +1,37 @@
-//! Reads the payload of a recorded event, once for all projections.
+//! Decodes the payload of a recorded event, once for all projections.
 
 use linkledger_core::envelope::RecordedEvent;
 
 use super::poison::Poison;
 use crate::read_models::DecodedEvent;
 
-/// An event after the attempt to read its payload.
+/// An event of a [`ShardBatch`](super::apply::ShardBatch), after the attempt to decode its payload.
 #[derive(Debug, Clone)]
-pub enum RunEvent {
-    /// It can be applied, as far as this process can tell.
+pub enum BatchEvent {
+    /// The payload was decoded. The database may still refuse the event's rows.
     Decoded(DecodedEvent),
-    /// It can't be applied.
+    /// The event cannot be applied.
     Poison(RecordedEvent, Poison),
 }
 
-impl RunEvent {
-    /// Reads the payload.
-    pub fn read(recorded: RecordedEvent) -> Self {
+impl BatchEvent {
+    /// Decodes the payload.
+    pub fn decode(recorded: RecordedEvent) -> Self {
         match recorded.decode() {
             Ok(event) => Self::Decoded(DecodedEvent { recorded, event }),
-            Err(error) => Self::Poison(recorded, Poison::unreadable(error)),
+            Err(error) => Self::Poison(recorded, Poison::undecodable(error)),
         }
     }
 
-    /// The event, if it can't be applied.
-    pub fn unreadable(&self) -> Option<&RecordedEvent> {
+    /// Returns the recorded event if the event cannot be applied.
+    pub fn as_poison(&self) -> Option<&RecordedEvent> {
         match self {
             Self::Decoded(_) => None,
             Self::Poison(recorded, _) => Some(recorded),
         }
     }
 
-    /// Its place and its circumstances.
+    /// Returns the recorded event: its position, account, metadata and raw payload.
     pub fn recorded(&self) -> &RecordedEvent {
         match self {
             Self::Decoded(event) => &event.recorded,

@@ -1,14 +1,16 @@
-//! Brings the read models up to date, cycle by cycle, for the shards that this process looks
-//! after: from the events that were delivered, and from the event store where those don't reach.
+//! Applies events to the read models, cycle by cycle, for the shards that this process is assigned.
 //!
-//! Knows nothing of Kafka. What it remembers of a shard is a guess that each transaction checks.
+//! A cycle takes the events delivered by the topic, and reads missing events from the event store.
+//! The engine has no Kafka client. A remembered checkpoint may be stale: every transaction compares
+//! the remembered checkpoint with the stored one.
 
 mod admission;
+pub(crate) mod checkpoint_refusal;
 mod checkpoints;
-mod heads;
+mod lag;
 mod parked;
-pub(crate) mod refusal;
-mod tenure;
+mod release_attempt;
+mod shard_assignment;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,108 +25,118 @@ use metrics::histogram;
 use sqlx::PgPool;
 use tokio::time::Instant;
 
-pub use self::heads::HEADS_INTERVAL;
-use self::{checkpoints::CHECKPOINTS_INTERVAL, tenure::Tenure};
+pub use self::lag::LAG_INTERVAL;
+use self::{checkpoints::CHECKPOINTS_INTERVAL, shard_assignment::ShardAssignment};
 use crate::pipeline::{
-    apply::{self, Effect, Outcome, Run, Target},
-    decode::RunEvent,
-    heartbeat::Tenancy,
+    apply::{self, ApplyConflict, ApplySummary, ApplyTarget, ShardBatch},
+    decode::BatchEvent,
+    heartbeat::AssignmentReport,
     progress::Progress,
     retry,
 };
 
-/// Longest time of a cycle, in minutes: several statements, of which each is short. Only a database
-/// that is gone without a word takes longer.
+/// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
+/// takes longer.
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
-/// Most events of one transaction, so that it stays far below a second.
+/// Most events of one transaction, which then takes far less than a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
 
-/// Least events that are shared out to two transactions.
-const SHARED_EVENTS_MIN: usize = 2_000;
+/// Fewest events for which a cycle uses two parallel transactions.
+const PARALLEL_EVENTS_MIN: usize = 2_000;
 
-/// What has come of a transaction; none is needed for nothing.
-type TransactionEnd = sqlx::Result<Option<Outcome>>;
+/// Result of one transaction.
+type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 
 /// Applies events to the read models.
 pub struct Engine {
     pool: PgPool,
-    tenures: BTreeMap<Shard, Tenure>,
-    heads_read_at: Option<Instant>,
+    assignments: BTreeMap<Shard, ShardAssignment>,
+    lag_checked_at: Option<Instant>,
     ages_read_at: Option<Instant>,
     checkpoints_due_at: Instant,
 }
 
 impl Engine {
-    /// An engine that looks after no shard yet.
+    /// Returns an engine without assigned shards.
     pub fn new(pool: PgPool) -> Self {
         Self {
             pool,
-            tenures: BTreeMap::new(),
-            heads_read_at: None,
+            assignments: BTreeMap::new(),
+            lag_checked_at: None,
             ages_read_at: None,
             checkpoints_due_at: Instant::now() + CHECKPOINTS_INTERVAL,
         }
     }
 
-    /// The consumer group has assigned these shards to this process.
+    /// Adds shards that the consumer group has assigned to this process.
     pub fn assign(&mut self, shards: &[Shard]) {
-        // The group can be reached again: what it doesn't name is somebody else's.
-        self.tenures.retain(|_, tenure| !tenure.is_contestable);
-        let fresh = shards.iter().map(|shard| (*shard, Tenure::new()));
-        self.tenures.extend(fresh);
+        // The group answers again. A shard that the group did not assign again belongs to another
+        // process.
+        self.assignments
+            .retain(|_, assignment| !assignment.may_be_taken_over);
+        let added = shards.iter().map(|shard| (*shard, ShardAssignment::new()));
+        self.assignments.extend(added);
     }
 
-    /// The consumer group has taken these shards away.
+    /// Removes shards that the consumer group has revoked.
     pub fn revoke(&mut self, shards: &[Shard]) {
         for shard in shards {
-            self.tenures.remove(shard);
+            self.assignments.remove(shard);
         }
     }
 
-    /// The consumer group can't be reached, and may have given these shards to somebody else. They
-    /// are served from the event store until somebody else moves a checkpoint of theirs: a broker
-    /// that is down must not stop the projections.
-    pub fn keep_until_contested(&mut self, shards: &[Shard]) {
+    /// Keeps shards whose assignment was lost because the consumer group did not answer.
+    ///
+    /// A broker outage must not stop the projections: the shards are served from the event store
+    /// until another process advances a checkpoint of the shard.
+    pub fn keep_until_taken_over(&mut self, shards: &[Shard]) {
         for shard in shards {
-            if let Some(tenure) = self.tenures.get_mut(shard) {
-                tenure.is_contestable = true;
+            if let Some(assignment) = self.assignments.get_mut(shard) {
+                assignment.may_be_taken_over = true;
             }
         }
     }
 
-    /// Whether there is something to do without waiting for a delivery.
-    pub fn is_behind(&self) -> bool {
-        self.tenures.values().any(|tenure| {
-            let progress = tenure.progress.as_ref();
-            let is_behind = progress.is_some_and(|it| it.is_owed() || it.behind().is_some());
-            is_behind || tenure.is_unknown() || tenure.is_release_due()
+    /// Returns true if the next cycle has work without a new delivery: a backfill, a catch-up,
+    /// unread checkpoints, or a due release.
+    pub fn has_work(&self) -> bool {
+        self.assignments.values().any(|assignment| {
+            let progress = assignment.progress.as_ref();
+            let has_backlog = progress.is_some_and(|progress| {
+                progress.needs_backfill() || progress.catching_up().is_some()
+            });
+            has_backlog || assignment.needs_checkpoints() || assignment.is_release_due()
         })
     }
 
-    /// The shards that this process looks after.
-    pub fn tenancies(&self) -> Vec<Tenancy> {
-        let tenures = self.tenures.iter();
-        tenures.map(|(shard, it)| it.tenancy(*shard)).collect()
+    /// Returns a report on each assigned shard, for the heartbeat.
+    pub fn reports(&self) -> Vec<AssignmentReport> {
+        let assignments = self.assignments.iter();
+        assignments
+            .map(|(shard, assignment)| assignment.report(*shard))
+            .collect()
     }
 
-    /// Applies what is next in line, in one transaction, or in two at once if it is much.
+    /// Runs one cycle: applies the next events of every assigned shard, in one transaction, or in
+    /// two parallel transactions if there are many events.
     ///
     /// # Errors
-    /// When the database does not answer, or has not what it must have.
-    /// The delivered events need not come again: the next cycle reads them from the event store.
+    /// Returns an error if the database does not answer, or lacks a checkpoint or an event. The
+    /// caller need not deliver the events again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
-        let mut seen = PerShard::<Position>::default();
+        let mut delivered_until = PerShard::<Position>::default();
         for published in delivered {
             let (shard, position) = (published.event.shard, published.event.position);
-            seen[shard.index()] = seen[shard.index()].max(position);
+            let highest = &mut delivered_until[shard.index()];
+            *highest = position.max(*highest);
             by_shard.entry(shard).or_default().push(published);
         }
         let result = within(CYCLE_TIME_MAX, Box::pin(self.try_cycle(by_shard))).await;
         if result.is_err() {
-            // Also when the outcome of a COMMIT is unknown, or nobody answers: the checkpoints know.
-            for (shard, tenure) in &mut self.tenures {
-                tenure.forget(seen[shard.index()]);
+            // The outcome of a COMMIT may be unknown: the checkpoints have to be read again.
+            for (shard, assignment) in &mut self.assignments {
+                assignment.forget_progress(delivered_until[shard.index()]);
             }
         }
         result
@@ -134,150 +146,161 @@ impl Engine {
         &mut self,
         delivered: BTreeMap<Shard, Vec<PublishedEvent>>,
     ) -> anyhow::Result<()> {
-        self.watch_checkpoints().await?;
+        self.check_checkpoints().await?;
         self.load_checkpoints().await?;
-        self.watch_heads().await?;
+        self.check_lag().await?;
         let mut admitted = self.admit_delivered(delivered).await?;
-        self.drop_what_the_log_lacks(&mut admitted).await?;
-        self.admit_owed(&mut admitted).await?;
-        let read = self.read_payloads(admitted).await?;
-        let runs = self.runs(read, |shard| self.tenures[&shard].progress.clone());
-        let runs = runs.await?;
-        self.apply(runs).await?;
-        let runs = self.runs_behind().await?;
-        self.apply(runs).await?;
+        self.drop_events_missing_from_log(&mut admitted).await?;
+        self.admit_backfill(&mut admitted).await?;
+        let decoded = self.decode_admitted(admitted).await?;
+        let progress_of = |shard| self.assignments[&shard].progress.clone();
+        let batches = self.batches(decoded, progress_of).await?;
+        self.apply(batches).await?;
+        let batches = self.catch_up_batches().await?;
+        self.apply(batches).await?;
         self.release_next().await;
         Ok(())
     }
 
-    /// Runs of these events, from the progress of their shards.
-    async fn runs(
+    /// Makes one batch per shard, with the parked accounts and the skipped events of the batch.
+    async fn batches(
         &self,
-        events: BTreeMap<Shard, Vec<RunEvent>>,
+        events: BTreeMap<Shard, Vec<BatchEvent>>,
         progress_of: impl Fn(Shard) -> Option<Progress>,
-    ) -> anyhow::Result<Vec<Run>> {
+    ) -> anyhow::Result<Vec<ShardBatch>> {
         let parked = self.parked_among(&events).await?;
         let skipped = self.skipped_among(&events).await?;
-        let runs = events.into_iter().map(|(shard, events)| Run {
-            progress: progress_of(shard).expect("events are read on its account"),
+        let batches = events.into_iter().map(|(shard, events)| ShardBatch {
+            progress: progress_of(shard).expect("events are admitted by the shard's progress"),
             events,
             parked: parked.clone(),
             skipped: skipped.clone(),
         });
-        Ok(runs.collect())
+        Ok(batches.collect())
     }
 
-    /// `None` if the shard is not, or no longer, ours.
+    /// Returns the progress of a shard; `None` if the shard is not assigned to this process, or if
+    /// its checkpoints are not loaded.
     fn progress(&mut self, shard: Shard) -> Option<&mut Progress> {
-        self.tenures.get_mut(&shard)?.progress.as_mut()
+        self.assignments.get_mut(&shard)?.progress.as_mut()
     }
 
-    /// Applies the runs: those of many events in two transactions at once, each of shards of its
-    /// own, so that two sessions of the database work while there is much to catch up.
-    async fn apply(&mut self, runs: Vec<Run>) -> anyhow::Result<()> {
-        let (one, other) = in_two(runs);
-        let (of_one, of_other) = tokio::join!(self.attempt(&one), self.attempt(&other));
-        let settled = self.settle(one, of_one).await;
-        settled.and(self.settle(other, of_other).await)
+    /// Applies the batches. Many events are applied in two parallel transactions with different
+    /// shards, so that two database sessions work during a catch-up.
+    async fn apply(&mut self, batches: Vec<ShardBatch>) -> anyhow::Result<()> {
+        let (first, second) = split_in_two(batches);
+        let (first_result, second_result) =
+            tokio::join!(self.try_apply(&first), self.try_apply(&second));
+        let handled = self.handle_outcome(first, first_result).await;
+        handled.and(self.handle_outcome(second, second_result).await)
     }
 
-    async fn attempt(&self, runs: &[Run]) -> TransactionEnd {
-        if runs.is_empty() {
-            return Ok(None);
+    async fn try_apply(&self, batches: &[ShardBatch]) -> ApplyResult {
+        if batches.is_empty() {
+            return Ok(Ok(ApplySummary::default()));
         }
         let started_at = Instant::now();
-        let outcome = apply::apply(&self.pool, runs, Target::LIVE).await?;
-        if matches!(outcome, Outcome::Applied(_)) {
+        let result = apply::apply(&self.pool, batches, ApplyTarget::LIVE).await?;
+        if result.is_ok() {
             histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
         }
-        Ok(Some(outcome))
+        Ok(result)
     }
 
-    /// Draws the consequences; tries again without the shards whose checkpoints are not what is
-    /// remembered.
-    async fn settle(
+    /// Handles the outcome of a transaction. After [`ApplyConflict::CheckpointMoved`], the batches
+    /// of the other shards are retried at once, without the shards whose checkpoints have moved.
+    async fn handle_outcome(
         &mut self,
-        mut runs: Vec<Run>,
-        mut attempt: TransactionEnd,
+        mut batches: Vec<ShardBatch>,
+        mut result: ApplyResult,
     ) -> anyhow::Result<()> {
-        loop {
-            match attempt {
-                Ok(None) => return Ok(()),
-                Ok(Some(Outcome::Applied(effect))) => {
-                    effect.report();
-                    self.note_applied(&runs, &effect);
+        while !batches.is_empty() {
+            match result {
+                Ok(Ok(summary)) => {
+                    summary.report();
+                    self.record_applied(&batches, &summary);
                     return Ok(());
                 }
-                Ok(Some(Outcome::Lost(shards))) => {
-                    let (lost, held): (Vec<Run>, Vec<Run>) = runs
+                Ok(Err(ApplyConflict::CheckpointMoved(shards))) => {
+                    let (moved, unmoved): (Vec<ShardBatch>, Vec<ShardBatch>) = batches
                         .into_iter()
-                        .partition(|it| shards.contains(&it.progress.shard()));
-                    self.put_off(&lost);
-                    runs = held;
-                    attempt = self.attempt(&runs).await;
+                        .partition(|batch| shards.contains(&batch.progress.shard()));
+                    self.requeue(&moved);
+                    batches = unmoved;
+                    result = self.try_apply(&batches).await;
                 }
-                Ok(Some(outcome @ (Outcome::Released | Outcome::Paused))) => {
-                    tracing::debug!(?outcome, "an operator was faster: reading it again");
-                    self.forget(&runs);
+                Ok(Err(
+                    conflict @ (ApplyConflict::AccountReleased | ApplyConflict::ProjectionPaused),
+                )) => {
+                    tracing::debug!(
+                        ?conflict,
+                        "an operator changed the shard: reading the checkpoints again"
+                    );
+                    self.forget_progress(&batches);
                     return Ok(());
                 }
                 Err(error) if retry::is_refusal(&error) => {
-                    tracing::debug!(error = %error, "one of the events is poison");
-                    apply::isolate(&self.pool, &runs, Target::LIVE).await?;
-                    self.forget(&runs);
+                    tracing::debug!(%error, "the database refused a batch: isolating the event");
+                    apply::isolate(&self.pool, &batches, ApplyTarget::LIVE).await?;
+                    self.forget_progress(&batches);
                     return Ok(());
                 }
-                Err(error) => return Err(error).context("can't apply events"),
+                Err(error) => return Err(error).context("cannot apply events"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Advances the remembered checkpoints after a commit.
+    fn record_applied(&mut self, batches: &[ShardBatch], summary: &ApplySummary) {
+        for batch in batches {
+            if let Some(assignment) = self.assignments.get_mut(&batch.progress.shard()) {
+                assignment.advance(&batch.progress, batch.end());
+            }
+        }
+        for parking in &summary.parked {
+            if let Some(assignment) = self.assignments.get_mut(&parking.account.shard) {
+                assignment.has_parked = true;
             }
         }
     }
 
-    fn note_applied(&mut self, runs: &[Run], effect: &Effect) {
-        for run in runs {
-            if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
-                tenure.advance(&run.progress, run.end());
-            }
-        }
-        for parking in &effect.parked {
-            if let Some(tenure) = self.tenures.get_mut(&parking.account.shard) {
-                tenure.has_parked = true;
+    /// Forgets the remembered checkpoints of the batches, which were applied in part or not at all:
+    /// the next cycle reads the checkpoints again, and the missing events from the event store.
+    fn forget_progress(&mut self, batches: &[ShardBatch]) {
+        for batch in batches {
+            if let Some(assignment) = self.assignments.get_mut(&batch.progress.shard()) {
+                assignment.forget_progress(batch.end());
             }
         }
     }
 
-    /// The runs were applied piece by piece or not at all: the checkpoints know.
-    fn forget(&mut self, runs: &[Run]) {
-        for run in runs {
-            if let Some(tenure) = self.tenures.get_mut(&run.progress.shard()) {
-                tenure.forget(run.end());
-            }
-        }
-    }
-
-    /// Their checkpoints are not what is remembered: what they are says whether the shards are
-    /// ours still.
-    fn put_off(&mut self, lost: &[Run]) {
-        for run in lost {
-            if let Some(progress) = self.progress(run.progress.shard()) {
-                progress.owe(run.end());
+    /// Requeues batches whose checkpoints have moved: their events are read from the event store
+    /// later. The next cycle reads the checkpoints first, which show whether another process has
+    /// taken the shards over.
+    fn requeue(&mut self, moved: &[ShardBatch]) {
+        for batch in moved {
+            if let Some(progress) = self.progress(batch.progress.shard()) {
+                progress.extend_backfill(batch.end());
             }
         }
         self.checkpoints_due_at = Instant::now();
     }
 }
 
-/// Two parts of about as many events, if there are enough of them.
-fn in_two(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
-    let events: usize = runs.iter().map(|run| run.events.len()).sum();
-    if events < SHARED_EVENTS_MIN {
-        return (runs, Vec::new());
+/// Splits the batches into two parts with about the same number of events. The second part is empty
+/// if there are fewer than [`PARALLEL_EVENTS_MIN`] events.
+fn split_in_two(batches: Vec<ShardBatch>) -> (Vec<ShardBatch>, Vec<ShardBatch>) {
+    let events: usize = batches.iter().map(|batch| batch.events.len()).sum();
+    if events < PARALLEL_EVENTS_MIN {
+        return (batches, Vec::new());
     }
-    let mut in_one = 0;
-    runs.into_iter().partition(|run| {
-        let belongs = in_one < events / 2;
-        if belongs {
-            in_one += run.events.len();
+    let mut events_of_first = 0;
+    batches.into_iter().partition(|batch| {
+        let is_first = events_of_first < events / 2;
+        if is_first {
+            events_of_first += batch.events.len();
         }
-        belongs
+        is_first
     })
 }

@@ -1,67 +1,66 @@
-//! Table `read_model.tenures`: what this process reports of itself, once a second, for operators.
+//! Table `read_model.tenures`: the report of this process on its shards, once a second.
 //!
-//! Nothing is decided by it, and a report that fails holds nothing up.
+//! The report is for operators: no code decides by the report, and a failed report delays no event.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     lifecycle::host_name,
+    projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout};
 
-use crate::read_models::{PerProjection, Projection};
-
-/// How often a process reports.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a report may take.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Most characters of an error.
+/// Interval of the reports.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of a report.
+const REPORT_TIME_MAX: Duration = Duration::from_millis(500);
+/// Most characters of a reported error.
 const ERROR_LENGTH_MAX: usize = 500;
 
-/// What a process knows of a shard that it looks after.
+/// Report on a shard that this process owns.
 #[derive(Debug, Clone, Copy)]
-pub struct Tenancy {
-    /// Which.
+pub struct AssignmentReport {
+    /// Shard of the report.
     pub shard: Shard,
-    /// When it began to.
+    /// Start of the assignment.
     pub since: OffsetDateTime,
-    /// How far the projections are there, if it knows at the moment.
+    /// Position of each projection; `None` while the checkpoints are not loaded.
     pub positions: Option<PerProjection<Position>>,
 }
 
-/// A name for this process, by which an operator finds it.
-pub fn this_process() -> String {
+/// Returns the name by which an operator finds this process: host and process id.
+pub fn process_name() -> String {
     format!("{}:{}", host_name(), std::process::id())
 }
 
-/// Reports what becomes of the shards of this process.
+/// Writes the reports of this process.
 pub struct Heartbeat {
     pool: PgPool,
     owner: String,
-    beaten_at: Option<Instant>,
+    reported_at: Option<Instant>,
     measured: BTreeMap<Shard, (Instant, PerProjection<Position>)>,
-    /// The last one that was not reported yet.
+    /// Latest error that is not reported yet, with its time.
     error: Option<(String, OffsetDateTime)>,
 }
 
 impl Heartbeat {
-    /// Of a process of that name.
+    /// Returns the heartbeat of the process named `owner`.
     pub fn new(pool: PgPool, owner: String) -> Self {
         Self {
             pool,
             owner,
-            beaten_at: None,
+            reported_at: None,
             measured: BTreeMap::new(),
             error: None,
         }
     }
 
-    /// Something went wrong; the next report tells of it.
-    pub fn note_error(&mut self, error: &anyhow::Error) {
+    /// Records an error for the next report.
+    pub fn record_error(&mut self, error: &anyhow::Error) {
         let text: String = format!("{error:#}")
             .chars()
             .take(ERROR_LENGTH_MAX)
@@ -69,37 +68,43 @@ impl Heartbeat {
         self.error = Some((text, SystemClock.now()));
     }
 
-    /// Reports, unless it did so within the last second.
-    pub async fn beat_if_due(&mut self, tenancies: &[Tenancy]) {
-        if self.beaten_at.is_none_or(|at| at.elapsed() >= INTERVAL) {
-            self.beat(tenancies).await;
+    /// Writes the reports if the previous reports are older than [`REPORT_INTERVAL`].
+    pub async fn report_if_due(&mut self, reports: &[AssignmentReport]) {
+        if self
+            .reported_at
+            .is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
+        {
+            self.report(reports).await;
         }
     }
 
-    /// Reports.
-    pub async fn beat(&mut self, tenancies: &[Tenancy]) {
-        if tenancies.is_empty() {
+    /// Writes the reports. A failure is only logged.
+    pub async fn report(&mut self, reports: &[AssignmentReport]) {
+        if reports.is_empty() {
             return;
         }
         let now = Instant::now();
-        self.beaten_at = Some(now);
-        let rates: Vec<_> = tenancies.iter().map(|it| self.rates(it, now)).collect();
+        self.reported_at = Some(now);
+        let rates: Vec<_> = reports
+            .iter()
+            .map(|report| self.rates(report, now))
+            .collect();
         self.measured
-            .retain(|shard, _| tenancies.iter().any(|it| it.shard == *shard));
-        match timeout(PATIENCE, self.write(tenancies, &rates)).await {
+            .retain(|shard, _| reports.iter().any(|report| report.shard == *shard));
+        match timeout(REPORT_TIME_MAX, self.write(reports, &rates)).await {
             Ok(Ok(())) => self.error = None,
-            Ok(Err(error)) => tracing::debug!(%error, "can't report to operators"),
-            Err(_) => tracing::debug!("can't report to operators in time"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),
+            Err(_) => tracing::debug!("the report for operators timed out"),
         }
     }
 
-    /// Events per second since the last report of the shard.
+    /// Returns the events per second since the previous report on the shard.
     #[expect(clippy::cast_precision_loss, reason = "a rate is a float")]
-    fn rates(&mut self, tenancy: &Tenancy, now: Instant) -> PerProjection<f64> {
-        let Some(positions) = tenancy.positions else {
+    fn rates(&mut self, report: &AssignmentReport, now: Instant) -> PerProjection<f64> {
+        let Some(positions) = report.positions else {
             return PerProjection::default();
         };
-        let before = self.measured.insert(tenancy.shard, (now, positions));
+        let before = self.measured.insert(report.shard, (now, positions));
         let Some((at, before)) = before else {
             return PerProjection::default();
         };
@@ -108,13 +113,17 @@ impl Heartbeat {
         Projection::ALL.map(|projection| rate(projection.index()))
     }
 
-    async fn write(&self, tenancies: &[Tenancy], rates: &[PerProjection<f64>]) -> sqlx::Result<()> {
+    async fn write(
+        &self,
+        reports: &[AssignmentReport],
+        rates: &[PerProjection<f64>],
+    ) -> sqlx::Result<()> {
         let mut columns = Columns::default();
-        for (tenancy, rates) in tenancies.iter().zip(rates) {
+        for (report, rates) in reports.iter().zip(rates) {
             for projection in Projection::ALL {
                 columns.projections.push(projection.name());
-                columns.shards.push(tenancy.shard.number());
-                columns.since.push(tenancy.since);
+                columns.shards.push(report.shard.number());
+                columns.since.push(report.since);
                 columns.rates.push(rates[projection.index()]);
             }
         }
@@ -123,7 +132,7 @@ impl Heartbeat {
             .as_ref()
             .map(|(text, at)| (text.as_str(), *at))
             .unzip();
-        // A process that stood still and has lost the shard meanwhile leaves the other's row alone.
+        // A frozen process that has lost the shard must not overwrite the row of the new owner.
         sqlx::query!(
             "
             INSERT INTO read_model.tenures AS t
@@ -156,7 +165,7 @@ impl Heartbeat {
     }
 }
 
-/// The rows column by column, as `unnest` takes them.
+/// Rows as columns, for `unnest`.
 #[derive(Default)]
 struct Columns {
     projections: Vec<&'static str>,

@@ -1,12 +1,14 @@
-//! Parking: an event that can't be applied stops its own account, and nobody else.
+//! Parking: an event that cannot be applied stops only its own account.
 //!
-//! The account is parked in the projection that can't apply the event; its events wait from there
-//! on, by their places in the log, while the checkpoint moves on. Once the event can be applied,
-//! the account is released: what has waited is applied in order. An operator may decide that the
-//! event is left out for good: it is as if the log did not have it, for this projection.
+//! The account is parked in the projection that cannot apply the event. From that event on, the
+//! account's events wait: the projector stores the positions while the checkpoint advances. Once
+//! the event can be applied, the account is released, and the waiting events are applied in order.
+//! An operator may skip the event instead: the projection then treats the event as absent.
 //!
-//! Rows of a shard change only under the lock of its checkpoint, and an account is parked only in
-//! a transaction that moves it: whoever knows the checkpoint knows whether anybody can be parked.
+//! A parked account resembles a dead letter queue, but keeps the order of its events.
+//!
+//! A transaction that parks an account also advances the checkpoint of its shard. A process whose
+//! remembered checkpoint is still the stored one therefore knows all parked accounts of the shard.
 
 pub mod listing;
 pub mod release;
@@ -15,41 +17,41 @@ pub mod table;
 
 use linkledger_core::{
     id::AccountId,
+    projection::Projection,
     shard::{Position, Shard},
 };
 
 use super::poison::Poison;
-use crate::read_models::Projection;
 
-/// Who is parked, and where.
+/// Key of a parked account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ParkedAccount {
-    /// The projection that goes on without the account.
+    /// Projection in which the account is parked.
     pub projection: Projection,
-    /// The generation of its read model.
+    /// Generation of the read model.
     pub generation: i32,
-    /// The account's shard.
+    /// Shard of the account.
     pub shard: Shard,
-    /// Whose events wait.
+    /// Account whose events wait.
     pub account_id: AccountId,
 }
 
-/// The event that an account is parked for: the first of those that wait.
+/// The event that an account is parked for, which is the first waiting event of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// Its place in the shard.
+pub struct ParkingCause {
+    /// Position in the shard.
     pub position: Position,
-    /// The stored type name.
+    /// Stored name of the event type.
     pub event_type: String,
-    /// Why it can't be applied.
+    /// Reason for which the event cannot be applied.
     pub poison: Poison,
 }
 
-/// A parked account, and why it is.
+/// A parked account, and the event that the account is parked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parking {
-    /// Who.
+    /// Parked account.
     pub account: ParkedAccount,
-    /// Why.
-    pub cause: Cause,
+    /// First waiting event, which cannot be applied.
+    pub cause: ParkingCause,
 }

@@ -1,27 +1,27 @@
-//! Reasons for which an event can't be applied. No such event is skipped: its account is parked
-//! (see [`crate::pipeline::parking`]), and the other accounts go on.
+//! Poison events: events that cannot be applied. The projector does not skip a poison event, but
+//! parks its account (see [`crate::pipeline::parking`]); other accounts go on.
 
 use linkledger_core::event::DecodeError;
 
-/// Most characters of a reason in words.
+/// Most characters of the detail of a poison event.
 const DETAIL_LENGTH_MAX: usize = 500;
 
-/// What is wrong with an event.
+/// Category of a poison event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Of a type or a version that a later release has brought.
+pub enum PoisonReason {
+    /// The event has a type or a version of a later release.
     UnknownEvent,
-    /// Not of the form that its type and version promise.
+    /// The payload does not fit the event's type and version.
     MalformedPayload,
-    /// The database does not take the rows that it leads to.
+    /// The database refuses the rows of the event.
     RefusedRow,
 }
 
-impl Reason {
-    /// All of them.
+impl PoisonReason {
+    /// All reasons.
     pub const ALL: [Self; 3] = [Self::UnknownEvent, Self::MalformedPayload, Self::RefusedRow];
 
-    /// The name in SQL, logs and metrics.
+    /// Returns the name in SQL, logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownEvent => "unknown_event",
@@ -30,43 +30,43 @@ impl Reason {
         }
     }
 
-    /// The reason of that name, if there is one.
+    /// Returns the reason with the given name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 
-/// Why an event can't be applied.
+/// Reason and detail of a poison event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
-    /// For programs.
-    pub reason: Reason,
-    /// The same in words. May quote the event: for operators, not for logs.
+    /// Category of the failure.
+    pub reason: PoisonReason,
+    /// Message for operators. Not for logs, because the message may quote the event.
     pub detail: String,
 }
 
 impl Poison {
-    /// Returns the reason for which a payload can't be read.
-    pub fn unreadable(error: DecodeError) -> Self {
+    /// Returns the poison of an event whose payload cannot be decoded.
+    pub fn undecodable(error: DecodeError) -> Self {
         let reason = match &error {
-            DecodeError::Unknown { .. } => Reason::UnknownEvent,
-            DecodeError::Payload { .. } => Reason::MalformedPayload,
+            DecodeError::Unknown { .. } => PoisonReason::UnknownEvent,
+            DecodeError::Payload { .. } => PoisonReason::MalformedPayload,
         };
-        let detail = in_words(error);
+        let detail = detail_of(error);
         Self { reason, detail }
     }
 
-    /// The database has refused it.
+    /// Returns the poison of an event whose rows the database has refused.
     pub fn refused(error: sqlx::Error) -> Self {
         Self {
-            reason: Reason::RefusedRow,
-            detail: in_words(error),
+            reason: PoisonReason::RefusedRow,
+            detail: detail_of(error),
         }
     }
 }
 
-/// One line, which the database takes whatever the event contains.
-fn in_words(error: impl std::error::Error + Send + Sync + 'static) -> String {
+/// Returns the error as one line without control characters, which the database would refuse.
+fn detail_of(error: impl std::error::Error + Send + Sync + 'static) -> String {
     let text = format!("{:#}", anyhow::Error::new(error));
     let printable = text.chars().filter(|character| !character.is_control());
     printable.take(DETAIL_LENGTH_MAX).collect()

@@ -1,58 +1,58 @@
-//! What of a delivery is next in line: duplicates, holes and foreign epochs are told apart here.
+//! Admits the events that are next in a shard: sorts out duplicates, gaps and foreign epochs.
 //!
-//! Pure: no I/O, no clock. The topic may repeat and omit; what is admitted never does.
+//! The code does no I/O and reads no clock. The topic may repeat and omit events; admitted events
+//! are complete and in order.
 
 use std::{cmp::Ordering, ops::RangeInclusive};
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
+    projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
 
-use crate::{
-    pipeline::checkpoint::{Advance, Checkpoint},
-    read_models::{PerProjection, Projection},
-};
+use crate::pipeline::checkpoint::{Checkpoint, CheckpointAdvance};
 
-/// The lag, in events, behind the foremost projection of a shard from which on one catches up by
-/// itself, so that the others go on meanwhile.
-const BEHIND_MIN: Position = 4_000;
+/// Lag, in events behind the foremost projection of a shard, from which on a projection catches up
+/// separately, so that the other projections stay live.
+const CATCH_UP_LAG_MIN: Position = 4_000;
 
-/// How a projection gets on in a shard.
+/// Mode of a projection in a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line {
-    /// It takes what is next, together with the others; what it had before is dropped.
-    Joint,
-    /// It catches up by itself, from the event store.
-    Behind,
-    /// It stays where it is.
+pub enum Mode {
+    /// The projection applies the next events together with the other live projections, and drops
+    /// duplicates.
+    Live,
+    /// The projection catches up from the event store, separately from the live projections.
+    CatchingUp,
+    /// An operator has paused the projection.
     Paused,
 }
 
-/// How far the projections are in one shard, as far as this process knows.
+/// Remembered checkpoints of all projections in one shard.
 #[derive(Debug, Clone)]
 pub struct Progress {
     shard: Shard,
     epoch: i32,
     checkpoints: PerProjection<Checkpoint>,
-    lines: PerProjection<Line>,
-    /// Everything up to it is in the event store and is read from there, not from the topic.
-    owed: Position,
+    modes: PerProjection<Mode>,
+    /// Position up to which events are read from the event store, not from the topic.
+    backfill_until: Position,
 }
 
-/// Events that follow each other without gaps, the first one next in line for some projection.
+/// Consecutive events, of which the first is the next event of some projection.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Admitted {
-    /// In order.
+pub struct AdmittedEvents {
+    /// Events in the order of their positions.
     pub events: Vec<RecordedEvent>,
-    /// How many of the delivered events each projection had before.
+    /// Number of delivered events that each projection had applied before.
     pub duplicates: PerProjection<u64>,
-    /// The positions that were missing where `events` ends.
-    pub hole: Option<RangeInclusive<Position>>,
+    /// Missing positions after `events`.
+    pub gap: Option<RangeInclusive<Position>>,
 }
 
-/// A record belongs to a later epoch than the checkpoints: the log was restored meanwhile.
+/// A record of a later epoch than the checkpoints: the log was restored from a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "shard {shard}: record {position} is of log epoch {found}, the read tables are of epoch \
@@ -61,49 +61,57 @@ pub struct Admitted {
 pub struct LaterEpoch {
     shard: Shard,
     position: Position,
-    /// That of the record.
+    /// Epoch of the record.
     pub found: i32,
     expected: i32,
 }
 
 impl Progress {
-    /// Progress of all projections together, from these checkpoints, which are of `epoch`;
-    /// everything up to `owed` is read from the event store.
+    /// Returns the progress of live projections with these checkpoints, which have the given epoch.
+    /// Events up to `backfill_until` are read from the event store.
     pub fn new(
         shard: Shard,
         epoch: i32,
         checkpoints: PerProjection<Checkpoint>,
-        owed: Position,
+        backfill_until: Position,
     ) -> Self {
         Self {
             shard,
             epoch,
             checkpoints,
-            lines: [Line::Joint; Projection::ALL.len()],
-            owed,
+            modes: [Mode::Live; Projection::ALL.len()],
+            backfill_until,
         }
     }
 
-    /// The same without those that are paused, and with those by themselves that are far behind.
+    /// Sets the modes: paused projections are [`Mode::Paused`], projections far behind the foremost
+    /// one are [`Mode::CatchingUp`], all others are [`Mode::Live`].
     #[must_use]
     pub fn with_paused(mut self, paused: PerProjection<bool>) -> Self {
-        let moving = Projection::ALL.into_iter().filter(|it| !paused[it.index()]);
-        let foremost = moving.map(|it| self.checkpoint(it).position).max();
+        let moving = Projection::ALL
+            .into_iter()
+            .filter(|projection| !paused[projection.index()]);
+        let foremost = moving
+            .map(|projection| self.checkpoint(projection).position)
+            .max();
         for projection in Projection::ALL {
             let position = self.checkpoint(projection).position;
             let lag = foremost.map_or(0, |foremost| foremost - position);
-            self.lines[projection.index()] = match paused[projection.index()] {
-                true => Line::Paused,
-                false if lag >= BEHIND_MIN => Line::Behind,
-                false => Line::Joint,
+            self.modes[projection.index()] = match paused[projection.index()] {
+                true => Mode::Paused,
+                false if lag >= CATCH_UP_LAG_MIN => Mode::CatchingUp,
+                false => Mode::Live,
             };
         }
         self
     }
 
-    /// Progress of some projections, of one epoch; the others lack nothing.
+    /// Returns the progress of some projections, whose checkpoints have one epoch. The other
+    /// projections have the highest possible checkpoint, so that no event is applied to them.
     pub fn of(shard: Shard, checkpoints: &[(Projection, Checkpoint)]) -> Self {
-        let epoch = checkpoints.first().map_or(0, |(_, it)| it.epoch);
+        let epoch = checkpoints
+            .first()
+            .map_or(0, |(_, checkpoint)| checkpoint.epoch);
         let mut all: PerProjection<Checkpoint> = [Checkpoint {
             generation: 0,
             epoch,
@@ -115,76 +123,79 @@ impl Progress {
         Self::new(shard, epoch, all, 0)
     }
 
-    /// The epoch of the log that the checkpoints are of.
+    /// Returns the epoch of the log that the checkpoints belong to.
     pub fn epoch(&self) -> i32 {
         self.epoch
     }
 
-    /// The shard.
+    /// Returns the shard.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// Up to here all projections that go on together have everything; `None` if all are paused.
+    /// Returns the lowest checkpoint of the live projections; `None` if all are paused.
     pub fn floor(&self) -> Option<Position> {
-        self.floor_of(Line::Joint)
+        self.floor_of(Mode::Live)
     }
 
-    fn floor_of(&self, line: Line) -> Option<Position> {
+    fn floor_of(&self, mode: Mode) -> Option<Position> {
         let projections = Projection::ALL.into_iter();
-        let of_line = projections.filter(|it| self.line(*it) == line);
-        of_line.map(|it| self.checkpoint(it).position).min()
+        let in_mode = projections.filter(|projection| self.mode(*projection) == mode);
+        in_mode
+            .map(|projection| self.checkpoint(projection).position)
+            .min()
     }
 
-    /// How a projection gets on.
-    pub fn line(&self, projection: Projection) -> Line {
-        self.lines[projection.index()]
+    /// Returns the mode of a projection.
+    pub fn mode(&self, projection: Projection) -> Mode {
+        self.modes[projection.index()]
     }
 
-    /// The progress of those that catch up by themselves: up to where the others are. `None` if
-    /// nobody does.
-    pub fn behind(&self) -> Option<Self> {
-        self.floor_of(Line::Behind)?;
-        let lines = self.lines.map(|line| match line {
-            Line::Behind => Line::Joint,
-            Line::Joint | Line::Paused => Line::Paused,
+    /// Returns a separate progress of the catching-up projections, in mode [`Mode::Live`] and with
+    /// a backfill up to the floor of `self`. `None` if no projection catches up.
+    pub fn catching_up(&self) -> Option<Self> {
+        self.floor_of(Mode::CatchingUp)?;
+        let modes = self.modes.map(|mode| match mode {
+            Mode::CatchingUp => Mode::Live,
+            Mode::Live | Mode::Paused => Mode::Paused,
         });
         Some(Self {
-            lines,
-            owed: self.floor()?,
+            modes,
+            backfill_until: self.floor()?,
             ..self.clone()
         })
     }
 
-    /// Where one projection stands.
+    /// Returns the checkpoint of a projection.
     pub fn checkpoint(&self, projection: Projection) -> Checkpoint {
         self.checkpoints[projection.index()]
     }
 
-    /// Whether events have to be read from the event store.
-    pub fn is_owed(&self) -> bool {
-        self.floor().is_some_and(|floor| self.owed > floor)
+    /// Returns true if events have to be read from the event store.
+    pub fn needs_backfill(&self) -> bool {
+        self.floor()
+            .is_some_and(|floor| self.backfill_until > floor)
     }
 
-    /// Everything up to here has to be read from the event store.
-    pub fn owed(&self) -> Position {
-        self.owed
+    /// Returns the position up to which events have to be read from the event store.
+    pub fn backfill_until(&self) -> Position {
+        self.backfill_until
     }
 
-    /// Everything up to `position` has to be read from the event store.
-    pub fn owe(&mut self, position: Position) {
-        self.owed = self.owed.max(position);
+    /// Extends the backfill: events up to `position` have to be read from the event store.
+    pub fn extend_backfill(&mut self, position: Position) {
+        self.backfill_until = self.backfill_until.max(position);
     }
 
-    /// What is next in line among events from the topic: in whatever order, perhaps repeated,
-    /// perhaps with holes. What can't be used yet is owed.
+    /// Admits events from the topic, which may be out of order, repeated, or incomplete. Events
+    /// behind a gap extend the backfill. Events of an earlier epoch are dropped.
     ///
     /// # Errors
-    /// [`LaterEpoch`]; events of an earlier epoch are dropped.
+    /// Returns [`LaterEpoch`] if an event has a later epoch than the checkpoints.
     pub fn admit_delivered(
         &mut self,
         delivered: Vec<PublishedEvent>,
-    ) -> Result<Admitted, LaterEpoch> {
+    ) -> Result<AdmittedEvents, LaterEpoch> {
         let mut events = Vec::with_capacity(delivered.len());
         for PublishedEvent { event, log_epoch } in delivered {
             if log_epoch > self.epoch {
@@ -200,74 +211,79 @@ impl Progress {
             }
         }
         let highest = events.iter().map(|event| event.position).max().unwrap_or(0);
-        if self.is_owed() {
-            // The event store has these too, in longer runs than the topic.
-            self.owe(highest);
-            return Ok(Admitted::default());
+        if self.needs_backfill() {
+            // The backfill reads the delivered events too, in larger chunks than the topic
+            // delivers.
+            self.extend_backfill(highest);
+            return Ok(AdmittedEvents::default());
         }
         let admitted = self.admit(events);
-        if admitted.hole.is_some() {
-            self.owe(highest);
+        if admitted.gap.is_some() {
+            self.extend_backfill(highest);
         }
         Ok(admitted)
     }
 
-    /// What is next in line among events that were read from the event store after the floor;
-    /// `is_end` if there were no more of them.
-    pub fn admit_read(&mut self, events: Vec<RecordedEvent>, is_end: bool) -> Admitted {
+    /// Admits events that were read from the event store after the floor; `is_end` is true if the
+    /// event store has no more events.
+    pub fn admit_read(&mut self, events: Vec<RecordedEvent>, is_end: bool) -> AdmittedEvents {
         if is_end {
-            // An event is visible in the event store before it is published: nothing is owed
-            // beyond, whatever a record claimed.
-            self.owed = 0;
+            // The relay publishes committed events only. A record with a position beyond the end of
+            // the log is therefore invalid.
+            self.backfill_until = 0;
         }
         self.admit(events)
     }
 
-    /// The checkpoints that move when everything up to `to` is applied.
-    pub fn advances(&self, to: Position) -> impl Iterator<Item = Advance> {
+    /// Returns the checkpoints that advance when the events up to `to` are applied.
+    pub fn advances(&self, to: Position) -> impl Iterator<Item = CheckpointAdvance> {
         Projection::ALL
             .into_iter()
-            .map(move |projection| Advance {
+            .map(move |projection| CheckpointAdvance {
                 projection,
                 shard: self.shard,
                 from: self.checkpoint(projection),
                 to,
             })
-            .filter(|it| self.line(it.projection) == Line::Joint && it.from.position < it.to)
+            .filter(|advance| {
+                self.mode(advance.projection) == Mode::Live && advance.from.position < advance.to
+            })
     }
 
-    /// Everything up to `to` has been applied.
+    /// Advances the checkpoints of the live projections to `to`.
     pub fn advance(&mut self, to: Position) {
-        self.advance_lines(self.lines, to);
+        self.advance_modes(self.modes, to);
     }
 
-    /// Everything up to `to` has been applied to those that `applied` advances.
-    pub fn advance_as(&mut self, applied: &Self, to: Position) {
-        self.advance_lines(applied.lines, to);
+    /// Advances to `to` the checkpoints of the projections that are live in `applied`.
+    pub fn advance_like(&mut self, applied: &Self, to: Position) {
+        self.advance_modes(applied.modes, to);
     }
 
-    fn advance_lines(&mut self, lines: PerProjection<Line>, to: Position) {
-        for (checkpoint, line) in self.checkpoints.iter_mut().zip(lines) {
-            if line == Line::Joint {
+    /// Advances the checkpoints of the projections that are live in `modes`. A projection that has
+    /// caught up with the floor becomes live.
+    fn advance_modes(&mut self, modes: PerProjection<Mode>, to: Position) {
+        for (checkpoint, mode) in self.checkpoints.iter_mut().zip(modes) {
+            if mode == Mode::Live {
                 checkpoint.position = checkpoint.position.max(to);
             }
         }
-        if self.floor_of(Line::Behind) >= self.floor() {
-            self.lines = self.lines.map(|line| match line {
-                Line::Joint | Line::Behind => Line::Joint,
-                Line::Paused => Line::Paused,
+        if self.floor_of(Mode::CatchingUp) >= self.floor() {
+            self.modes = self.modes.map(|mode| match mode {
+                Mode::Live | Mode::CatchingUp => Mode::Live,
+                Mode::Paused => Mode::Paused,
             });
         }
     }
 
-    fn admit(&self, mut delivered: Vec<RecordedEvent>) -> Admitted {
+    fn admit(&self, mut delivered: Vec<RecordedEvent>) -> AdmittedEvents {
         let Some(floor) = self.floor() else {
-            return Admitted::default();
+            return AdmittedEvents::default();
         };
         delivered.sort_by_key(|event| event.position);
-        let mut admitted = Admitted {
+        let mut admitted = AdmittedEvents {
             events: Vec::with_capacity(delivered.len()),
-            ..Admitted::default()
+            ..AdmittedEvents::default()
         };
         let (mut next, mut repeated) = (floor + 1, 0);
         for event in delivered {
@@ -278,18 +294,18 @@ impl Progress {
                     admitted.events.push(event);
                 }
                 Ordering::Greater => {
-                    admitted.hole = Some(next..=event.position - 1);
+                    admitted.gap = Some(next..=event.position - 1);
                     break;
                 }
             }
         }
         admitted.duplicates = Projection::ALL.map(|projection| {
-            if self.line(projection) != Line::Joint {
+            if self.mode(projection) != Mode::Live {
                 return 0;
             }
-            let position = self.checkpoint(projection).position;
-            let had = |event: &&RecordedEvent| event.position <= position;
-            repeated + admitted.events.iter().take_while(had).count() as u64
+            let checkpoint = self.checkpoint(projection).position;
+            let is_duplicate = |event: &&RecordedEvent| event.position <= checkpoint;
+            repeated + admitted.events.iter().take_while(is_duplicate).count() as u64
         });
         admitted
     }

@@ -1,4 +1,4 @@
-//! Prunes the table `read_model.redirect_changes`.
+//! Prunes old rows of the table `read_model.redirect_changes`.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::retry;
 
-/// How long a change can be followed.
+/// Retention of a change.
 const KEPT_FOR: Duration = Duration::from_mins(10);
-/// How often old changes are looked for, unless there are more of them.
+/// Interval of the pruning. A full batch is followed by the next one at once.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
-/// Most rows that one statement removes.
+/// Most rows that one statement deletes.
 pub const PRUNED_MAX: u16 = 1_000;
 
-/// Removes old changes, up to [`PRUNED_MAX`]: from the lowest number on, up to the first one that
-/// is to be kept, and never the highest.
+/// Deletes the oldest changes, at most [`PRUNED_MAX`]. The highest number is never deleted, nor any
+/// number above the first change within the retention. Returns the number of deleted rows.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
     let result = sqlx::query!(
         "
@@ -47,10 +47,10 @@ pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
     Ok(result.rows_affected())
 }
 
-/// Prunes from time to time until the shutdown.
+/// Prunes once per [`PRUNE_INTERVAL`] until the shutdown.
 ///
 /// # Errors
-/// When something happens that does not pass by itself.
+/// Returns the first error that a retry cannot remedy.
 pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut due = time::interval(PRUNE_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,11 +60,14 @@ pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::R
             () = shutdown.cancelled() => return Ok(()),
         }
         let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
-        match pruned.context("can't prune redirect changes") {
+        match pruned.context("cannot prune redirect changes") {
             Ok(removed) if removed >= PRUNED_MAX.into() => due.reset_immediately(),
             Ok(_) => {}
             Err(error) if retry::passes_by_itself(&error) => {
-                tracing::warn!(error = format!("{error:#}"), "trying again");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "pruning failed: retrying at the next interval"
+                );
             }
             Err(error) => return Err(error),
         }

@@ -1,13 +1,13 @@
-//! Which failures pass by themselves, and how long to wait for that.
+//! Classification of failures as transient or permanent, and the backoff between retries.
 
 use std::time::Duration;
 
-/// First wait after a failure.
+/// Delay after the first failure.
 const DELAY_MIN: Duration = Duration::from_millis(50);
-/// Longest wait between two attempts.
+/// Longest delay between two attempts.
 const DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Whether the database may do the same thing gladly a little later.
+/// Returns true if a retry of the same statement may succeed.
 fn is_transient(error: &sqlx::Error) -> bool {
     if lacks_partition(error) {
         return true;
@@ -16,7 +16,8 @@ fn is_transient(error: &sqlx::Error) -> bool {
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
     {
-        // Connection, resources, operator; conflicts; a lock or a session that took too long.
+        // Classes: connection (08), conflicts (40), resources (53), operator intervention (57).
+        // Codes: lock timeout (55P03), idle transaction timeout (25P03).
         return ["08", "40", "53", "57"]
             .iter()
             .any(|class| code.starts_with(class))
@@ -32,14 +33,15 @@ fn is_transient(error: &sqlx::Error) -> bool {
     )
 }
 
-/// Whether what failed is worth another attempt.
+/// Returns true if a failure is transient, so that a retry may succeed.
 pub fn passes_by_itself(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<sqlx::Error>()
         .is_some_and(is_transient)
 }
 
-/// Whether the database refuses the data itself, or what it has can't be read: now and for ever.
+/// Returns true if the failure of an event is permanent: the database refuses the data, or the
+/// stored data cannot be decoded.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error
         .as_database_error()
@@ -49,15 +51,16 @@ pub fn is_refusal(error: &sqlx::Error) -> bool {
         || matches!(error, sqlx::Error::Decode(_))
 }
 
-/// Whether a table has no partition for the row: a check is violated that has no name. It is the
-/// table that is wrong, for everybody's rows, and somebody has to mend it.
+/// Returns true if a table lacks the partition of the row. Postgres reports the violation of a
+/// check without a name. The table is wrong, not the event: a retry succeeds once an operator has
+/// created the partition.
 fn lacks_partition(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .is_some_and(|error| error.is_check_violation() && error.constraint().is_none())
 }
 
-/// Waits that double from one failure to the next.
+/// Exponential backoff: the delay doubles with each failure.
 #[derive(Debug)]
 pub struct Backoff(Duration);
 
@@ -68,14 +71,14 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait before the next attempt.
+    /// Returns the delay before the next attempt, and doubles the following one.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.0;
         self.0 = (delay * 2).min(DELAY_MAX);
         delay
     }
 
-    /// An attempt has succeeded.
+    /// Resets the delay after a success.
     pub fn reset(&mut self) {
         self.0 = DELAY_MIN;
     }
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_bound_and_start_anew_after_a_success() {
+    fn backoff_doubles_up_to_maximum_until_reset() {
         let mut backoff = Backoff::default();
         let delays: Vec<_> = (0..8).map(|_| backoff.next_delay().as_millis()).collect();
         assert_eq!(delays, [50, 100, 200, 400, 800, 1_600, 2_000, 2_000]);
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_passes_and_a_missing_row_does_not() {
+    fn broken_connection_is_transient_and_missing_row_is_not() {
         let broken = sqlx::Error::Io(std::io::ErrorKind::BrokenPipe.into());
         assert!(is_transient(&broken));
         assert!(!is_transient(&sqlx::Error::RowNotFound));

@@ -1,78 +1,82 @@
-//! The loop of `projector run`: receive, apply, commit the hint.
+//! The loop of `projector run`: receives records, applies their events, commits the offsets.
 //!
-//! There is no batch timer: while one transaction commits, the next batch fills.
+//! There is no batch timer: the next batch fills while a transaction commits.
 
 use linkledger_core::internal_listener::Readiness;
 use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::{
-    consumer::{Consumer, Decision},
-    engine::{CYCLE_EVENTS_MAX, Engine, HEADS_INTERVAL},
+    consumer::{AssignmentChange, Consumer},
+    engine::{CYCLE_EVENTS_MAX, Engine, LAG_INTERVAL},
     heartbeat::Heartbeat,
     retry::{self, Backoff},
 };
 
-/// What the loop works with.
-pub struct Loop {
-    /// Where events come from.
+/// The parts of the loop.
+pub struct RunLoop {
+    /// Source of the events.
     pub consumer: Consumer,
-    /// Where they go.
+    /// Writer of the read models.
     pub engine: Engine,
-    /// What operators hear of it.
+    /// Report to operators.
     pub heartbeat: Heartbeat,
-    /// Set once partitions are assigned and their checkpoints are loaded.
+    /// Readiness of the process, set once partitions are assigned and their checkpoints are loaded.
     pub readiness: Readiness,
 }
 
-impl Loop {
-    /// Runs until the shutdown; the batch at hand is finished.
+impl RunLoop {
+    /// Runs until the shutdown, which waits for the current cycle.
     ///
     /// # Errors
-    /// When something happens that does not pass by itself.
+    /// Returns the first error that a retry cannot remedy.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let result = self.run_until_shutdown(&shutdown).await;
         if let Err(error) = &result {
-            self.heartbeat.note_error(error);
-            self.heartbeat.beat(&self.engine.tenancies()).await;
+            self.heartbeat.record_error(error);
+            self.heartbeat.report(&self.engine.reports()).await;
         }
         self.consumer.leave().await;
         result
     }
 
     async fn run_until_shutdown(&mut self, shutdown: &CancellationToken) -> anyhow::Result<()> {
-        let mut heads_are_due = time::interval(HEADS_INTERVAL);
-        heads_are_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut lag_check = time::interval(LAG_INTERVAL);
+        lag_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut backoff = Backoff::default();
         let mut is_assigned = false;
         while !shutdown.is_cancelled() {
-            let is_behind = self.engine.is_behind();
-            let patience = async {
-                if is_behind {
+            let has_work = self.engine.has_work();
+            let deadline = async {
+                if has_work {
                     return;
                 }
                 tokio::select! {
-                    _ = heads_are_due.tick() => {}
+                    _ = lag_check.tick() => {}
                     () = shutdown.cancelled() => {}
                 }
             };
-            let delivery = self.consumer.receive(CYCLE_EVENTS_MAX, patience).await?;
-            for decision in delivery.decisions {
+            let delivery = self.consumer.receive(CYCLE_EVENTS_MAX, deadline).await?;
+            for change in delivery.assignment_changes {
                 is_assigned = true;
-                obey(&mut self.engine, decision);
+                handle_assignment_change(&mut self.engine, change);
             }
             match self.engine.cycle(delivery.events).await {
                 Ok(()) => {
                     backoff.reset();
-                    self.consumer.commit_hint();
+                    self.consumer.commit_offsets_if_due();
                     if is_assigned {
                         self.readiness.set_ready();
                     }
                 }
                 Err(error) if retry::passes_by_itself(&error) => {
                     let delay = backoff.next_delay();
-                    tracing::warn!(error = format!("{error:#}"), ?delay, "trying again");
-                    self.heartbeat.note_error(&error);
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        ?delay,
+                        "a cycle failed: retrying after the delay"
+                    );
+                    self.heartbeat.record_error(&error);
                     tokio::select! {
                         () = time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -80,16 +84,16 @@ impl Loop {
                 }
                 Err(error) => return Err(error),
             }
-            self.heartbeat.beat_if_due(&self.engine.tenancies()).await;
+            self.heartbeat.report_if_due(&self.engine.reports()).await;
         }
         Ok(())
     }
 }
 
-fn obey(engine: &mut Engine, decision: Decision) {
-    match decision {
-        Decision::Assigned(shards) => engine.assign(&shards),
-        Decision::Revoked(shards) => engine.revoke(&shards),
-        Decision::Lost(shards) => engine.keep_until_contested(&shards),
+fn handle_assignment_change(engine: &mut Engine, change: AssignmentChange) {
+    match change {
+        AssignmentChange::Assigned(shards) => engine.assign(&shards),
+        AssignmentChange::Revoked(shards) => engine.revoke(&shards),
+        AssignmentChange::Lost(shards) => engine.keep_until_taken_over(&shards),
     }
 }

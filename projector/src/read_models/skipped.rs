@@ -1,5 +1,4 @@
-//! Table `read_model.skipped_events`: events that a projection leaves out, because an operator has
-//! decided so.
+//! Table `read_model.skipped_events`: events that a projection skips by decision of an operator.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -12,15 +11,15 @@ use sqlx::PgPool;
 
 use super::Projection;
 
-/// Events that are left out, each of a projection.
+/// Skipped events, each with its projection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeSet<(Projection, EventId)>);
 
 impl Skipped {
-    /// What is left out of these stretches of shards, in whatever projection.
+    /// Reads the skipped events of all projections within these stretches of shards.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn within(
         pool: &PgPool,
         stretches: &[(Shard, RangeInclusive<Position>)],
@@ -55,7 +54,7 @@ impl Skipped {
         Ok(known.collect())
     }
 
-    /// Whether the projection leaves the event out.
+    /// Returns true if the projection skips the event.
     pub fn contains(&self, projection: Projection, event: &RecordedEvent) -> bool {
         self.0.contains(&(projection, event.event_id))
     }

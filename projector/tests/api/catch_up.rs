@@ -1,11 +1,11 @@
-//! The event store helps where the topic brings nothing.
+//! Events that the topic lacks are read from the event store.
 
 use linkledger_core::shard::Shard;
 
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
-async fn events_that_never_reach_the_topic_are_caught_up() {
+async fn unpublished_events_are_read_from_event_store() {
     let stage = Stage::set().await;
     let projector = stage.projector("group").await;
     for name in ["first", "second"] {
@@ -16,12 +16,12 @@ async fn events_that_never_reach_the_topic_are_caught_up() {
 }
 
 #[tokio::test]
-async fn a_long_way_is_caught_up_in_chunks() {
+async fn long_backlog_is_caught_up_in_chunks() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("long", 3_000).await;
     let log = stage.log().await;
     let mut engine = stage.engine();
-    // The last one tells that there are others before it.
+    // The last event makes the engine notice the gap before it.
     engine
         .cycle(vec![log[log.len() - 1].clone()])
         .await
@@ -29,9 +29,9 @@ async fn a_long_way_is_caught_up_in_chunks() {
     let first = Tables::read(stage.database.pool()).await;
     let shard = Shard::of(account_id).number();
     assert_eq!(first.checkpoints[&("links".to_owned(), shard)], 4_000);
-    assert!(engine.is_behind());
+    assert!(engine.has_work());
     engine.cycle(Vec::new()).await.unwrap();
-    assert!(!engine.is_behind());
+    assert!(!engine.has_work());
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
@@ -39,9 +39,9 @@ async fn a_long_way_is_caught_up_in_chunks() {
 }
 
 #[tokio::test]
-async fn much_of_several_shards_is_applied_whole_in_one_cycle() {
+async fn large_delivery_is_applied_in_one_cycle() {
     let stage = Stage::set().await;
-    // Far more than two transactions are worth.
+    // Enough events for two parallel transactions.
     for number in 0..8 {
         stage
             .account_with_links(&format!("much-{number}"), 200)
@@ -50,7 +50,7 @@ async fn much_of_several_shards_is_applied_whole_in_one_cycle() {
     let log = stage.log().await;
     let mut engine = stage.engine();
     engine.cycle(log.clone()).await.unwrap();
-    assert!(!engine.is_behind());
+    assert!(!engine.has_work());
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
@@ -58,32 +58,32 @@ async fn much_of_several_shards_is_applied_whole_in_one_cycle() {
 }
 
 #[tokio::test]
-async fn shards_that_the_group_may_have_given_away_are_served_until_somebody_else_does() {
+async fn lost_shards_are_served_until_taken_over() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("kept", 1).await;
     let shard = Shard::of(account_id);
-    let mut orphan = stage.engine();
-    orphan.cycle(stage.log().await).await.unwrap();
-    orphan.keep_until_contested(&[shard]);
+    let mut former_owner = stage.engine();
+    former_owner.cycle(stage.log().await).await.unwrap();
+    former_owner.keep_until_taken_over(&[shard]);
     stage.append_links(account_id, "meanwhile", 1).await;
-    orphan.cycle(stage.log().await).await.unwrap();
+    former_owner.cycle(stage.log().await).await.unwrap();
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&stage.log().await)
     );
 
-    let mut heir = stage.engine();
+    let mut new_owner = stage.engine();
     stage.append_links(account_id, "inherited", 1).await;
-    heir.cycle(stage.log().await).await.unwrap();
+    new_owner.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "too-late", 1).await;
     let log = stage.log().await;
-    orphan.cycle(log.clone()).await.unwrap();
-    orphan.cycle(log.clone()).await.unwrap();
+    former_owner.cycle(log.clone()).await.unwrap();
+    former_owner.cycle(log.clone()).await.unwrap();
     assert_ne!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
     );
-    heir.cycle(log.clone()).await.unwrap();
+    new_owner.cycle(log.clone()).await.unwrap();
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)

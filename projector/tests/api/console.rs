@@ -1,4 +1,4 @@
-//! The operators' console over HTTP: what it shows, what it refuses, and that it writes nothing.
+//! Operators' console over HTTP: pages, refusals, and read-only sessions.
 
 mod pages;
 mod refusals;
@@ -22,14 +22,14 @@ use linkledger_testing::TestDatabase;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// A console that listens.
+/// Console on a listener.
 pub(crate) struct TestConsole {
     address: String,
     client: Client<HttpConnector, Empty<Bytes>>,
     _tasks: Tasks,
 }
 
-/// What it has answered.
+/// Answer of the console.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -72,7 +72,7 @@ impl TestConsole {
         }
     }
 
-    /// A page that there is.
+    /// Requests a page that exists.
     pub(crate) async fn page(&self, path: &str) -> String {
         let answer = self.ask(Method::GET, path, &self.address).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -80,7 +80,7 @@ impl TestConsole {
         answer.body
     }
 
-    /// A page that says why there is nothing to see.
+    /// Requests a page that is refused.
     pub(crate) async fn refusal(&self, path: &str, status: u16) -> String {
         let answer = self.ask(Method::GET, path, &self.address).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
@@ -88,7 +88,7 @@ impl TestConsole {
     }
 }
 
-/// That the page has that text.
+/// Asserts that the page has the text.
 #[track_caller]
 fn assert_shows(page: &str, text: &str) {
     let (_, content) = page.split_once("<main").unwrap_or(("", page));
@@ -96,7 +96,7 @@ fn assert_shows(page: &str, text: &str) {
     assert!(page.contains(text), "there is no {text} in {start}…");
 }
 
-/// That it has not.
+/// Asserts that the page lacks the text.
 #[track_caller]
 fn assert_lacks(page: &str, text: &str) {
     let place = page.find(text);
@@ -104,7 +104,7 @@ fn assert_lacks(page: &str, text: &str) {
     assert_eq!(around, None, "{text}");
 }
 
-/// The address of a page that leads to more of the same.
+/// Returns the address of the next page, if any.
 fn older(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("rel=\"next\" href=\"")?;
     let (address, _) = rest.split_once('"')?;

@@ -1,4 +1,4 @@
-//! Releases that somebody else, or trouble that passes, is in the way of.
+//! Releases in conflict with another session or with a transient failure.
 
 use linkledger_core::{
     event_store::{self, SessionKind},
@@ -9,7 +9,7 @@ use linkledger_projector::{
     operations::parked::retry,
     pipeline::{
         engine::Engine,
-        parking::release::{Release, State, release},
+        parking::release::{ReleaseOutcome, ReleaseState, release},
     },
     read_models::Projection,
 };
@@ -25,7 +25,7 @@ use crate::{
     tables::Tables,
 };
 
-/// Holds the checkpoints of a shard until the end of the transaction.
+/// Locks the checkpoints of a shard until the end of the transaction.
 async fn hold(tx: &mut PgConnection, account_id: AccountId) {
     sqlx::query("SELECT FROM read_model.checkpoints WHERE shard = $1 FOR UPDATE")
         .bind(Shard::of(account_id).number())
@@ -34,7 +34,7 @@ async fn hold(tx: &mut PgConnection, account_id: AccountId) {
         .unwrap();
 }
 
-async fn eventually_somebody_waits_for_a_lock(pool: &PgPool) {
+async fn eventually_a_session_waits_for_lock(pool: &PgPool) {
     let waits = async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
@@ -45,30 +45,30 @@ async fn eventually_somebody_waits_for_a_lock(pool: &PgPool) {
         .unwrap();
         (waiting > 0).then_some(())
     };
-    eventually("somebody waits for a lock", waits).await;
+    eventually("a session waits for a lock", waits).await;
 }
 
 #[tokio::test]
-async fn a_release_of_who_is_released_already_has_nothing_to_do() {
+async fn repeated_release_applies_nothing() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     release(pool, &parking, 1_000).await.unwrap();
     let again = release(pool, &parking, 1_000).await.unwrap();
-    let expected = Release {
+    let expected = ReleaseOutcome {
         applied: 0,
-        state: State::Released,
+        state: ReleaseState::Released,
     };
     assert_eq!(again, expected);
 }
 
 #[tokio::test]
-async fn a_retry_gives_up_soon_when_somebody_else_is_in_the_way() {
+async fn contested_retry_gives_up_after_six_attempts() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
-    // Each attempt finds that not it has removed what waits.
+    // The trigger prevents each DELETE: the attempt finds that it has removed no waiting event.
     raw_sql(
         "CREATE SEQUENCE attempted;
          CREATE FUNCTION contest() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -92,12 +92,12 @@ async fn a_retry_gives_up_soon_when_somebody_else_is_in_the_way() {
         .fetch_one(pool)
         .await
         .unwrap();
-    // Six attempts for each projection, of 23 events.
+    // Six attempts for each projection, each with 23 waiting events.
     assert_eq!(removed, 3 * 6 * 23);
 }
 
 #[tokio::test]
-async fn a_release_does_not_take_the_projections_of_others_away_while_the_broker_is() {
+async fn concurrent_release_keeps_lost_shards_assigned() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let Parked {
@@ -112,38 +112,38 @@ async fn a_release_does_not_take_the_projections_of_others_away_while_the_broker
     let is_elsewhere = |other: &AccountId| Shard::of(*other) != Shard::of(account_id);
     let other = others.into_iter().find(is_elsewhere).unwrap();
     engine.cycle(stage.log().await).await.unwrap();
-    engine.keep_until_contested(&Shard::all().collect::<Vec<_>>());
+    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 1).await;
     stage.append_links(other, "elsewhere", 1).await;
     let delivered = stage.log().await;
 
-    // Released after the cycle has read that the account is parked, and before it writes.
+    // The account is released after the cycle has read the parking, and before the cycle writes.
     let mut tx = pool.begin().await.unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
         engine.cycle(delivered).await.unwrap();
         engine
     });
-    eventually_somebody_waits_for_a_lock(pool).await;
+    eventually_a_session_waits_for_lock(pool).await;
     raw_sql("DELETE FROM read_model.parked_events; DELETE FROM read_model.parked_accounts")
         .execute(&mut *tx)
         .await
         .unwrap();
     tx.commit().await.unwrap();
     let mut engine = cycle.await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     let checkpoints = Tables::read(pool).await.checkpoints;
     assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
 }
 
-/// The account's shard in the middle of a cycle, with this done to its checkpoints meanwhile: the
-/// broker is down, and perhaps somebody else has the shard now.
+/// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle, while the
+/// broker is down and another process may have taken the shard over.
 async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) -> Engine {
     let mut engine = stage.engine();
     engine.cycle(stage.log().await).await.unwrap();
-    engine.keep_until_contested(&Shard::all().collect::<Vec<_>>());
+    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 2).await;
     let delivered = stage.log().await;
     let mut tx = stage.database.pool().begin().await.unwrap();
@@ -152,47 +152,47 @@ async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str
         engine.cycle(delivered).await.unwrap();
         engine
     });
-    eventually_somebody_waits_for_a_lock(stage.database.pool()).await;
+    eventually_a_session_waits_for_lock(stage.database.pool()).await;
     raw_sql(overtaking).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
     let mut engine = cycle.await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     engine
 }
 
-/// As a swap does in the end.
+/// Makes generation 2 live, like the end of a swap.
 pub(crate) const EXCHANGE: &str = "
     UPDATE read_model.checkpoints SET role = 'standby' WHERE generation = 1;
     UPDATE read_model.checkpoints SET role = 'live' WHERE generation = 2;
     UPDATE read_model.projections SET active_generation = 2;";
 
 #[tokio::test]
-async fn another_generation_takes_no_shard_away_while_the_broker_is() {
+async fn generation_swap_keeps_lost_shards_assigned() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
     rebuild_all(&sessions(&stage), NO_SWAP).await;
     let engine = overtake(&stage, account_id, EXCHANGE).await;
-    assert_eq!(engine.tenancies().len(), Shard::all().count());
+    assert_eq!(engine.reports().len(), Shard::all().count());
     let tables = Tables::read_generation(stage.database.pool(), 2).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
 }
 
 #[tokio::test]
-async fn who_moves_a_checkpoint_forward_while_the_broker_is_away_has_the_shard() {
+async fn advanced_checkpoint_takes_lost_shard_over() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     let ahead = "UPDATE read_model.checkpoints SET position = 9 WHERE position = 7";
     let engine = overtake(&stage, account_id, ahead).await;
-    let shards: Vec<_> = engine.tenancies().iter().map(|it| it.shard).collect();
+    let shards: Vec<_> = engine.reports().iter().map(|it| it.shard).collect();
     let expected = Shard::all().filter(|it| *it != Shard::of(account_id));
     assert_eq!(shards, expected.collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_retry_that_meets_another_generation_says_so() {
+async fn retry_reports_generation_swap() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -203,7 +203,7 @@ async fn a_retry_that_meets_another_generation_says_so() {
         let (pool, account_id) = (pool.clone(), parked.account_id);
         in_background(async move { retry(&pool, Some(account_id)).await.unwrap() })
     };
-    eventually_somebody_waits_for_a_lock(pool).await;
+    eventually_a_session_waits_for_lock(pool).await;
     raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
     for it in retry.await.unwrap() {
@@ -214,7 +214,7 @@ async fn a_retry_that_meets_another_generation_says_so() {
 }
 
 #[tokio::test]
-async fn a_release_by_itself_is_tried_again_after_trouble_that_passes() {
+async fn automatic_release_is_retried_after_lock_timeout() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -222,7 +222,7 @@ async fn a_release_by_itself_is_tried_again_after_trouble_that_passes() {
     let mut tx = pool.begin().await.unwrap();
     hold(&mut tx, parked.account_id).await;
     for _ in 0..4 {
-        // Not had in time.
+        // The lock timeout passes in each cycle.
         engine.cycle(Vec::new()).await.unwrap();
     }
     tx.rollback().await.unwrap();
@@ -238,7 +238,7 @@ async fn a_release_by_itself_is_tried_again_after_trouble_that_passes() {
 }
 
 #[tokio::test]
-async fn a_release_that_was_overtaken_does_not_restate_why_an_account_is_parked() {
+async fn overtaken_release_keeps_newer_parking_cause() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -253,8 +253,8 @@ async fn a_release_that_was_overtaken_does_not_restate_why_an_account_is_parked(
         );
         in_background(async move { release(&pool, &parking, 5).await.unwrap() })
     };
-    eventually_somebody_waits_for_a_lock(pool).await;
-    // Somebody who can read the event has gone on to the tenth.
+    eventually_a_session_waits_for_lock(pool).await;
+    // Another session, which can decode the event, has continued up to position 10.
     raw_sql(
         "DELETE FROM read_model.parked_events WHERE position < 10;
          UPDATE read_model.parked_accounts SET position = 10, detail = 'another'",
@@ -264,7 +264,7 @@ async fn a_release_that_was_overtaken_does_not_restate_why_an_account_is_parked(
     .unwrap();
     tx.commit().await.unwrap();
     let late = late.await.unwrap();
-    assert_eq!((late.applied, late.state), (0, State::Unfinished));
+    assert_eq!((late.applied, late.state), (0, ReleaseState::Unfinished));
     let cause = parked.parking(pool, Projection::Links).await.unwrap().cause;
     assert_eq!(
         (cause.position, cause.poison.detail.as_str()),

@@ -1,4 +1,4 @@
-//! What may happen on the topic: events in order, twice, again, not at all, and foreign records.
+//! Deliveries of the topic: in order, repeated, incomplete, and with foreign records.
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::config::GroupProtocol;
@@ -19,7 +19,7 @@ async fn published_events_reach_all_read_tables() {
 }
 
 #[tokio::test]
-async fn events_that_are_published_again_change_nothing() {
+async fn republished_events_change_nothing() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("again", 10).await;
     let projector = stage.projector("group").await;
@@ -37,7 +37,7 @@ async fn events_that_are_published_again_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_hole_and_a_foreign_record_on_the_topic_are_repaired_from_the_event_store() {
+async fn gaps_and_foreign_records_are_repaired_from_log() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("hole", 10).await;
     let projector = stage.projector("group").await;
@@ -53,7 +53,7 @@ async fn a_hole_and_a_foreign_record_on_the_topic_are_repaired_from_the_event_st
 }
 
 #[tokio::test]
-async fn a_record_of_a_position_that_the_log_does_not_have_stops_nothing() {
+async fn record_beyond_head_stops_nothing() {
     let stage = Stage::set().await;
     stage.account_with_links("bogus", 5).await;
     let log = stage.log().await;
@@ -61,7 +61,7 @@ async fn a_record_of_a_position_that_the_log_does_not_have_stops_nothing() {
     let mut bogus = log[2].clone();
     bogus.event.position = 1_000_000;
     engine.cycle(vec![log[0].clone(), bogus]).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(
@@ -71,7 +71,7 @@ async fn a_record_of_a_position_that_the_log_does_not_have_stops_nothing() {
 }
 
 #[tokio::test]
-async fn records_of_a_later_epoch_are_left_out_and_the_log_is_read_instead() {
+async fn records_of_later_epoch_are_replaced_by_log() {
     let stage = Stage::set().await;
     stage.account_with_links("epoch", 2).await;
     let log = stage.log().await;
@@ -82,7 +82,7 @@ async fn records_of_a_later_epoch_are_left_out_and_the_log_is_read_instead() {
     }
     let mut engine = stage.engine();
     engine.cycle(later).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(
@@ -92,7 +92,7 @@ async fn records_of_a_later_epoch_are_left_out_and_the_log_is_read_instead() {
 }
 
 #[tokio::test]
-async fn events_that_the_log_has_lost_are_not_applied_wherever_they_stand_in_a_delivery() {
+async fn events_lost_by_log_are_not_applied() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("kept", 1).await;
     let kept = stage.log().await;
@@ -112,18 +112,18 @@ async fn events_that_the_log_has_lost_are_not_applied_wherever_they_stand_in_a_d
     lose.await.unwrap();
     let mut engine = stage.engine();
     engine.cycle(published.clone()).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(Tables::read(pool).await, Tables::of_log(&kept));
 
-    // As long as it was, with other events.
+    // The log grows to its former length with other events.
     stage.append_links(account_id, "new", 2).await;
     engine
         .cycle(published[kept.len()..].to_vec())
         .await
         .unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     let log = stage.log().await;

@@ -1,4 +1,4 @@
-//! What each kind of event makes of the rows, whether it comes alone or with others in a batch.
+//! Effect of each kind of event on the rows, alone and in a batch with others.
 
 use linkledger_core::link::LinkCreated;
 use linkledger_projector::pipeline::engine::Engine;
@@ -11,7 +11,7 @@ use crate::{
 
 const ELSEWHERE: &str = "https://elsewhere.example/";
 
-/// A link that is projected, and the engine that did it.
+/// Returns a projected link, and the engine that projected it.
 async fn projected_link(stage: &Stage) -> (LinkCreated, Engine) {
     let account_id = stage.account_with_links("other", 1).await;
     let link = stage.append_links(account_id, "Link", 1).await.remove(0);
@@ -20,7 +20,7 @@ async fn projected_link(stage: &Stage) -> (LinkCreated, Engine) {
     (link, engine)
 }
 
-/// Destination and version, unless the list omits it.
+/// Returns destination and version in the list of links; `None` if the list lacks the link.
 async fn listed(stage: &Stage, link: &LinkCreated) -> Option<(String, i64)> {
     sqlx::query_as("SELECT destination_url, version FROM read_model.links WHERE link_id = $1")
         .bind(link.link_id.uuid())
@@ -29,7 +29,7 @@ async fn listed(stage: &Stage, link: &LinkCreated) -> Option<(String, i64)> {
         .unwrap()
 }
 
-/// Destination and state on the short host.
+/// Returns destination and state of the redirect.
 async fn followed(stage: &Stage) -> (String, String) {
     sqlx::query_as(
         "SELECT destination_url, state FROM read_model.redirects WHERE slug_folded = 'link-0x'",
@@ -47,7 +47,7 @@ async fn is_stopped(stage: &Stage, link: &LinkCreated) -> bool {
 }
 
 #[tokio::test]
-async fn a_link_is_changed_disabled_enabled_and_deleted_in_both_tables() {
+async fn link_changes_reach_both_tables() {
     let stage = Stage::set().await;
     let (link, mut engine) = projected_link(&stage).await;
     let begun = "https://example.com/";
@@ -83,7 +83,7 @@ async fn a_link_is_changed_disabled_enabled_and_deleted_in_both_tables() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_link_in_one_batch_come_to_their_result() {
+async fn one_batch_applies_all_events_of_link() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("batch", 4).await;
     let links = stage.append_links(account_id, "more", 4).await;
@@ -112,7 +112,7 @@ async fn the_events_of_a_link_in_one_batch_come_to_their_result() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_suspended_with_its_redirects_is_stopped_until_it_is_not() {
+async fn suspended_account_is_stopped_until_resumed() {
     let stage = Stage::set().await;
     let (link, mut engine) = projected_link(&stage).await;
     let account_id = link.account_id;
@@ -139,7 +139,7 @@ async fn an_account_that_is_suspended_with_its_redirects_is_stopped_until_it_is_
 }
 
 #[tokio::test]
-async fn an_adjustment_is_an_entry_and_a_suspension_only_takes_a_version() {
+async fn adjustment_adds_entry_and_suspension_only_version() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("ledger", 1).await;
     stage

@@ -1,4 +1,4 @@
-//! However the log is cut into batches, and however often it is applied, the rows are the same.
+//! The rows do not depend on the batches into which the log is cut, nor on repeated application.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ use crate::{
     verify::assert_nothing_is_wrong,
 };
 
-/// What somebody asks for; of the links that there are, one that the index chooses.
+/// Random request; the index selects one of the existing links.
 #[derive(Debug, Clone)]
-pub(crate) enum PauseChange {
+pub(crate) enum LinkRequest {
     Create,
     ChangeDestination(Index, u8),
     Disable(Index),
@@ -36,20 +36,20 @@ pub(crate) enum PauseChange {
     Adjust(i64),
 }
 
-pub(crate) fn wish() -> impl Strategy<Value = PauseChange> {
+pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
     prop_oneof![
-        1 => Just(PauseChange::Create),
-        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| PauseChange::ChangeDestination(link, to)),
-        3 => any::<Index>().prop_map(PauseChange::Disable),
-        3 => any::<Index>().prop_map(PauseChange::Enable),
-        1 => any::<Index>().prop_map(PauseChange::Delete),
-        1 => any::<bool>().prop_map(PauseChange::Suspend),
-        1 => Just(PauseChange::Resume),
-        1 => (-9..9_i64).prop_map(PauseChange::Adjust),
+        1 => Just(LinkRequest::Create),
+        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| LinkRequest::ChangeDestination(link, to)),
+        3 => any::<Index>().prop_map(LinkRequest::Disable),
+        3 => any::<Index>().prop_map(LinkRequest::Enable),
+        1 => any::<Index>().prop_map(LinkRequest::Delete),
+        1 => any::<bool>().prop_map(LinkRequest::Suspend),
+        1 => Just(LinkRequest::Resume),
+        1 => (-9..9_i64).prop_map(LinkRequest::Adjust),
     ]
 }
 
-/// An account as its events make it.
+/// State of an account after its events.
 pub(crate) struct Owner {
     account_id: AccountId,
     links: Vec<ExistingLink>,
@@ -62,7 +62,7 @@ impl Owner {
         Self::of(stage.account_with_links("owner", 0).await)
     }
 
-    /// In the same shard.
+    /// Another account in the same shard.
     pub(crate) async fn next_to(stage: &Stage, other: &Self) -> Self {
         let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
         Self::of(account_id.await)
@@ -80,9 +80,9 @@ impl Owner {
         }
     }
 
-    /// What comes of the wish goes to the log.
-    pub(crate) async fn fulfil(&mut self, stage: &Stage, wish: PauseChange) {
-        if let PauseChange::Create = wish {
+    /// Appends the events of a request to the log.
+    pub(crate) async fn fulfil(&mut self, stage: &Stage, request: LinkRequest) {
+        if let LinkRequest::Create = request {
             let name = format!("{}-{}", self.account_id, self.links.len());
             let created = stage.append_links(self.account_id, &name, 1).await;
             self.links
@@ -91,18 +91,18 @@ impl Owner {
                 balance: self.credits.balance - 1,
                 version: self.credits.version + 1,
             };
-        } else if let Some(event) = self.decide(&wish) {
+        } else if let Some(event) = self.decide(&request) {
             self.apply(&event);
             stage.append(self.account_id, &[event]).await;
         }
     }
 
-    fn decide(&self, wish: &PauseChange) -> Option<Event> {
+    fn decide(&self, request: &LinkRequest) -> Option<Event> {
         let account_id = self.account_id;
         let link = |index: &Index| (!self.links.is_empty()).then(|| index.get(&self.links));
-        match wish {
-            PauseChange::Create => None,
-            PauseChange::ChangeDestination(index, to) => {
+        match request {
+            LinkRequest::Create => None,
+            LinkRequest::ChangeDestination(index, to) => {
                 let url = format!("https://example.com/{to}");
                 let change = ChangeDestination {
                     destination: Some(Destination::parse(&url, &OwnHosts::default()).unwrap()),
@@ -111,29 +111,29 @@ impl Owner {
                 let changed = link(index)?.decide_change_destination(&change).ok()??;
                 Some(Event::Link(LinkEvent::DestinationChanged(changed)))
             }
-            PauseChange::Disable(index) => {
+            LinkRequest::Disable(index) => {
                 let disabled = link(index)?.decide_disable("test").ok()??;
                 Some(Event::Link(LinkEvent::Disabled(disabled)))
             }
-            PauseChange::Enable(index) => {
+            LinkRequest::Enable(index) => {
                 let enabled = link(index)?.decide_enable("test").ok()??;
                 Some(Event::Link(LinkEvent::Enabled(enabled)))
             }
-            PauseChange::Delete(index) => {
+            LinkRequest::Delete(index) => {
                 let deleted = link(index)?.decide_delete(&ExpectedVersion::Any).ok()??;
                 Some(Event::Link(LinkEvent::Deleted(deleted)))
             }
-            PauseChange::Suspend(stop_redirects) => {
+            LinkRequest::Suspend(stop_redirects) => {
                 let suspended = self
                     .status
                     .decide_suspend(account_id, "test", *stop_redirects)?;
                 Some(Event::Account(AccountEvent::Suspended(suspended)))
             }
-            PauseChange::Resume => {
+            LinkRequest::Resume => {
                 let resumed = self.status.decide_resume(account_id, "test")?;
                 Some(Event::Account(AccountEvent::Resumed(resumed)))
             }
-            PauseChange::Adjust(amount) => {
+            LinkRequest::Adjust(amount) => {
                 let adjust = AdjustCredits {
                     account_id,
                     amount: *amount,
@@ -167,8 +167,8 @@ impl Owner {
     }
 }
 
-/// An older release, in several lives, then one that can read the whole log: by itself, or as it is
-/// told by an operator.
+/// Runs an older release, restarted several times, and then a release that can decode the whole
+/// log. The later release starts by itself, or after an operator's retry.
 async fn park_and_release(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -182,7 +182,7 @@ async fn park_and_release(
     let painted = stage.log().await;
     for (life, events) in painted.chunks(painted.len().div_ceil(3)).enumerate() {
         apply_in_batches(stage, events, lengths).await;
-        // One event after the other becomes known.
+        // The events become decodable one after the other.
         if let Some(index) = unknown.iter().nth(life) {
             restore(pool, &log[*index]).await;
         }
@@ -193,15 +193,15 @@ async fn park_and_release(
         restore(pool, &log[*index]).await;
     }
     let mut engine = stage.engine();
-    // Of what the topic says otherwise than the log, a life may have left the last to its heir.
+    // A former process may have ended before it read from the log what the topic had forged.
     engine.cycle(log.to_vec()).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     Tables::read(pool).await
 }
 
-/// One life of a process, which is given so many events at a time, in turn.
+/// Runs one process, with deliveries of the given sizes in turn.
 pub(crate) async fn apply_in_batches(
     stage: &Stage,
     log: &[PublishedEvent],
@@ -236,8 +236,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn parked_and_released_accounts_come_to_what_they_would_have_been(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+    fn released_accounts_equal_never_parked_accounts(
+        requests in prop::collection::vec((any::<bool>(), request()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 1..6),
     ) {
@@ -248,8 +248,8 @@ proptest! {
             let first = Owner::set_up(&stage).await;
             let second = Owner::next_to(&stage, &first).await;
             let mut owners = [first, second];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let unknown = unknown.iter().map(|it| it.index(log.len())).collect();
@@ -263,8 +263,8 @@ proptest! {
     }
 
     #[test]
-    fn batches_replays_and_one_by_one_come_to_the_same_rows(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..40),
+    fn batches_replays_and_single_events_are_equivalent(
+        requests in prop::collection::vec((any::<bool>(), request()), 0..40),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         other_lengths in prop::collection::vec(1..40_usize, 1..6),
         had in any::<Index>(),
@@ -274,8 +274,8 @@ proptest! {
             let stage = Stage::set().await;
             let pool = stage.database.pool();
             let mut owners = [Owner::set_up(&stage).await, Owner::set_up(&stage).await];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let one_by_one = apply_in_batches(&stage, &log, &[1]).await;
@@ -294,7 +294,7 @@ proptest! {
             let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
             assert_eq!(subjects, subjects_of_log(&log));
 
-            // Set back at some time, the projections come to what they were, and further.
+            // Projections that are set back reproduce their rows.
             forget(pool, &rows).await;
             let had = had.index(log.len() + 1);
             apply_in_batches(&stage, &log[..had], &lengths).await;

@@ -1,5 +1,5 @@
-//! A projector that stands still in the middle of a batch: others go on, and it does no harm when
-//! it wakes.
+//! A projector that freezes in the middle of a batch: another takes over, and the first one does no
+//! harm when it wakes.
 
 use std::{collections::BTreeSet, env, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
     tables::Tables,
 };
 
-/// How long it stands still.
+/// Duration of the freeze.
 fn freeze() -> Duration {
     let seconds = env::var("LINKLEDGER_TEST_FREEZE_SECONDS").ok();
     let seconds = seconds.map_or(12, |seconds| seconds.parse().unwrap());
     Duration::from_secs(seconds)
 }
 
-/// Who reports the shard, and when he did last.
+/// Returns the process that reports the shard, and the time of its last report.
 async fn owner(pool: &PgPool, shard: Shard) -> Option<(String, time::OffsetDateTime)> {
     sqlx::query_as(
         "SELECT owner, seen_at FROM read_model.tenures WHERE shard = $1 AND projection = 'links'",
@@ -39,7 +39,7 @@ async fn owner(pool: &PgPool, shard: Shard) -> Option<(String, time::OffsetDateT
     .unwrap()
 }
 
-/// Waits until that many processes look after all shards.
+/// Waits until the given number of processes own all shards.
 async fn shared_by(pool: &PgPool, processes: usize) {
     eventually("the shards are shared", async || {
         let owners: Vec<(String, i16)> = sqlx::query_as(
@@ -55,7 +55,7 @@ async fn shared_by(pool: &PgPool, processes: usize) {
     .await;
 }
 
-/// Notes each time that an entry of the ledger is written, and kept.
+/// Records each committed write of a ledger entry, by a trigger.
 async fn note_writes(pool: &PgPool) {
     raw_sql(
         "CREATE TABLE writes (account_id uuid, version bigint);
@@ -72,7 +72,7 @@ async fn note_writes(pool: &PgPool) {
     .unwrap();
 }
 
-/// A link that is created and changed, published as well.
+/// Creates and changes a link, and publishes the events.
 async fn one_more(stage: &Stage, account_id: AccountId, name: &str) {
     let published = stage.log().await.len();
     let link = stage.append_links(account_id, name, 1).await.remove(0);
@@ -84,7 +84,7 @@ async fn one_more(stage: &Stage, account_id: AccountId, name: &str) {
 }
 
 #[tokio::test]
-async fn a_projector_that_freezes_in_a_batch_is_replaced_and_does_nothing_twice() {
+async fn frozen_projector_is_replaced_and_applies_nothing_twice() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 2).await;
@@ -118,7 +118,7 @@ async fn a_projector_that_freezes_in_a_batch_is_replaced_and_does_nothing_twice(
             break;
         }
     }
-    frozen.go_on();
+    frozen.wake();
     for name in ["awake", "shared"] {
         one_more(&stage, account_id, name).await;
         stage.eventually_complete().await;
@@ -139,7 +139,7 @@ async fn a_projector_that_freezes_in_a_batch_is_replaced_and_does_nothing_twice(
 }
 
 #[tokio::test]
-async fn a_pause_does_not_wait_for_a_projector_that_is_frozen_and_holds_when_it_wakes() {
+async fn pause_holds_against_frozen_projector() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 2).await;
@@ -158,7 +158,7 @@ async fn a_pause_does_not_wait_for_a_projector_that_is_frozen_and_holds_when_it_
     assert!(paused.unwrap().iter().all(|it| it.is_changed));
     assert_eq!(Tables::read(pool).await, before);
 
-    process.go_on();
+    process.wake();
     eventually("it is awake", async || {
         let (_, at) = owner(pool, Shard::of(account_id)).await?;
         (at > seen_at).then_some(())

@@ -1,4 +1,4 @@
-//! Stops whoever has written rows of `links`, in the middle of his transaction.
+//! Blocks each transaction that writes rows of `links`, until the gate is opened.
 
 use linkledger_testing::eventually;
 use sqlx::{PgPool, raw_sql};
@@ -6,7 +6,7 @@ use sqlx::{PgPool, raw_sql};
 pub(crate) struct Gate(PgPool);
 
 impl Gate {
-    /// Closed from the beginning.
+    /// Creates a closed gate.
     pub(crate) async fn build(pool: &PgPool) -> Self {
         raw_sql(
             "CREATE TABLE gate AS SELECT 1;
@@ -26,7 +26,7 @@ impl Gate {
         Self(pool.clone())
     }
 
-    /// Waits until somebody stands before it.
+    /// Waits until a transaction is blocked.
     pub(crate) async fn is_reached(&self) {
         session_waits(&self.0, "PgSleep", "INSERT INTO read_model.links%").await;
     }
@@ -36,7 +36,7 @@ impl Gate {
     }
 }
 
-/// Until a session waits for that, with such a statement.
+/// Waits until a session waits for the event in a statement that matches the pattern.
 pub(crate) async fn session_waits(pool: &PgPool, event: &str, statement: &str) {
     eventually("a session waits", async || {
         let found = sqlx::query(

@@ -23,7 +23,7 @@ async fn served_stage() -> Stage {
 }
 
 #[tokio::test]
-async fn a_wrong_one_is_dropped_as_told_and_neither_its_number_nor_its_verification_returns() {
+async fn dropped_generation_number_is_not_reused() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_wrong_one_is_dropped_as_told_and_neither_its_number_nor_its_verificat
 }
 
 #[tokio::test]
-async fn a_table_that_can_not_be_analyzed_does_not_hold_up_a_rebuild() {
+async fn locked_table_does_not_block_rebuild() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
@@ -91,7 +91,7 @@ async fn only_tables_of_the_projection_are_analyzed() {
 }
 
 #[tokio::test]
-async fn what_is_served_of_events_that_the_log_has_lost_is_named_with_what_mends_it() {
+async fn rebuild_refuses_log_that_lost_events() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
@@ -117,7 +117,7 @@ async fn what_is_served_of_events_that_the_log_has_lost_is_named_with_what_mends
 }
 
 #[tokio::test]
-async fn of_a_paused_projection_it_is_said_that_what_is_served_moves_all_the_same() {
+async fn rebuild_says_that_a_paused_projection_moves() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     sqlx::query("UPDATE read_model.checkpoints SET paused_at = now() WHERE role = 'live'")
@@ -130,7 +130,7 @@ async fn of_a_paused_projection_it_is_said_that_what_is_served_moves_all_the_sam
     let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
     let told = rebuilt.to_string();
     assert!(
-        told.contains("paused") && told.contains("has moved to the head"),
+        told.contains("paused") && told.contains("has moved it to the head"),
         "{told}"
     );
     let tables = Tables::read_generation(&pool, 2).await;

@@ -60,7 +60,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     prune(&pool).await.unwrap();
     let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
     for _ in 0..2 {
-        heartbeat.beat(&engine.tenancies()).await;
+        heartbeat.report(&engine.reports()).await;
     }
     let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
         .fetch_one(&pool)

@@ -1,11 +1,11 @@
-//! What projectors report of themselves.
+//! Reports of projectors on their shards.
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     shard::Shard,
 };
 use linkledger_projector::{
-    pipeline::heartbeat::{Heartbeat, Tenancy},
+    pipeline::heartbeat::{AssignmentReport, Heartbeat},
     read_models::{PerProjection, Projection},
 };
 use linkledger_testing::eventually;
@@ -25,7 +25,7 @@ struct Reported {
     last_error: Option<String>,
 }
 
-/// What is reported of a shard, by projection.
+/// Returns the reports on a shard, by projection.
 async fn reported(pool: &PgPool, shard: Shard) -> Vec<Reported> {
     sqlx::query_as(
         "SELECT projection, owner, version, since, seen_at, events_per_second, last_error
@@ -37,22 +37,22 @@ async fn reported(pool: &PgPool, shard: Shard) -> Vec<Reported> {
     .unwrap()
 }
 
-fn tenancy(since: OffsetDateTime, positions: PerProjection<i64>) -> Tenancy {
-    Tenancy {
+fn shard_report(since: OffsetDateTime, positions: PerProjection<i64>) -> AssignmentReport {
+    AssignmentReport {
         shard: Shard::new(3).unwrap(),
         since,
         positions: Some(positions),
     }
 }
 
-/// With a session that is open: a report that takes half a second is given up.
+/// Returns a heartbeat with an open session, because a report times out after half a second.
 async fn heartbeat(pool: &PgPool, owner: &str) -> Heartbeat {
     sqlx::query("SELECT 1").execute(pool).await.unwrap();
     Heartbeat::new(pool.clone(), owner.to_owned())
 }
 
 #[tokio::test]
-async fn a_projector_reports_each_projection_of_its_shards_again_and_again() {
+async fn projector_reports_its_shards_every_second() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let projector = stage.projector("group").await;
@@ -87,31 +87,33 @@ async fn a_projector_reports_each_projection_of_its_shards_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_rate_is_what_was_applied_since_the_last_report() {
+async fn rate_counts_events_since_previous_report() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut heartbeat = heartbeat(pool, "first").await;
     let since = SystemClock.now();
-    heartbeat.beat(&[tenancy(since, [5, 5, 5])]).await;
-    heartbeat.beat(&[tenancy(since, [5, 1_000_005, 4])]).await;
+    heartbeat.report(&[shard_report(since, [5, 5, 5])]).await;
+    heartbeat
+        .report(&[shard_report(since, [5, 1_000_005, 4])])
+        .await;
     let rates = reported(pool, Shard::new(3).unwrap()).await;
     let rates: Vec<f64> = rates.iter().map(|it| it.events_per_second).collect();
-    // One has stood still, and one was set back.
+    // One projection made no progress, and one was set back.
     assert!(rates[1] > 0.0, "{rates:?}");
     assert_eq!((rates[0], rates[2]), (0.0, 0.0));
 }
 
 #[tokio::test]
-async fn an_error_is_reported_and_stays_when_it_has_passed() {
+async fn error_stays_reported_after_recovery() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut heartbeat = heartbeat(pool, "first").await;
-    let tenancies = [tenancy(SystemClock.now(), [0; 3])];
+    let reports = [shard_report(SystemClock.now(), [0; 3])];
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
-    heartbeat.note_error(&error);
-    heartbeat.beat(&tenancies).await;
-    heartbeat.beat(&tenancies).await;
-    let reported = reported(pool, tenancies[0].shard).await;
+    heartbeat.record_error(&error);
+    heartbeat.report(&reports).await;
+    heartbeat.report(&reports).await;
+    let reported = reported(pool, reports[0].shard).await;
     assert_eq!(reported.len(), 3);
     for it in reported {
         let error = it.last_error.unwrap();
@@ -124,30 +126,30 @@ async fn an_error_is_reported_and_stays_when_it_has_passed() {
 }
 
 #[tokio::test]
-async fn who_had_the_shard_before_reports_nothing_while_the_other_does() {
+async fn former_owner_does_not_overwrite_report() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let now = SystemClock.now();
     let mut earlier = heartbeat(pool, "earlier").await;
     let mut later = heartbeat(pool, "later").await;
-    let before = [tenancy(now - Duration::minutes(1), [0; 3])];
-    let after = [tenancy(now, [0; 3])];
+    let before = [shard_report(now - Duration::minutes(1), [0; 3])];
+    let after = [shard_report(now, [0; 3])];
     let owner = async || reported(pool, before[0].shard).await[0].owner.clone();
-    earlier.beat(&before).await;
+    earlier.report(&before).await;
     assert_eq!(owner().await, "earlier");
-    later.beat(&after).await;
-    earlier.beat(&before).await;
+    later.report(&after).await;
+    earlier.report(&before).await;
     assert_eq!(owner().await, "later");
     sqlx::query("UPDATE read_model.tenures SET seen_at = seen_at - interval '6 seconds'")
         .execute(pool)
         .await
         .unwrap();
-    earlier.beat(&before).await;
+    earlier.report(&before).await;
     assert_eq!(owner().await, "earlier");
 }
 
 #[tokio::test]
-async fn a_report_that_can_not_be_written_holds_nothing_up() {
+async fn failed_report_delays_nothing() {
     let stage = Stage::set().await;
     let mut tx = stage.database.pool().begin().await.unwrap();
     sqlx::query("LOCK TABLE read_model.tenures")

@@ -1,4 +1,4 @@
-//! While releases are exchanged, the older one meets events that it does not know.
+//! During a rolling upgrade, the older release receives events that only the later one knows.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn an_event_of_a_later_release_in_the_event_store_stops_nobody_else() {
+async fn unknown_event_in_log_stops_no_other_account() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("frozen", 1).await;
@@ -26,7 +26,7 @@ async fn an_event_of_a_later_release_in_the_event_store_stops_nobody_else() {
     let sound = stage.log().await;
     for (stream_id, event_type) in [
         (link.link_id.uuid(), "LinkFrozen"),
-        // A stream of a kind that there is not yet.
+        // A stream of a kind that this release does not know.
         (Uuid::nil(), "DomainAdded"),
     ] {
         let event = LaterEvent {
@@ -56,7 +56,7 @@ async fn an_event_of_a_later_release_in_the_event_store_stops_nobody_else() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_later_release_arrives_over_the_topic() {
+async fn unknown_event_is_received_from_topic() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("topic", 1).await;
     let mut log = stage.log().await;
@@ -66,8 +66,8 @@ async fn an_event_of_a_later_release_arrives_over_the_topic() {
     let mut consumer = Consumer::join(&stage.config("later")).unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < log.len() {
-        let patience = sleep(Duration::from_mins(2));
-        let delivery = consumer.receive(100, patience).await.unwrap();
+        let deadline = sleep(Duration::from_mins(2));
+        let delivery = consumer.receive(100, deadline).await.unwrap();
         delivered.extend(delivery.events);
     }
     let kinds = |events: &[PublishedEvent]| -> Vec<_> {
@@ -80,7 +80,7 @@ async fn an_event_of_a_later_release_arrives_over_the_topic() {
 }
 
 #[tokio::test]
-async fn a_later_release_applies_what_an_older_one_has_parked() {
+async fn later_release_applies_events_parked_by_older() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, other) = neighbours(&stage).await;
@@ -101,7 +101,7 @@ async fn a_later_release_applies_what_an_older_one_has_parked() {
     .await;
     older.stop().await;
 
-    // The next release can read it.
+    // The next release can decode the event.
     restore(pool, &log[7]).await;
     let later = stage.projector("group").await;
     stage.eventually_complete().await;

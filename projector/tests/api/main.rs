@@ -1,5 +1,5 @@
-//! The projector against a real Postgres and librdkafka's broker: whatever is delivered, the read
-//! tables say what the log says.
+//! Tests of the projector with a real Postgres and librdkafka's broker: whatever the topic
+//! delivers, the read tables become what the log demands.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Operators' commands: each is recorded, and no two change a projection at the same time.
+//! Commands of operators: each is recorded, and no two long commands change a projection at once.
 
 use std::future;
 
@@ -28,7 +28,7 @@ const DROP: OperatorCommand<'static> = OperatorCommand {
     reason: None,
 };
 
-/// Command, projection, operator, reason, outcome, detail; in the order of their beginnings.
+/// Returns command, projection, operator, reason, outcome and detail of each row, oldest first.
 async fn recorded(pool: &PgPool) -> Vec<[Option<String>; 6]> {
     let rows = sqlx::query(
         "SELECT command, projection, operator, reason, outcome, detail
@@ -189,7 +189,7 @@ async fn superseded_command_ends_with_an_error() {
     assert_eq!(outcomes(pool).await, texts(["interrupted"]));
 }
 
-/// Processes of Postgres whose sessions prove a command alive.
+/// Returns the processes of Postgres whose sessions prove a command alive.
 async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
     let sessions = sqlx::query_scalar(
         "SELECT pid FROM pg_locks
@@ -243,7 +243,7 @@ async fn command_of_an_earlier_release_excludes_others() {
     assert_eq!(refused.downcast_ref::<Collision>().unwrap().operator, "ada");
 }
 
-/// Command, projection, and whether it has failed.
+/// Returns command and projection of each last command, and true if the command failed.
 async fn last_of_each(pool: &PgPool) -> Vec<(String, String, bool)> {
     let last = last_commands(pool).await.unwrap().into_iter();
     last.map(|it| {

@@ -1,4 +1,4 @@
-//! Who an operator's command is recorded for, and why: text that the next operator reads.
+//! Operator and reason of a recorded command: text that the next operator reads.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! Trouble that passes by itself.
+//! Transient failures.
 
 use linkledger_projector::pipeline::{parking::listing, retry};
 use sqlx::raw_sql;
@@ -6,7 +6,7 @@ use sqlx::raw_sql;
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
-async fn a_projector_survives_the_loss_of_its_sessions() {
+async fn projector_survives_loss_of_its_sessions() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 10).await;
     let projector = stage.projector("group").await;
@@ -29,7 +29,7 @@ async fn a_projector_survives_the_loss_of_its_sessions() {
 }
 
 #[tokio::test]
-async fn a_table_that_has_no_partition_for_any_row_parks_nobody() {
+async fn missing_partition_is_retried_and_parks_nobody() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     stage.account_with_links("any", 3).await;
@@ -41,8 +41,8 @@ async fn a_table_that_has_no_partition_for_any_row_parks_nobody() {
         .unwrap();
     let error = engine.cycle(log.clone()).await.unwrap_err();
     assert!(retry::passes_by_itself(&error), "{error:#}");
-    let told = format!("{error:#}");
-    assert!(told.contains("no partition of relation"), "{told}");
+    let message = format!("{error:#}");
+    assert!(message.contains("no partition of relation"), "{message}");
     assert!(listing::list(pool, None, 10).await.unwrap().is_empty());
 
     raw_sql("ALTER TABLE read_model.links ATTACH PARTITION read_model.links_1 FOR VALUES IN (1)")

@@ -1,4 +1,4 @@
-//! `projector parked`, as an operator runs it.
+//! `projector parked` as a process.
 
 use std::process::{Command, Output};
 
@@ -183,7 +183,7 @@ async fn waiting_events_are_shown_and_skipped_with_reason() {
     assert_eq!(error, expected);
 }
 
-/// The commands, in their order.
+/// Returns the recorded commands, oldest first.
 async fn recorded(pool: &PgPool) -> Vec<String> {
     sqlx::query_scalar("SELECT command FROM read_model.operations ORDER BY operation_id")
         .fetch_all(pool)

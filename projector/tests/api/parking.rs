@@ -1,4 +1,4 @@
-//! Events that can't be applied park their account: it waits from there on, and nobody else does.
+//! Poison events park their account: its events wait from the poison event on, others go on.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     pipeline::{
-        apply::{Outcome, Run, Target, apply},
+        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint::Checkpoint,
-        decode::RunEvent,
+        decode::BatchEvent,
         parking::{ParkedAccount, listing},
         progress::Progress,
     },
@@ -25,7 +25,7 @@ use crate::{
     tables::{Tables, checkpoints_of},
 };
 
-/// An account of 21 events, and one of 11 in the same shard.
+/// Creates an account with 21 events, and another with 11 events in the same shard.
 pub(crate) async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
     let account_id = stage.account_with_links("poison", 10).await;
     let other = stage.neighbour_with_links(account_id, "other", 5).await;
@@ -33,7 +33,7 @@ pub(crate) async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_parks_its_account_and_the_others_of_the_shard_go_on() {
+async fn undecodable_event_parks_only_its_account() {
     for (change, reason, detail) in [
         (
             "type = 'LinkPainted'",
@@ -76,7 +76,7 @@ async fn what_can_not_be_read_parks_its_account_and_the_others_of_the_shard_go_o
 }
 
 #[tokio::test]
-async fn a_row_that_is_refused_parks_its_account_in_that_projection_only() {
+async fn refused_row_parks_only_in_its_projection() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, other) = neighbours(&stage).await;
@@ -87,7 +87,7 @@ async fn a_row_that_is_refused_parks_its_account_in_that_projection_only() {
     let log = stage.log().await;
     let mut engine = stage.engine();
     engine.cycle(log.clone()).await.unwrap();
-    // Granted, then two events for each link.
+    // The grant is at position 1, followed by two events for each link.
     let parked = parkings(pool, account_id).await;
     assert_eq!(parked.len(), 1, "{parked:?}");
     let (projection, position, reason, detail, waiting) = &parked[0];
@@ -107,7 +107,7 @@ async fn a_row_that_is_refused_parks_its_account_in_that_projection_only() {
 }
 
 #[tokio::test]
-async fn several_refused_rows_of_one_batch_park_their_accounts_and_no_other() {
+async fn refused_rows_of_batch_park_only_their_accounts() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let first = stage.account_with_links("first", 20).await;
@@ -132,7 +132,7 @@ async fn several_refused_rows_of_one_batch_park_their_accounts_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_link_that_the_log_does_not_have_parks_its_account_for_redirects() {
+async fn change_of_absent_link_parks_in_redirects() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("poison", 1).await;
@@ -154,8 +154,8 @@ async fn a_change_of_a_link_that_the_log_does_not_have_parks_its_account_for_red
 }
 
 #[tokio::test]
-async fn nobody_is_parked_for_what_only_the_topic_says() {
-    // The first can't be read, the second leads to rows that are refused.
+async fn event_forged_on_topic_parks_nobody() {
+    // The first payload can't be decoded; the rows of the second are refused.
     for (sound, forged) in [("{", "["), ("/example", r"/\u0000example")] {
         let stage = Stage::set().await;
         let (account_id, _) = neighbours(&stage).await;
@@ -166,7 +166,7 @@ async fn nobody_is_parked_for_what_only_the_topic_says() {
         assert_ne!(delivered, log);
         let mut engine = stage.engine();
         engine.cycle(delivered).await.unwrap();
-        while engine.is_behind() {
+        while engine.has_work() {
             engine.cycle(Vec::new()).await.unwrap();
         }
         let pool = stage.database.pool();
@@ -176,20 +176,20 @@ async fn nobody_is_parked_for_what_only_the_topic_says() {
 }
 
 #[tokio::test]
-async fn parked_accounts_stay_so_over_a_restart_and_a_take_over() {
+async fn parked_account_survives_restart_and_takeover() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, other) = neighbours(&stage).await;
     let (mut first, mut second) = (stage.engine(), stage.engine());
     let log = stage.log().await;
-    // Both have the checkpoints of before in memory.
+    // Both engines remember the checkpoints from before the parking.
     second.cycle(log[..2].to_vec()).await.unwrap();
     first.cycle(log[..2].to_vec()).await.unwrap();
     first.cycle(log[2..4].to_vec()).await.unwrap();
     paint(pool, &log[7]).await;
     first.cycle(stage.log().await).await.unwrap();
 
-    // Takes over without having heard of it.
+    // The second engine takes over without knowing of the parking.
     stage.append_links(account_id, "later", 1).await;
     second.cycle(stage.log().await).await.unwrap();
     second.cycle(Vec::new()).await.unwrap();
@@ -207,7 +207,7 @@ async fn parked_accounts_stay_so_over_a_restart_and_a_take_over() {
 }
 
 #[tokio::test]
-async fn what_was_released_meanwhile_does_not_wait_for_ever() {
+async fn batch_with_released_account_is_rolled_back() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("released", 3).await;
@@ -218,7 +218,7 @@ async fn what_was_released_meanwhile_does_not_wait_for_ever() {
         epoch: 1,
         position: 0,
     };
-    // Takes the account to be parked, as it was a moment ago.
+    // The batch has a stale view: the account was released meanwhile.
     let parked: BTreeSet<_> = Projection::ALL
         .map(|projection| ParkedAccount {
             projection,
@@ -227,19 +227,22 @@ async fn what_was_released_meanwhile_does_not_wait_for_ever() {
             account_id,
         })
         .into();
-    let late = Run {
+    let late = ShardBatch {
         progress: Progress::new(shard, 1, [beginning; 3], 0),
-        events: log.into_iter().map(|it| RunEvent::read(it.event)).collect(),
+        events: log
+            .into_iter()
+            .map(|it| BatchEvent::decode(it.event))
+            .collect(),
         parked,
         skipped: Skipped::default(),
     };
-    let outcome = apply(pool, &[late], Target::LIVE).await.unwrap();
-    assert_eq!(outcome, Outcome::Released);
+    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await.unwrap();
+    assert_eq!(outcome, Err(ApplyConflict::AccountReleased));
     assert_eq!(Tables::read(pool).await, Tables::default());
 }
 
 #[tokio::test]
-async fn projections_that_are_set_back_come_to_the_same() {
+async fn checkpoint_set_back_reproduces_rows_and_parking() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, _) = neighbours(&stage).await;
@@ -250,10 +253,10 @@ async fn projections_that_are_set_back_come_to_the_same() {
         .execute(pool)
         .await
         .unwrap();
-    // What it had of the account waits at first, and is then applied again.
+    // The events before the poison event wait at first; the release applies them again.
     let mut engine = stage.engine();
     engine.cycle(stage.log().await).await.unwrap();
-    while engine.is_behind() {
+    while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
     let tables = Tables::read(pool).await;
@@ -267,7 +270,7 @@ async fn projections_that_are_set_back_come_to_the_same() {
 }
 
 #[tokio::test]
-async fn a_thousand_parked_accounts_do_not_stop_the_others() {
+async fn thousand_parked_accounts_stop_no_other() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let other = stage.account_with_links("other", 1).await;

@@ -1,4 +1,4 @@
-//! An operator pauses projections: they stay where they are, and the others go on.
+//! Pause of projections: a paused projection keeps its position, and the others continue.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use linkledger_core::shard::Shard;
 use linkledger_projector::{
     operations::pause::{PauseChange, Paused, change},
     pipeline::{
-        apply::{Outcome, Run, Target, apply},
+        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint,
-        decode::RunEvent,
+        decode::BatchEvent,
         engine::Engine,
         progress::Progress,
     },
@@ -37,7 +37,7 @@ async fn resume(pool: &PgPool) {
     set(pool, &[Projection::Links], PauseChange::Resume).await;
 }
 
-/// What the log wants if `links` has only had the first events of it.
+/// Returns the tables that the log wants if `links` has applied only the first events.
 async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
     let log = stage.log().await;
     let (mut tables, earlier) = (Tables::of_log(&log), Tables::of_log(&log[..events]));
@@ -49,20 +49,20 @@ async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
     tables
 }
 
-/// Cycles until the read tables are as expected, and nothing is left to do.
+/// Runs cycles until the read tables are as expected and no work is left.
 async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables) {
-    // As often as is needed: an engine looks at the checkpoints once a second.
+    // Several cycles, because an engine reads the checkpoints once a second.
     let mut read = Tables::default();
     for _ in 0..3_000 {
         engine.cycle(Vec::new()).await.unwrap();
         read = Tables::read(stage.database.pool()).await;
-        if read == expected && !engine.is_behind() {
+        if read == expected && !engine.has_work() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(read, expected);
-    assert!(!engine.is_behind());
+    assert!(!engine.has_work());
 }
 
 #[tokio::test]
@@ -116,23 +116,23 @@ async fn batch_begun_before_pause_is_not_written() {
         row.unwrap().checkpoint
     });
     let events = stage.log().await;
-    let late = Run {
+    let late = ShardBatch {
         progress: Progress::new(shard, 1, checkpoints, 0),
         events: events
             .into_iter()
-            .map(|it| RunEvent::read(it.event))
+            .map(|it| BatchEvent::decode(it.event))
             .collect(),
         parked: [].into(),
         skipped: Skipped::default(),
     };
     pause(pool).await;
-    let outcome = apply(pool, std::slice::from_ref(&late), Target::LIVE).await;
-    assert_eq!(outcome.unwrap(), Outcome::Paused);
+    let outcome = apply(pool, std::slice::from_ref(&late), ApplyTarget::LIVE).await;
+    assert_eq!(outcome.unwrap(), Err(ApplyConflict::ProjectionPaused));
     assert_eq!(Tables::read(pool).await, Tables::default());
 
     resume(pool).await;
-    let outcome = apply(pool, &[late], Target::LIVE).await;
-    assert!(matches!(outcome, Ok(Outcome::Applied(_))), "{outcome:?}");
+    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await;
+    assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
 }
 
@@ -183,12 +183,12 @@ async fn lagging_projection_does_not_delay_others() {
     stage.append_links(account_id, "news", 1).await;
     let log = stage.log().await;
     engine.cycle(log[applied..].to_vec()).await.unwrap();
-    // The others have the news, it a first chunk.
+    // The other projections have applied everything, the lagging one a first chunk.
     let tables = Tables::read(pool).await;
     let expected = Tables::of_log(&log);
     assert_eq!(tables.balances, expected.balances);
     assert_eq!(tables.links.len(), 1 + 1_999);
-    assert!(engine.is_behind());
+    assert!(engine.has_work());
     eventually_tables(&stage, &mut engine, expected).await;
 }
 

@@ -1,5 +1,5 @@
-//! Every statement of the projector touches rows by key, however full the tables are, also with a
-//! plan that was made while they were empty.
+//! Every statement of the projector uses an index, at every size of the tables, also with a plan
+//! that was made while the tables were empty.
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
@@ -24,15 +24,15 @@ use crate::{
     stage::Stage,
 };
 
-/// Rows of each table when it counts as large.
+/// Number of rows of a large table.
 pub(crate) const LARGE: i32 = 20_000;
-/// Index entries that the work below may read: far more than it has rows, and far fewer than one
-/// look at each row of one large table for each batch.
+/// Most index entries that the statements below may read: far more than they have rows, and far
+/// fewer than a scan of one large table per batch.
 const ENTRIES_MAX: i64 = 10_000;
 const LINKS: usize = 8;
 const BATCH_LENGTH: usize = 7;
 
-/// As many rows in each table as that many links would leave there, all of it applied.
+/// Fills each table with the rows of the given number of links, all of them applied.
 pub(crate) async fn fill(pool: &PgPool, rows: i32) {
     let numbered = format!("FROM generate_series(1, {rows}) AS n");
     for statement in [
@@ -70,7 +70,7 @@ pub(crate) async fn fill(pool: &PgPool, rows: i32) {
              FROM read_model.redirect_change_counter, generate_series(1, {rows}) AS n
              WHERE singleton"
         ),
-        // Few of them are of the generation that is kept; of those nothing waits.
+        // Few of the rows belong to the live generation, of which no event waits.
         format!(
             "INSERT INTO read_model.parked_accounts
              SELECT 'links', CASE n % 100 WHEN 0 THEN 1 ELSE 2 END, n % 16, gen_random_uuid(), n,
@@ -93,7 +93,7 @@ pub(crate) async fn fill(pool: &PgPool, rows: i32) {
     }
 }
 
-/// A session whose end can be waited for.
+/// Pool whose session's end can be awaited.
 pub(crate) fn measured(stage: &Stage) -> PgPool {
     let url = stage.database.url();
     let options = event_store::session_options(url, SessionKind::Projector).unwrap();
@@ -102,7 +102,7 @@ pub(crate) fn measured(stage: &Stage) -> PgPool {
         .connect_lazy_with(options.application_name("measured"))
 }
 
-/// Uses every statement, on links that are there and on links of the same batch.
+/// Runs every statement, on existing links and on links of the same batch.
 async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let heads = log::heads(stage.database.pool()).await.unwrap();
     let account_id = stage.account_with_links(name, 0).await;
@@ -133,7 +133,7 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
         })
         .collect();
     assert_eq!(news.len(), 1 + 9 * LINKS);
-    // The account is parked half way, and released at last.
+    // The account is parked in between, and released at the end.
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
@@ -153,7 +153,7 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     look_at(pool, account_id, link_id).await;
 }
 
-/// Uses what operators look with.
+/// Runs the statements of the operators' commands.
 async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
     collect(pool).await.unwrap();
     for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
@@ -163,7 +163,7 @@ async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
     }
 }
 
-/// Rows that were read without an index, and index entries that were read.
+/// Returns the number of rows read without an index, and of index entries read.
 pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
     sqlx::query_as(
         "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
@@ -178,13 +178,13 @@ pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
     .unwrap()
 }
 
-/// Ends the session, which then tells what it has read.
+/// Ends the session, which then flushes its statistics.
 pub(crate) async fn end(stage: &Stage, pool: PgPool) {
     pool.close().await;
     sessions_have_ended(stage.database.pool(), "measured").await;
 }
 
-/// Waits until there is no session of that name.
+/// Waits until no session has the name.
 pub(crate) async fn sessions_have_ended(pool: &PgPool, application_name: &str) {
     eventually("the sessions have ended", async || {
         let sessions: i64 = sqlx::query_scalar(
@@ -208,7 +208,7 @@ async fn assert_reads_by_key(stage: &Stage, before: (i64, i64), what: &str) {
 }
 
 #[tokio::test]
-async fn batches_read_by_key_on_empty_small_and_large_tables() {
+async fn statements_use_keys_at_every_table_size() {
     let stage = Stage::set().await;
     for (name, rows) in [("empty", 0), ("small", 320), ("large", LARGE)] {
         fill(stage.database.pool(), rows).await;
@@ -221,7 +221,7 @@ async fn batches_read_by_key_on_empty_small_and_large_tables() {
 }
 
 #[tokio::test]
-async fn plans_that_were_made_on_empty_tables_read_large_ones_by_key() {
+async fn plans_of_empty_tables_use_keys_later() {
     let stage = Stage::set().await;
     let session = measured(&stage);
     project(&stage, &session, "empty").await;

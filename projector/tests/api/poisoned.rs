@@ -1,4 +1,4 @@
-//! Events that are made unreadable, and who is parked for it.
+//! Makes events undecodable, and reads the accounts that are parked for them.
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
@@ -10,10 +10,10 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::tables::{Tables, checkpoints_of};
 
-/// Stores an event otherwise, as if it had been written so.
+/// Changes a stored event, as if it had been written like that.
 pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, change: &str) {
     let mut tx = pool.begin().await.unwrap();
-    // Without the trigger that forbids it.
+    // A trigger forbids the update otherwise.
     sqlx::query("SET LOCAL session_replication_role = replica")
         .execute(&mut *tx)
         .await
@@ -30,13 +30,13 @@ pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, cha
     tx.commit().await.unwrap();
 }
 
-/// Makes an event one that only a later release knows; [`restore`] is that release.
+/// Gives an event a type that only a later release knows; [`restore`] plays that release.
 pub(crate) async fn paint(pool: &PgPool, event: &PublishedEvent) {
     let (shard, position) = (event.event.shard, event.event.position);
     rewrite(pool, shard, position, "type = 'LinkPainted'").await;
 }
 
-/// Stores an event as it was.
+/// Restores the stored event.
 pub(crate) async fn restore(pool: &PgPool, event: &PublishedEvent) {
     let event = &event.event;
     let (event_type, version, payload) = (&event.event_type, event.schema_version, &event.payload);
@@ -45,8 +45,8 @@ pub(crate) async fn restore(pool: &PgPool, event: &PublishedEvent) {
     rewrite(pool, event.shard, event.position, &change).await;
 }
 
-/// What the log wants without the events of an account from a position on; the checkpoints are
-/// past them all the same.
+/// Returns the tables without the events of an account from a position on. The checkpoints are past
+/// these events all the same.
 pub(crate) fn tables_without(
     log: &[PublishedEvent],
     account_id: AccountId,
@@ -65,7 +65,7 @@ pub(crate) fn tables_without(
     tables
 }
 
-/// Projection, position, reason, details and number of waiting events, by projection.
+/// Returns projection, position, reason, detail and number of waiting events, by projection.
 pub(crate) async fn parkings(
     pool: &PgPool,
     account_id: AccountId,

@@ -1,4 +1,4 @@
-//! A projector in a process of its own, to be frozen.
+//! A projector in its own process, which a test can freeze.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use nix::{
 
 use crate::stage::Stage;
 
-/// Ends with the test.
+/// Process that ends with the test.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -29,18 +29,18 @@ impl Process {
         Self(command.spawn().unwrap())
     }
 
-    /// Whether it reports under that name.
+    /// Returns true if the process reports under the name `owner`.
     pub(crate) fn is(&self, owner: &str) -> bool {
         owner.ends_with(&format!(":{}", self.0.id()))
     }
 
-    /// Stands still, as under a debugger or on a machine that swaps.
+    /// Freezes the process, as a debugger or a swapping machine would.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// Goes on as if nothing had been.
-    pub(crate) fn go_on(&self) {
+    /// Wakes the process.
+    pub(crate) fn wake(&self) {
         self.signal(Signal::SIGCONT);
     }
 

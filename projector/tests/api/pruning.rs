@@ -1,4 +1,4 @@
-//! Changes that nobody follows any more are removed, in small steps.
+//! Old changes are deleted in small batches.
 
 use linkledger_projector::pipeline::redirect_changes::{PRUNED_MAX, prune};
 use linkledger_testing::eventually;
@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use crate::{redirect_changes::numbers, stage::Stage};
 
-/// Changes that are numbered on; `age` is what SQL calls an interval.
+/// Inserts changes under the next numbers; `age` is an SQL interval.
 async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
     sqlx::query(
         "INSERT INTO read_model.redirect_changes (number, slug_folded, changed_at)
@@ -22,13 +22,13 @@ async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
 }
 
 #[tokio::test]
-async fn old_changes_are_removed_from_the_lowest_on_in_bounded_steps() {
+async fn pruning_deletes_lowest_numbers_in_bounded_batches() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     assert_eq!(prune(pool).await.unwrap(), 0);
     insert_changes(pool, PRUNED_MAX + 5, "11 minutes").await;
     insert_changes(pool, 2, "9 minutes").await;
-    // A clock that was set back: nothing above what is kept goes.
+    // The clock was set back: no number above a kept change is deleted.
     insert_changes(pool, 2, "11 minutes").await;
     assert_eq!(prune(pool).await.unwrap(), u64::from(PRUNED_MAX));
     assert_eq!(prune(pool).await.unwrap(), 5);
@@ -41,7 +41,7 @@ async fn old_changes_are_removed_from_the_lowest_on_in_bounded_steps() {
 }
 
 #[tokio::test]
-async fn a_projector_prunes_by_itself_and_the_newest_change_stays_however_old() {
+async fn projector_prunes_all_but_newest_change() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     insert_changes(pool, 2 * PRUNED_MAX + 1, "1 day").await;

@@ -1,4 +1,4 @@
-//! A read model is made from the log again, beside the one that is served, and takes its place.
+//! A rebuild recreates a read model from the log beside the served one, and swaps both.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) const NO_SWAP: RebuildSettings = RebuildSettings {
     ..TO_SWAP
 };
 
-/// Sessions as the command has them.
+/// Sessions like those of the command.
 pub(crate) fn sessions(stage: &Stage) -> PgPool {
     let url = stage.database.url();
     event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap()
@@ -54,7 +54,7 @@ pub(crate) async fn rebuild_links(
     Ok(rebuilt.into_iter().next().unwrap())
 }
 
-/// An account to which everything has happened that there is.
+/// Appends every kind of event to an account.
 pub(crate) async fn append_one_of_each(stage: &Stage, name: &str) {
     let account_id = stage.account_with_links(name, 5).await;
     let links = stage
@@ -82,7 +82,7 @@ pub(crate) async fn phases(pool: &PgPool, projection: Projection) -> Vec<(i32, G
 }
 
 #[tokio::test]
-async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed() {
+async fn rebuilt_generation_matches_log_and_follows_it() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
@@ -109,7 +109,7 @@ async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed(
         assert_eq!(phases(&pool, projection).await, expected);
     }
 
-    // The engine that was there goes on with it, and leaves the other one alone.
+    // The running engine continues with the new generation only.
     append_one_of_each(&stage, "after").await;
     let longer = stage.log().await;
     while Tables::read_generation(&pool, 2).await.checkpoints != Tables::of_log(&longer).checkpoints
@@ -122,7 +122,7 @@ async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed(
     );
     assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
 
-    // Back, up to date; and the other one goes.
+    // A rollback brings the previous generation up to date.
     for projection in Projection::ALL {
         let progress = Arc::new(ProgressReport::silent());
         let back = rollback::rollback(&pool, projection, None, progress)
@@ -135,7 +135,7 @@ async fn a_rebuilt_generation_says_what_the_log_says_and_is_served_and_followed(
 }
 
 #[tokio::test]
-async fn without_a_swap_it_is_built_and_finished_by_the_same_command_later() {
+async fn same_command_swaps_generation_built_earlier() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let pool = sessions(&stage);
@@ -161,11 +161,11 @@ async fn without_a_swap_it_is_built_and_finished_by_the_same_command_later() {
 }
 
 #[tokio::test]
-async fn what_the_served_generation_lacks_at_first_is_applied_before_the_swap() {
+async fn rebuild_without_projector_reaches_the_head() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let pool = sessions(&stage);
-    // Nobody looks after the projection: it stands where it was.
+    // No projector runs: the served generation does not move.
     rebuild_all(&pool, TO_SWAP).await;
     let log = stage.log().await;
     assert_eq!(
@@ -175,7 +175,7 @@ async fn what_the_served_generation_lacks_at_first_is_applied_before_the_swap() 
 }
 
 #[tokio::test]
-async fn an_account_that_can_not_be_projected_is_parked_in_the_new_generation_too() {
+async fn rebuild_parks_unreadable_account_too() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
@@ -203,7 +203,7 @@ async fn corrupt(pool: &PgPool, generation: i32) {
 }
 
 #[tokio::test]
-async fn where_the_served_generation_was_wrong_the_new_one_takes_its_place_and_says_so() {
+async fn rebuild_replaces_wrong_generation() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
@@ -230,7 +230,7 @@ async fn where_the_served_generation_was_wrong_the_new_one_takes_its_place_and_s
 }
 
 #[tokio::test]
-async fn a_new_generation_that_is_wrong_is_not_served() {
+async fn wrong_new_generation_is_not_served() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     stage.engine().cycle(stage.log().await).await.unwrap();
@@ -251,7 +251,7 @@ async fn a_new_generation_that_is_wrong_is_not_served() {
 }
 
 #[tokio::test]
-async fn the_rights_of_an_operator_suffice_to_rebuild_to_go_back_and_to_drop() {
+async fn operator_role_may_rebuild_rollback_drop() {
     let stage = Stage::set().await;
     let owner = stage.database.pool();
     raw_sql(ROLES).execute(owner).await.unwrap();
@@ -288,7 +288,7 @@ async fn the_rights_of_an_operator_suffice_to_rebuild_to_go_back_and_to_drop() {
 }
 
 #[tokio::test]
-async fn a_log_that_lacks_an_event_leads_to_no_generation() {
+async fn rebuild_refuses_log_with_missing_event() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;

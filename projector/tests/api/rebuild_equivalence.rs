@@ -1,4 +1,4 @@
-//! Any log rebuilt is what the projector makes of it, whatever of it can't be projected.
+//! A rebuild of any log leads to the rows of the projector, unreadable events included.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use tokio::runtime;
 use uuid::Uuid;
 
 use crate::{
-    equivalence::{Owner, apply_in_batches, wish},
+    equivalence::{Owner, apply_in_batches, request},
     poisoned::{paint, restore},
     rebuild::{NO_SWAP, TO_SWAP, rebuild_all, sessions},
     stage::Stage,
@@ -16,7 +16,7 @@ use crate::{
 };
 use linkledger_projector::operations::rebuild::RebuildSettings;
 
-/// Who is parked in a generation for what, and what waits.
+/// Parked accounts of a generation, and their waiting events.
 async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, String, i64)> {
     let rows: Vec<(String, Uuid, i64, String, i64)> = sqlx::query_as(
         "SELECT a.projection, a.account_id, a.position, a.detail, e.position
@@ -31,7 +31,7 @@ async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, 
     rows.into_iter().collect()
 }
 
-/// The projector takes it in batches; a rebuild, up to here.
+/// Applies the log in batches, and rebuilds up to its head.
 async fn apply_and_rebuild(stage: &Stage, lengths: &[usize], settings: RebuildSettings) {
     apply_in_batches(stage, &stage.log().await, lengths).await;
     let pool = sessions(stage);
@@ -49,9 +49,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn any_log_rebuilt_at_once_or_bit_by_bit_is_what_the_projector_makes_of_it(
-        wishes in prop::collection::vec((any::<bool>(), wish()), 0..30),
-        later_wishes in prop::collection::vec((any::<bool>(), wish()), 0..30),
+    fn rebuild_of_any_log_matches_projector(
+        requests in prop::collection::vec((any::<bool>(), request()), 0..30),
+        later_requests in prop::collection::vec((any::<bool>(), request()), 0..30),
         lengths in prop::collection::vec(1..12_usize, 1..6),
         unknown in prop::collection::vec(any::<Index>(), 0..3),
     ) {
@@ -61,8 +61,8 @@ proptest! {
             let first = Owner::set_up(&stage).await;
             let second = Owner::next_to(&stage, &first).await;
             let mut owners = [first, second];
-            for (is_second, wish) in wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             let log = stage.log().await;
             let unknown: BTreeSet<usize> = unknown.iter().map(|it| it.index(log.len())).collect();
@@ -70,12 +70,12 @@ proptest! {
                 paint(stage.database.pool(), &log[*index]).await;
             }
             apply_and_rebuild(&stage, &lengths, NO_SWAP).await;
-            // Whoever appends can read what is there; only the projector and the rebuild can't.
+            // The command side can read these events; only the projector and the rebuild cannot.
             for index in &unknown {
                 restore(stage.database.pool(), &log[*index]).await;
             }
-            for (is_second, wish) in later_wishes {
-                owners[usize::from(is_second)].fulfil(&stage, wish).await;
+            for (is_second, request) in later_requests {
+                owners[usize::from(is_second)].fulfil(&stage, request).await;
             }
             for index in &unknown {
                 paint(stage.database.pool(), &log[*index]).await;

@@ -1,5 +1,4 @@
-//! A rebuild that stands still, and goes on when another one has done its work: it changes nothing
-//! of what is served.
+//! Rebuild by a process that freezes while another one finishes: the frozen process swaps nothing.
 
 use std::{
     process::{Output, Stdio},
@@ -98,7 +97,7 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
         assert!(!first.status.success(), "{stop_at}");
         let expected = [(1, GenerationPhase::Standby), (2, GenerationPhase::Active)];
         assert_eq!(phases(pool, Projection::Links).await, expected, "{stop_at}");
-        // The next one is a new one.
+        // The next rebuild makes a new generation.
         let third = rebuild_of(&stage, "links", None)
             .wait_with_output()
             .await

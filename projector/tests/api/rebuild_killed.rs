@@ -1,5 +1,5 @@
-//! A rebuild, a rollback or a drop that is killed at any step: what is served is whole, and the same
-//! command again ends well.
+//! A rebuild, a rollback or a drop that is killed at any step: the served generation stays whole, and
+//! the same command finishes the work.
 
 use std::{
     os::unix::process::ExitStatusExt as _,
@@ -20,11 +20,11 @@ use tokio::process::Command;
 use crate::{rebuild::append_one_of_each, stage::Stage, tables::Tables};
 
 const SIGKILL: i32 = 9;
-/// Some chunks in each shard that has events.
+/// Some chunks in each shard with events.
 const LINKS: usize = 120;
 const MAX_RATE: &str = "2000";
 
-/// The command, as an operator runs it; it dies at `fail_at`, as `swap.written:1`.
+/// Runs the command as an operator does; the process dies at `fail_at`, for example `swap.written:1`.
 async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
@@ -52,7 +52,7 @@ async fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every row of what is served is what the log says, up to its checkpoints.
+/// Checks that every row of the served generations matches the log.
 async fn assert_served_is_whole(pool: &PgPool, when: &str) {
     for projection in Projection::ALL {
         let target = GenerationTarget {
@@ -106,7 +106,7 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
     ] {
         dies(&stage, &rebuild, fail_at).await;
         assert_eq!(served(pool).await, [1, 1, 1], "{fail_at}");
-        // The projector goes on meanwhile.
+        // The projector continues meanwhile.
         stage
             .account_with_links(&fail_at.replace(['.', ':'], ""), 1)
             .await;
@@ -138,7 +138,7 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     stage.engine().cycle(stage.log().await).await.unwrap();
     let rollback = ["rollback", "redirects", "--max-rate", MAX_RATE];
     for fail_at in [
-        // More than one for each account: they are as short as the rate wants them.
+        // More than one chunk for each account: a low rate makes short chunks.
         "rebuild.chunk:4",
         "rebuild.verified:1",
         "swap.locked:1",
@@ -150,7 +150,7 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     dies(&stage, &["rollback", "redirects"], "swap.committed:1").await;
     assert_eq!(served(pool).await, [1, 1, 1]);
 
-    // Two generations that are served by turns.
+    // Two generations are served in turn.
     succeeds(&stage, &["rollback", "redirects"]).await;
     succeeds(&stage, &["rollback", "redirects"]).await;
     let drop = ["drop", "redirects", "2"];

@@ -1,5 +1,4 @@
-//! Accounts that are parked in a generation that is not served: it takes nobody away from those
-//! who are.
+//! Accounts that are parked in a generation that is not served: a swap parks no further account.
 
 use std::sync::Arc;
 
@@ -21,8 +20,8 @@ use crate::{
     tables::Tables,
 };
 
-/// A stage on which one account is parked everywhere, the event that it is parked for, and the
-/// engine that has parked it.
+/// Returns a stage on which one account is parked everywhere, the engine that parked the account, and
+/// the event that caused the parking.
 async fn parked_stage() -> (Stage, Engine, PublishedEvent) {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
@@ -42,12 +41,12 @@ async fn release(stage: &Stage, painted: &PublishedEvent) -> AccountId {
 }
 
 #[tokio::test]
-async fn a_generation_that_parks_who_is_served_is_not_served() {
+async fn generation_that_parks_more_is_not_served() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
     stage.engine().cycle(log.clone()).await.unwrap();
-    // As an earlier release than the running one sees it.
+    // The release of the rebuild is older than the running one, and cannot read the event.
     paint(stage.database.pool(), &log[3]).await;
     let account_id = log[3].event.account_id;
     let pool = sessions(&stage);
@@ -70,7 +69,7 @@ async fn a_generation_that_parks_who_is_served_is_not_served() {
     assert_eq!(parkings(&pool, account_id).await, []);
     assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
 
-    // The right release finishes it.
+    // The newer release finishes the rebuild.
     restore(stage.database.pool(), &log[3]).await;
     assert!(rebuild_links(&pool, TO_SWAP).await.unwrap().served);
     let tables = Tables::read_generation(&pool, 2).await;
@@ -78,7 +77,7 @@ async fn a_generation_that_parks_who_is_served_is_not_served() {
 }
 
 #[tokio::test]
-async fn who_is_released_while_a_generation_is_built_is_not_parked_when_it_is_served() {
+async fn account_released_during_rebuild_stays_released() {
     let (stage, _engine, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, NO_SWAP).await;
@@ -96,7 +95,7 @@ async fn who_is_released_while_a_generation_is_built_is_not_parked_when_it_is_se
 }
 
 #[tokio::test]
-async fn who_is_released_is_not_parked_again_by_a_rollback() {
+async fn rollback_keeps_released_account_released() {
     let (stage, _engine, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, TO_SWAP).await;
@@ -114,12 +113,12 @@ async fn who_is_released_is_not_parked_again_by_a_rollback() {
 }
 
 #[tokio::test]
-async fn a_rollback_to_a_generation_that_parks_who_is_served_is_refused() {
+async fn rollback_to_generation_that_parks_more_is_refused() {
     let (stage, _engine, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, TO_SWAP).await;
     let account_id = release(&stage, &painted).await;
-    // Whoever goes back is of an earlier release.
+    // The release of the rollback is older, and cannot read the event.
     paint(stage.database.pool(), &painted).await;
     let progress = Arc::new(ProgressReport::silent());
     let error = rollback::rollback(&pool, Projection::Links, None, progress)
@@ -138,11 +137,11 @@ async fn a_rollback_to_a_generation_that_parks_who_is_served_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_parked_for_an_earlier_event_than_in_what_is_served_is_released_before_the_swap() {
+async fn swap_releases_accounts_parked_earlier_than_live() {
     let (stage, mut engine, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, NO_SWAP).await;
-    // Served up to another event, for which it is parked now.
+    // The served generation is parked for a later event now.
     let account_id = painted.event.account_id;
     let later = stage.log().await.into_iter().rev();
     let later = later

@@ -1,4 +1,4 @@
-//! What redirect caches are told: each change, no creation, under numbers without gaps.
+//! Changes for redirect caches: each change, no creation, numbered without gaps.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +21,7 @@ use crate::{
     tables::Tables,
 };
 
-/// Number, and slug or account.
+/// Number, slug and account of a change; exactly one of slug and account is set.
 type Row = (i64, Option<String>, Option<Uuid>);
 
 pub(crate) async fn changes(pool: &PgPool) -> Vec<Row> {
@@ -37,7 +37,7 @@ pub(crate) async fn numbers(pool: &PgPool) -> Vec<i64> {
     changes(pool).await.into_iter().map(|row| row.0).collect()
 }
 
-/// The slugs and accounts that the log wants caches to forget.
+/// Returns the slugs and accounts of which the log has a change.
 pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String>, Option<Uuid>)> {
     let mut slugs = HashMap::new();
     let mut subjects = BTreeSet::new();
@@ -58,7 +58,7 @@ pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String
     subjects
 }
 
-/// Links that are projected, and the engine that did it.
+/// Returns projected links, and the engine that projected them.
 async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Engine) {
     let account_id = stage.account_with_links("other", 1).await;
     let links = stage.append_links(account_id, "Link", 3).await;
@@ -68,7 +68,7 @@ async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Engine) {
 }
 
 #[tokio::test]
-async fn each_change_is_told_and_no_creation() {
+async fn changes_are_appended_and_creations_are_not() {
     let stage = Stage::set().await;
     let (links, mut engine) = projected_links(&stage).await;
     let (link, account_id) = (&links[0], links[0].account_id);
@@ -103,7 +103,7 @@ async fn each_change_is_told_and_no_creation() {
 }
 
 #[tokio::test]
-async fn changes_of_one_batch_are_told_once_for_each_slug_and_account() {
+async fn batch_appends_each_slug_and_account_once() {
     let stage = Stage::set().await;
     let (links, mut engine) = projected_links(&stage).await;
     let account_id = links[0].account_id;
@@ -128,7 +128,7 @@ async fn changes_of_one_batch_are_told_once_for_each_slug_and_account() {
 }
 
 #[tokio::test]
-async fn what_was_told_is_not_told_again_by_a_duplicate_or_a_zombie() {
+async fn duplicates_and_zombies_append_no_changes() {
     let stage = Stage::set().await;
     let (links, mut engine) = projected_links(&stage).await;
     let mut zombie = stage.engine();
@@ -138,17 +138,17 @@ async fn what_was_told_is_not_told_again_by_a_duplicate_or_a_zombie() {
         .await;
     let log = stage.log().await;
     engine.cycle(log.clone()).await.unwrap();
-    let told = changes(stage.database.pool()).await;
-    assert_eq!(told.len(), 1);
+    let appended = changes(stage.database.pool()).await;
+    assert_eq!(appended.len(), 1);
 
     zombie.cycle(log.clone()).await.unwrap();
     engine.cycle(log.clone()).await.unwrap();
     stage.engine().cycle(log).await.unwrap();
-    assert_eq!(changes(stage.database.pool()).await, told);
+    assert_eq!(changes(stage.database.pool()).await, appended);
 }
 
 #[tokio::test]
-async fn numbers_of_two_projectors_at_once_have_no_gaps() {
+async fn two_projectors_number_changes_without_gaps() {
     let stage = Stage::set().await;
     let first = stage.projector("first").await;
     let second = stage.projector("second").await;
@@ -167,7 +167,7 @@ async fn numbers_of_two_projectors_at_once_have_no_gaps() {
     stage.eventually_complete().await;
     first.stop().await;
     second.stop().await;
-    let told = changes(stage.database.pool()).await;
+    let appended = changes(stage.database.pool()).await;
     let last: i64 =
         sqlx::query_scalar("SELECT last_number FROM read_model.redirect_change_counter")
             .fetch_one(stage.database.pool())
@@ -175,24 +175,24 @@ async fn numbers_of_two_projectors_at_once_have_no_gaps() {
             .unwrap();
     let numbers = numbers(stage.database.pool()).await;
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
-    let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
+    let subjects: BTreeSet<_> = appended.into_iter().map(|row| (row.1, row.2)).collect();
     assert_eq!(subjects, subjects_of_log(&stage.log().await));
 }
 
 #[tokio::test]
-async fn a_number_becomes_visible_after_all_lower_ones() {
+async fn numbers_become_visible_in_order() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let told = |slug: &str| {
+    let change_of = |slug: &str| {
         let mut changes = RedirectChanges::default();
         changes.add_slug(slug);
         changes
     };
     let mut first = pool.begin().await.unwrap();
-    told("first").append_in_tx(&mut first).await.unwrap();
+    change_of("first").append_in_tx(&mut first).await.unwrap();
     let mut second = pool.begin().await.unwrap();
     let second = in_background(async move {
-        told("second").append_in_tx(&mut second).await.unwrap();
+        change_of("second").append_in_tx(&mut second).await.unwrap();
         second.commit().await.unwrap();
     });
     eventually("the second one waits", async || {
@@ -214,14 +214,14 @@ async fn a_number_becomes_visible_after_all_lower_ones() {
 }
 
 #[tokio::test]
-async fn a_number_that_was_rolled_back_is_given_out_again() {
+async fn rolled_back_number_is_reused() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     for commits in [false, true] {
-        let mut told = RedirectChanges::default();
-        told.add_account(Uuid::nil());
+        let mut changed = RedirectChanges::default();
+        changed.add_account(Uuid::nil());
         let mut tx = pool.begin().await.unwrap();
-        told.append_in_tx(&mut tx).await.unwrap();
+        changed.append_in_tx(&mut tx).await.unwrap();
         if commits {
             tx.commit().await.unwrap();
         } else {
@@ -232,10 +232,10 @@ async fn a_number_that_was_rolled_back_is_given_out_again() {
 }
 
 #[tokio::test]
-async fn what_is_told_waits_for_the_disk_and_what_is_not_does_not() {
+async fn only_batches_with_changes_commit_synchronously() {
     let stage = Stage::set().await;
     let (links, _) = projected_links(&stage).await;
-    // The triggers are deferred: what they see is the setting that the COMMIT obeys.
+    // The triggers are deferred, so that they read the setting in effect at the COMMIT.
     raw_sql(
         "CREATE TABLE settings (told text, value text);
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -273,7 +273,7 @@ async fn what_is_told_waits_for_the_disk_and_what_is_not_does_not() {
 }
 
 #[tokio::test]
-async fn a_replay_of_everything_leads_to_the_same_rows_and_tells_the_changes_again() {
+async fn replay_reproduces_rows_and_appends_changes_again() {
     let stage = Stage::set().await;
     let (links, mut engine) = projected_links(&stage).await;
     let account_id = links[0].account_id;

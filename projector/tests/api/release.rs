@@ -1,4 +1,4 @@
-//! Release: what has waited is applied in order, whatever comes in between.
+//! Releases apply waiting events in order, whatever happens in between.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use linkledger_projector::{
         engine::Engine,
         parking::{
             Parking, listing,
-            release::{State, release},
+            release::{ReleaseState, release},
         },
     },
     read_models::Projection,
@@ -29,8 +29,8 @@ use crate::{
     tables::Tables,
 };
 
-/// An account that is parked for its creation of a link at position 8, though that could be applied
-/// again. What comes after it would be wrong in another order.
+/// An account parked for the creation of a link at position 8, which is applicable again. The
+/// events behind it give wrong rows if applied in another order.
 pub(crate) struct Parked {
     pub(crate) account_id: AccountId,
     pub(crate) engine: Engine,
@@ -68,7 +68,7 @@ impl Parked {
 }
 
 #[tokio::test]
-async fn a_retry_applies_what_has_waited_and_tells_redirect_caches() {
+async fn retry_applies_waiting_events_and_appends_changes() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut parked = Parked::set_up(&stage).await;
@@ -87,12 +87,12 @@ async fn a_retry_applies_what_has_waited_and_tells_redirect_caches() {
 
     stage.append_links(parked.account_id, "afterwards", 2).await;
     let log = stage.log().await;
-    // What it remembers of the account is not true any more.
+    // The engine still remembers the account as parked.
     parked.engine.cycle(log.clone()).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }
 
-/// Rows of both tables.
+/// Returns the number of parked accounts and waiting events.
 async fn left(pool: &PgPool) -> i64 {
     sqlx::query_scalar(
         "SELECT (SELECT count(*) FROM read_model.parked_accounts)
@@ -104,7 +104,7 @@ async fn left(pool: &PgPool) -> i64 {
 }
 
 #[tokio::test]
-async fn what_comes_during_a_release_waits_behind_what_waits() {
+async fn events_during_release_wait_behind_others() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut parked = Parked::set_up(&stage).await;
@@ -112,11 +112,14 @@ async fn what_comes_during_a_release_waits_behind_what_waits() {
         for turn in 0.. {
             let parking = parked.parking(pool, projection).await.unwrap();
             let attempt = release(pool, &parking, 7).await.unwrap();
-            if attempt.state == State::Released {
+            if attempt.state == ReleaseState::Released {
                 assert!(turn > 3, "{turn}");
                 break;
             }
-            assert_eq!((attempt.applied, attempt.state), (7, State::Unfinished));
+            assert_eq!(
+                (attempt.applied, attempt.state),
+                (7, ReleaseState::Unfinished)
+            );
             let name = format!("{projection}-{turn}");
             stage.append_links(parked.account_id, &name, 1).await;
             parked.engine.cycle(stage.log().await).await.unwrap();
@@ -128,7 +131,7 @@ async fn what_comes_during_a_release_waits_behind_what_waits() {
 }
 
 #[tokio::test]
-async fn a_release_that_is_killed_leaves_what_it_has_not_committed() {
+async fn killed_release_keeps_uncommitted_events_waiting() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -170,23 +173,26 @@ async fn a_release_that_is_killed_leaves_what_it_has_not_committed() {
         .execute(pool)
         .await
         .unwrap();
-    // Killed between two of its transactions, it leaves the later ones.
+    // A release killed between two chunks leaves the later chunks waiting.
     let attempt = release(pool, &parking, 5).await.unwrap();
-    assert_eq!((attempt.applied, attempt.state), (5, State::Unfinished));
+    assert_eq!(
+        (attempt.applied, attempt.state),
+        (5, ReleaseState::Unfinished)
+    );
     let mut engine = stage.engine();
     while engine_is_releasing(&mut engine).await {}
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     assert_eq!(left(pool).await, 0);
 }
 
-/// One more cycle; whether there is more to do.
+/// Runs a cycle. Returns true if there is more work.
 async fn engine_is_releasing(engine: &mut Engine) -> bool {
     engine.cycle(Vec::new()).await.unwrap();
-    engine.is_behind()
+    engine.has_work()
 }
 
 #[tokio::test]
-async fn a_start_releases_whom_it_can_and_leaves_the_others() {
+async fn start_releases_only_applicable_accounts() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -203,7 +209,7 @@ async fn a_start_releases_whom_it_can_and_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn a_release_stops_at_the_next_event_that_can_not_be_applied_and_says_so() {
+async fn release_stops_at_next_poison_event() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -224,7 +230,7 @@ async fn a_release_stops_at_the_next_event_that_can_not_be_applied_and_says_so()
 }
 
 #[tokio::test]
-async fn a_row_that_is_refused_during_a_release_is_found_among_many() {
+async fn release_isolates_refused_row_among_many() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -262,7 +268,7 @@ async fn a_row_that_is_refused_during_a_release_is_found_among_many() {
 }
 
 #[tokio::test]
-async fn of_two_releases_at_once_each_event_is_applied_by_one() {
+async fn concurrent_releases_apply_each_event_once() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -278,7 +284,7 @@ async fn of_two_releases_at_once_each_event_is_applied_by_one() {
 }
 
 #[tokio::test]
-async fn what_the_log_lacks_is_not_taken_for_applied() {
+async fn event_absent_from_log_fails_release() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
@@ -294,7 +300,7 @@ async fn what_the_log_lacks_is_not_taken_for_applied() {
 }
 
 #[tokio::test]
-async fn a_release_waits_for_the_disk() {
+async fn release_commits_synchronously() {
     let stage = Stage::set().await;
     let parked = Parked::set_up(&stage).await;
     raw_sql(

@@ -1,4 +1,4 @@
-//! A projector that ends and starts again goes on where it was.
+//! A projector resumes at its checkpoint after a restart.
 
 use linkledger_core::cloud_event::PublishedEvent;
 use proptest::{prelude::*, sample::Index};
@@ -7,7 +7,7 @@ use tokio::runtime;
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
-async fn a_restart_in_the_middle_loses_and_repeats_nothing() {
+async fn restart_loses_and_repeats_nothing() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 20).await;
     let first = stage.projector("group").await;
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn any_prefix_a_restart_and_the_rest_are_the_same_as_all_at_once(
+    fn restarts_at_any_point_reproduce_tables(
         cuts in prop::collection::vec(any::<Index>(), 0..5),
         withheld in prop::collection::vec(any::<Index>(), 0..5),
         batch_length in 1..12_usize,
@@ -50,7 +50,7 @@ proptest! {
                 apply_and_end(&stage, &piece, batch_length).await;
                 from = to;
             }
-            // Nothing tells an engine of events at the very end that were withheld.
+            // Withheld events at the end of the log leave no gap that an engine could notice.
             apply_and_end(&stage, &log, log.len()).await;
             let tables = Tables::read(stage.database.pool()).await;
             assert_eq!(tables, Tables::of_log(&log));
@@ -58,7 +58,7 @@ proptest! {
     }
 }
 
-/// One life of a process.
+/// Runs one process, which applies the events and ends.
 async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: usize) {
     let mut engine = stage.engine();
     for batch in events.chunks(batch_length) {
@@ -67,12 +67,12 @@ async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: u
 }
 
 #[tokio::test]
-async fn what_a_crash_of_postgres_took_back_is_applied_again() {
+async fn commits_lost_in_crash_are_applied_again() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("taken-back", 5).await;
     let projector = stage.projector("group").await;
     stage.eventually_complete().await;
-    // As after a crash: rows and checkpoints of one earlier moment, and nothing new happens.
+    // The state after a crash: rows and checkpoints of one earlier moment, and no new event.
     let mut tx = stage.database.pool().begin().await.unwrap();
     for statement in [
         "DELETE FROM read_model.links",

@@ -1,4 +1,4 @@
-//! A log that was restored, and the runbook for it.
+//! A log that was restored from a backup, and the runbook for the restore.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn run(stage: &Stage, statement: &str) {
     done.await.unwrap();
 }
 
-/// The lowest checkpoint of a shard.
+/// Returns the lowest checkpoint of a shard.
 async fn floor(stage: &Stage, shard: Shard) -> i64 {
     let floor =
         "SELECT min(position) FROM read_model.checkpoints WHERE shard = $1 AND role = 'live'";
@@ -37,7 +37,7 @@ async fn floor(stage: &Stage, shard: Shard) -> i64 {
     floor.fetch_one(stage.database.pool()).await.unwrap()
 }
 
-/// Goes on with the same engine until the shard is that far.
+/// Runs cycles until the shard is at the position.
 async fn cycle_until(stage: &Stage, engine: &mut Engine, (shard, position): (Shard, i64)) {
     let until = Instant::now() + Duration::from_mins(2);
     while floor(stage, shard).await != position {
@@ -47,7 +47,7 @@ async fn cycle_until(stage: &Stage, engine: &mut Engine, (shard, position): (Sha
 }
 
 #[tokio::test]
-async fn a_shard_that_is_not_of_this_log_is_refused_while_the_others_go_on_until_it_is_mended() {
+async fn shard_of_other_log_is_refused_until_repaired() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("refused", 1).await;
     let shard = Shard::of(account_id);
@@ -61,14 +61,14 @@ async fn a_shard_that_is_not_of_this_log_is_refused_while_the_others_go_on_until
     let heads = linkledger_core::event_store::log::heads(stage.database.pool());
     let heads = heads.await.unwrap();
     let (head, other_head) = (heads[shard.index()], heads[other.index()]);
-    for (wrong, mended) in [
+    for (wrong, repaired) in [
         ("position = 99", "position = 0"),
         ("epoch = 7", "epoch = 1"),
     ] {
         let set = |to: &str, shard: Shard| {
             format!("UPDATE read_model.checkpoints SET {to} WHERE shard = {shard};")
         };
-        // Of one projection only.
+        // Only one projection has the wrong checkpoint.
         let one = format!(
             "{} AND projection = 'links'",
             set(wrong, shard).trim_end_matches(';')
@@ -80,15 +80,15 @@ async fn a_shard_that_is_not_of_this_log_is_refused_while_the_others_go_on_until
         let mut engine = stage.engine();
         cycle_until(&stage, &mut engine, (other, other_head)).await;
         assert_eq!(floor(&stage, shard).await, 0);
-        // There is nothing to do at once: it is no reason to spin.
-        assert!(!engine.is_behind());
-        run(&stage, &set(mended, shard)).await;
+        // A refused shard must not make the loop spin.
+        assert!(!engine.has_work());
+        run(&stage, &set(repaired, shard)).await;
         cycle_until(&stage, &mut engine, (shard, head)).await;
     }
 }
 
 #[tokio::test]
-async fn after_the_epoch_is_raised_a_rebuild_brings_the_read_tables_to_it_and_all_goes_on() {
+async fn rebuild_after_raised_epoch_resumes_projections() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     apply_until_complete(&stage).await;
@@ -111,7 +111,7 @@ async fn after_the_epoch_is_raised_a_rebuild_brings_the_read_tables_to_it_and_al
         .await
         .unwrap();
     assert_eq!(epochs, [2]);
-    // Those that run go on.
+    // Running engines continue with the new epoch.
     stage.append_links(account_id, "last", 1).await;
     for engine in [&mut restarted, &mut engine] {
         cycle_until(&stage, engine, (Shard::of(account_id), 13)).await;
@@ -119,7 +119,7 @@ async fn after_the_epoch_is_raised_a_rebuild_brings_the_read_tables_to_it_and_al
 }
 
 #[tokio::test]
-async fn a_projector_that_runs_while_the_epoch_is_raised_applies_nothing_more() {
+async fn running_projector_stops_at_raised_epoch() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     let shard = Shard::of(account_id);
@@ -127,7 +127,7 @@ async fn a_projector_that_runs_while_the_epoch_is_raised_applies_nothing_more() 
     cycle_until(&stage, &mut engine, (shard, 7)).await;
     run(&stage, "UPDATE event_store.log_meta SET epoch = 2").await;
     let until = Instant::now() + Duration::from_mins(2);
-    while engine.tenancies().iter().any(|it| it.positions.is_some()) {
+    while engine.reports().iter().any(|it| it.positions.is_some()) {
         assert!(Instant::now() < until, "it goes on in the former epoch");
         engine.cycle(Vec::new()).await.unwrap();
     }
@@ -135,6 +135,6 @@ async fn a_projector_that_runs_while_the_epoch_is_raised_applies_nothing_more() 
     let log = stage.log().await.into_iter();
     let log = log.map(|it| PublishedEvent { log_epoch: 2, ..it });
     engine.cycle(log.collect()).await.unwrap();
-    assert!(!engine.is_behind());
+    assert!(!engine.has_work());
     assert_eq!(floor(&stage, shard).await, 7);
 }

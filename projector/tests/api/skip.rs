@@ -1,4 +1,4 @@
-//! An operator leaves an event out: what waits behind it is applied, and it never comes back.
+//! Skipping of an event: later events are applied, and the skipped event never comes back.
 
 use linkledger_core::{
     cloud_event::PublishedEvent, id::AccountId, link::LinkCreated, shard::Position,
@@ -30,13 +30,13 @@ fn request(account_id: AccountId) -> SkipRequest<'static> {
     }
 }
 
-/// Leaves out what the account is parked for, and applies what waits.
+/// Skips the poisoned event of the account, and applies the waiting events.
 async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<RetriedAccount> {
     skip(pool, request(account_id)).await.unwrap();
     retry(pool, Some(account_id)).await.unwrap()
 }
 
-/// What the log wants without these events; the checkpoints are past them all the same.
+/// Returns the tables that the log wants without these events.
 fn tables_but(log: &[PublishedEvent], is_left_out: impl Fn(&PublishedEvent) -> bool) -> Tables {
     let others = log.iter().filter(|it| !is_left_out(it)).cloned();
     let mut tables = Tables::of_log(&others.collect::<Vec<_>>());
@@ -44,11 +44,11 @@ fn tables_but(log: &[PublishedEvent], is_left_out: impl Fn(&PublishedEvent) -> b
     tables
 }
 
-/// A parked account, its log as it should be, and the place of the event that it is parked for.
+/// Returns a parked account, its intact log, and the position of the poisoned event.
 async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
     let account_id = stage.account_with_links("parked", 4).await;
     let log = stage.log().await;
-    // A charge: a create stands at even positions.
+    // Event 4 is a charge: creations have even positions.
     paint(stage.database.pool(), &log[4]).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
     (account_id, log, 5)
@@ -70,7 +70,7 @@ async fn skipped_event_stays_skipped_and_rest_applies() {
     let expected = tables_but(&log, |it| it.event.position == position);
     assert_eq!(Tables::read(pool).await, expected);
 
-    // Applied anew from the beginning, the same comes of it.
+    // A replay from the beginning gives the same rows.
     raw_sql("UPDATE read_model.checkpoints SET position = 0")
         .execute(pool)
         .await
@@ -135,7 +135,7 @@ async fn link_with_skipped_creation_never_has_rows() {
     let twice = skip_and_retry(pool, account_id).await;
     assert!(twice.iter().all(|it| it.released), "{twice:?}");
 
-    // By an engine too, together with events of others.
+    // An engine gives the same rows, in a batch with events of others.
     let applied = log.len();
     restore(pool, creation_of(first)).await;
     stage.append(account_id, &[enabled(first)]).await;
@@ -151,7 +151,7 @@ async fn link_with_skipped_creation_never_has_rows() {
     assert_eq!(Tables::read(pool).await, expected);
     assert_nothing_is_wrong(&stage).await;
 
-    // Nor does a rebuild stop at it, whatever the release that does it can read.
+    // A rebuild skips the event too, even by a release that can read the event.
     restore(pool, creation_of(second)).await;
     for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
         assert!(rebuilt.served);

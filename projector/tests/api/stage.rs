@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tables::Tables;
 
-/// What a test plays on.
+/// Database and broker of a test.
 pub(crate) struct Stage {
     pub(crate) database: TestDatabase,
     pub(crate) broker: TestBroker,
@@ -38,7 +38,7 @@ impl Stage {
         Self::set_with(TestBroker::start().await).await
     }
 
-    /// With a broker of the test's own choice.
+    /// Sets the stage with the given broker.
     pub(crate) async fn set_with(broker: TestBroker) -> Self {
         let producer = broker.client().create().unwrap();
         Self {
@@ -48,14 +48,14 @@ impl Stage {
         }
     }
 
-    /// An account that was granted credits, and has paid for `links` links.
+    /// Creates an account that was granted credits and has created `links` links.
     pub(crate) async fn account_with_links(&self, name: &str, links: usize) -> AccountId {
         let account_id = AccountId::from_uuid(new_uuid(SystemClock.now()));
         self.set_up_account(account_id, name, links).await;
         account_id
     }
 
-    /// Another one, in the same shard.
+    /// Creates another account in the shard of `neighbour`.
     pub(crate) async fn neighbour_with_links(
         &self,
         neighbour: AccountId,
@@ -109,7 +109,7 @@ impl Stage {
         append_events(self.database.pool(), account_id, &[granted]).await;
     }
 
-    /// The whole log, as it would be published.
+    /// Returns the whole log as it would be published.
     pub(crate) async fn log(&self) -> Vec<PublishedEvent> {
         let from: Vec<ReadFrom> = Shard::all()
             .map(|shard| ReadFrom { shard, after: 0 })
@@ -124,7 +124,7 @@ impl Stage {
         events.into_iter().map(published).collect()
     }
 
-    /// Puts the events on the topic, in this order.
+    /// Publishes the events in the given order.
     pub(crate) async fn publish(&self, events: &[PublishedEvent]) {
         for published in events {
             let headers = published.headers();
@@ -141,7 +141,7 @@ impl Stage {
         }
     }
 
-    /// Puts any record on the topic.
+    /// Publishes any record.
     pub(crate) async fn publish_record(&self, shard: Shard, headers: OwnedHeaders, value: &str) {
         let record = FutureRecord::<str, str>::to(self.broker.topic())
             .partition(shard.number().into())
@@ -153,7 +153,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// An engine on the database, which looks after all shards.
+    /// Returns an engine that is assigned all shards.
     pub(crate) fn engine(&self) -> Engine {
         let pool = event_store::pool(self.database.url(), SessionKind::Writer, 2).unwrap();
         let mut engine = Engine::new(pool);
@@ -161,7 +161,7 @@ impl Stage {
         engine
     }
 
-    /// Settings of a projector whose rebalances don't wait for others.
+    /// Returns the settings of a projector whose rebalances do not wait for other members.
     pub(crate) fn config(&self, group_id: &str) -> Config {
         Config {
             database_url: self.database.url().to_owned().into(),
@@ -175,7 +175,8 @@ impl Stage {
         }
     }
 
-    /// A projector, once it is ready. Its rebalances don't wait for others.
+    /// Starts a projector and waits until it is ready. Its rebalances do not wait for other
+    /// members.
     pub(crate) async fn projector(&self, group_id: &str) -> RunningProjector {
         self.projector_with(group_id, GroupProtocol::Consumer).await
     }
@@ -200,7 +201,7 @@ impl Stage {
         RunningProjector { tasks, shutdown }
     }
 
-    /// Waits until the read tables say what the log says.
+    /// Waits until the read tables are what the log demands.
     pub(crate) async fn eventually_complete(&self) {
         let expected = Tables::of_log(&self.log().await);
         let pool = self.database.pool();
@@ -209,14 +210,14 @@ impl Stage {
     }
 }
 
-/// A projector of this process.
+/// A projector in the test's process.
 pub(crate) struct RunningProjector {
     tasks: Tasks,
     shutdown: CancellationToken,
 }
 
 impl RunningProjector {
-    /// Ends it, as SIGTERM would.
+    /// Stops the projector like SIGTERM.
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.tasks.join().await.unwrap();

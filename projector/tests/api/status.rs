@@ -1,4 +1,4 @@
-//! `projector status`: what it says of projections, relay and snapshots, and how it says it.
+//! Report of `projector status` on projections, relay and snapshots.
 
 use std::process::{Command, Output};
 
@@ -48,7 +48,7 @@ async fn execute(pool: &PgPool, statement: &'static str) {
     raw_sql(statement).execute(pool).await.unwrap();
 }
 
-/// As if a projector looked after all shards.
+/// Sends a heartbeat for every shard, as a projector would.
 pub(crate) async fn attend(pool: &PgPool) {
     execute(
         pool,
@@ -60,7 +60,7 @@ pub(crate) async fn attend(pool: &PgPool) {
     .await;
 }
 
-/// Findings of the test's own making; other tests hold snapshots on the same server.
+/// Returns the findings without those on snapshots: other tests hold snapshots on the same server.
 fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()
@@ -73,7 +73,7 @@ async fn shard_is_live_or_catching_up_by_lag() {
     attend(pool).await;
     let account_id = stage.account_with_links("waiting", 2).await;
     let shard = Shard::of(account_id);
-    // What has been waiting for a moment only is no reason to speak of it.
+    // An event of this moment would not count as lag.
     let first = "recorded_at = recorded_at - interval '1 minute'";
     rewrite(pool, shard, 1, first).await;
 

@@ -1,4 +1,4 @@
-//! `projector status`, as an operator runs it.
+//! `projector status` as a process.
 
 use std::{
     io::{BufRead as _, BufReader},

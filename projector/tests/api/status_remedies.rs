@@ -1,4 +1,4 @@
-//! What `projector status` tells to do: what waits for an operator, and where a rollback goes.
+//! Remedies in `projector status`: findings, and the generation for a rollback.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ async fn execute(pool: &PgPool, statement: &'static str) {
     raw_sql(statement).execute(pool).await.unwrap();
 }
 
-/// Findings of the test's own making; other tests hold snapshots on the same server.
+/// Returns the findings without those on snapshots: other tests hold snapshots on the same server.
 fn findings(status: &StatusReport) -> Vec<&str> {
     let findings = status.findings.iter().map(String::as_str);
     findings.filter(|it| !it.contains("snapshot")).collect()

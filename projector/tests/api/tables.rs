@@ -1,4 +1,4 @@
-//! The contents of all read tables: as they are, and as the log wants them.
+//! Contents of all read tables: as found, and as expected from the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(crate) type LinkRow = (String, String, i64, OffsetDateTime);
 /// Link, account, destination, state.
 pub(crate) type RedirectRow = (Uuid, Uuid, String, String);
 
-/// Rows by their keys; of one generation throughout.
+/// Rows of one generation, by key.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) links: BTreeMap<(Uuid, Uuid), LinkRow>,
@@ -24,7 +24,7 @@ pub(crate) struct Tables {
     pub(crate) stopped_accounts: BTreeSet<Uuid>,
     pub(crate) balances: BTreeMap<Uuid, (i64, i64)>,
     entries: BTreeMap<(Uuid, i64), Entry>,
-    /// By projection and shard; those at 0 left out.
+    /// Checkpoints by projection and shard, without those at 0.
     pub(crate) checkpoints: BTreeMap<(String, i16), Position>,
 }
 
@@ -39,7 +39,7 @@ struct Entry {
 }
 
 impl Tables {
-    /// What the log wants, event by event.
+    /// Returns the rows that the log expects, event by event.
     pub(crate) fn of_log(log: &[PublishedEvent]) -> Self {
         let mut tables = Self {
             checkpoints: checkpoints_of(log),
@@ -60,7 +60,7 @@ impl Tables {
         tables
     }
 
-    /// What two of three projections have.
+    /// Returns the rows of the other two projections.
     pub(crate) fn without_links(&self) -> Self {
         Self {
             links: BTreeMap::new(),
@@ -118,12 +118,12 @@ impl Tables {
         self.entries.insert((account, recorded.version), entry);
     }
 
-    /// What is there.
+    /// Reads the first generation.
     pub(crate) async fn read(pool: &PgPool) -> Self {
         Self::read_generation(pool, 1).await
     }
 
-    /// What another generation has.
+    /// Reads a generation.
     pub(crate) async fn read_generation(pool: &PgPool, generation: i32) -> Self {
         Self {
             links: read_links(pool, generation).await,
@@ -136,7 +136,7 @@ impl Tables {
     }
 }
 
-/// Past each event, whatever becomes of it.
+/// Returns the checkpoints after all events.
 pub(crate) fn checkpoints_of(log: &[PublishedEvent]) -> BTreeMap<(String, i16), Position> {
     let mut checkpoints = BTreeMap::new();
     for PublishedEvent { event, .. } in log {

@@ -1,13 +1,13 @@
-//! Two projectors that look after the same shards: a rebalance that overlaps, or a zombie.
+//! Two projectors with the same shards, as in an overlapping rebalance or with a zombie.
 
 use std::collections::BTreeSet;
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
     pipeline::{
-        apply::{Outcome, Run, Target, apply},
+        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint::Checkpoint,
-        decode::RunEvent,
+        decode::BatchEvent,
         progress::Progress,
     },
     read_models::skipped::Skipped,
@@ -16,10 +16,10 @@ use linkledger_projector::{
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
-async fn two_groups_on_one_database_do_no_harm() {
+async fn two_groups_on_one_database_are_harmless() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("both", 10).await;
-    // Two groups: each gets all partitions, as two members never should.
+    // Each of two groups is assigned all partitions, unlike two members of one group.
     let first = stage.projector("first").await;
     let second = stage.projector("second").await;
     for name in ["ping", "pong", "peng"] {
@@ -33,7 +33,7 @@ async fn two_groups_on_one_database_do_no_harm() {
 }
 
 #[tokio::test]
-async fn two_members_share_the_shards_and_one_takes_over() {
+async fn two_members_share_shards_and_one_takes_over() {
     let stage = Stage::set().await;
     let first = stage.projector("group").await;
     let second = stage.projector("group").await;
@@ -54,7 +54,7 @@ async fn two_members_share_the_shards_and_one_takes_over() {
 }
 
 #[tokio::test]
-async fn a_zombie_writes_nothing_and_then_goes_on_from_where_the_other_is() {
+async fn zombie_writes_nothing_and_resumes_at_checkpoint() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 2).await;
     let (mut zombie, mut other) = (stage.engine(), stage.engine());
@@ -77,7 +77,7 @@ async fn a_zombie_writes_nothing_and_then_goes_on_from_where_the_other_is() {
 }
 
 #[tokio::test]
-async fn two_engines_at_once_apply_each_event_once() {
+async fn concurrent_engines_apply_each_event_once() {
     let stage = Stage::set().await;
     for name in ["one", "two", "three"] {
         stage.account_with_links(name, 100).await;
@@ -95,7 +95,7 @@ async fn two_engines_at_once_apply_each_event_once() {
 }
 
 #[tokio::test]
-async fn a_transaction_from_an_earlier_checkpoint_writes_nothing() {
+async fn transaction_from_stale_checkpoint_writes_nothing() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("late", 2).await;
     let shard = Shard::of(account_id);
@@ -108,19 +108,19 @@ async fn a_transaction_from_an_earlier_checkpoint_writes_nothing() {
         epoch: 1,
         position: 0,
     };
-    let late = Run {
+    let late = ShardBatch {
         progress: Progress::new(shard, 1, [beginning; 3], 0),
-        // Written, the balance of then would take the place of the last one.
+        // If written, the old balance would replace the latest one.
         events: log
             .into_iter()
             .take(3)
-            .map(|it| RunEvent::read(it.event))
+            .map(|it| BatchEvent::decode(it.event))
             .collect(),
         parked: BTreeSet::new(),
         skipped: Skipped::default(),
     };
-    let outcome = apply(stage.database.pool(), &[late], Target::LIVE).await;
+    let outcome = apply(stage.database.pool(), &[late], ApplyTarget::LIVE).await;
     let outcome = outcome.unwrap();
-    assert_eq!(outcome, Outcome::Lost([shard].into()));
+    assert_eq!(outcome, Err(ApplyConflict::CheckpointMoved([shard].into())));
     assert_eq!(Tables::read(stage.database.pool()).await, tables);
 }

@@ -1,10 +1,10 @@
-//! `verify` finds what is wrong in read tables, names it, and finds nothing where nothing is.
+//! `verify` finds, names and repairs wrong rows of the read tables.
 
 mod beside_projector;
-mod carried_over;
 mod command;
-mod left_out;
 mod plans;
+mod recorded_outcome;
+mod skipped_and_parked;
 mod statements;
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::{
     tables::Tables,
 };
 
-/// Of each projection, its first generation.
+/// First generation of each projection.
 const TARGETS: [GenerationTarget; 3] = [
     GenerationTarget {
         projection: Projection::Credits,
@@ -59,7 +59,7 @@ async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
     all
 }
 
-/// How many rows were written; nothing is wrong afterwards.
+/// Repairs everything, and returns the number of repaired rows.
 async fn repair_all(stage: &Stage) -> u64 {
     let pool = sessions(stage);
     let mut rows = 0;
@@ -82,7 +82,7 @@ async fn findings(stage: &Stage) -> Vec<Finding> {
     all.into_iter().flat_map(|it| it.findings.named).collect()
 }
 
-/// Of tables that nobody writes to: each row is wanted, once.
+/// Checks that the tables, which no process writes to, have each expected row once.
 pub(crate) async fn assert_nothing_is_wrong(stage: &Stage) {
     for verified in verify_all(stage).await {
         assert!(verified.findings.is_empty(), "{verified:?}");
@@ -102,7 +102,7 @@ pub(crate) async fn damage(pool: &PgPool, statement: &str) {
     assert_eq!(execute(pool, statement).await, 1, "{statement}");
 }
 
-/// Every kind of event, all applied.
+/// Appends and applies every kind of event.
 async fn history(stage: &Stage) {
     let account_id = stage.account_with_links("first", 3).await;
     let links = stage.append_links(account_id, "second", 3).await;
@@ -122,7 +122,7 @@ async fn history(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn nothing_is_found_where_nothing_is_wrong() {
+async fn verify_of_right_rows_finds_nothing() {
     let stage = Stage::set().await;
     history(&stage).await;
     let all = verify_all(&stage).await;
@@ -138,7 +138,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
     }
 }
 
-/// What is done to the tables, and what is found: table, what is wrong, columns.
+/// Damage to a table, and its findings: table, kind, columns.
 const DAMAGES: &[(&str, &[&str])] = &[
     (
         "DELETE FROM read_model.links WHERE slug = 'first-1X'",
@@ -238,7 +238,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test]
-async fn each_kind_of_damage_is_found_named_and_repaired() {
+async fn each_kind_of_damage_is_repaired() {
     let stage = Stage::set().await;
     history(&stage).await;
     let pool = stage.database.pool();
@@ -265,7 +265,7 @@ async fn each_kind_of_damage_is_found_named_and_repaired() {
 }
 
 #[tokio::test]
-async fn redirect_caches_are_told_of_what_was_repaired_and_of_nothing_else() {
+async fn repair_invalidates_only_repaired_redirects() {
     let stage = Stage::set().await;
     history(&stage).await;
     let pool = stage.database.pool();

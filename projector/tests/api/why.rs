@@ -1,4 +1,4 @@
-//! `projector why`: what the read tables show of a link or an account, and the reasons given.
+//! `projector why`: rows of a link or an account, with their explanation.
 
 use std::process::{Command, Output};
 
@@ -243,7 +243,7 @@ async fn unreadable_and_skipped_events_are_not_compared() {
     let stage = Stage::set().await;
     let (account_id, link) = account_with_link(&stage).await;
     project(&stage).await;
-    // As if a later release had applied both: a link's creation, and the charge for it.
+    // Both events look as if a later release had applied them: a link's creation, and the charge.
     for event in [1, 2] {
         paint(stage.database.pool(), &stage.log().await[event]).await;
     }
@@ -318,7 +318,7 @@ async fn long_stream_is_explained_from_the_checkpoint() {
     }
     let pool = stage.database.pool();
     project(&stage).await;
-    // As if it had stopped in the middle: nothing of the last thirty is applied.
+    // The checkpoint is set back by thirty events.
     let shard = Shard::of(account_id).number();
     for statement in [
         "UPDATE read_model.checkpoints SET position = 13 WHERE shard = $1",

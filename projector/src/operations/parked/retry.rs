@@ -13,7 +13,7 @@ use crate::{
         parking::{
             ParkedAccount, Parking,
             listing::{self, ListedParking},
-            release::{CHUNK_EVENTS_MAX, State, release},
+            release::{CHUNK_EVENTS_MAX, ReleaseState, release},
         },
         retry::Backoff,
     },
@@ -87,11 +87,11 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAc
         let attempt = release(pool, parking, CHUNK_EVENTS_MAX).await?;
         retried.applied += attempt.applied;
         match attempt.state {
-            State::Unfinished if attempt.applied > 0 => {
+            ReleaseState::Unfinished if attempt.applied > 0 => {
                 contested = 0;
                 backoff.reset();
             }
-            State::Unfinished => {
+            ReleaseState::Unfinished => {
                 contested += 1;
                 let detail = if !is_served(pool, parking.account).await? {
                     "another generation is served by now; run the command again"
@@ -104,16 +104,16 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAc
                 retried.detail = Some(detail.to_owned());
                 break;
             }
-            State::Released => {
+            ReleaseState::Released => {
                 retried.released = true;
                 retried.detail = None;
                 break;
             }
-            State::Stuck(cause) => {
+            ReleaseState::Stuck(cause) => {
                 retried.detail = Some(cause.poison.detail);
                 break;
             }
-            State::Paused => {
+            ReleaseState::Paused => {
                 let projection = retried.projection;
                 retried.detail = Some(format!(
                     "`{projection}` is paused; run `projector resume {projection}` first"

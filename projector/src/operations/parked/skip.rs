@@ -9,7 +9,7 @@ use super::PARKINGS_OF_ACCOUNT_MAX;
 use crate::{
     operations::audit::{self, CommandOutcome},
     pipeline::{
-        checkpoint::{self, Lock, Role},
+        checkpoint::{self, CheckpointLock, Role},
         parking::{Parking, listing, skipped},
     },
     read_models::Projection,
@@ -54,14 +54,14 @@ pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<Ski
         let projection = parking.account.projection;
         let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, Role::Live).await;
         let is_noted = match lock.context("cannot lock the checkpoint; run the command again")? {
-            Lock::Held => {
+            CheckpointLock::Locked => {
                 let (operator, reason) = (request.operator, request.reason);
                 skipped::insert_in_tx(&mut tx, parking, event.event_id, operator, reason)
                     .await
                     .context("cannot record that the event is skipped")?
             }
-            Lock::Lost(_) => false,
-            Lock::Paused => {
+            CheckpointLock::Moved(_) => false,
+            CheckpointLock::Paused => {
                 bail!("`{projection}` is paused; run `projector resume {projection}` first")
             }
         };

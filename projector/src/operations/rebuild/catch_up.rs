@@ -10,8 +10,8 @@ use sqlx::PgPool;
 use super::{GenerationBuild, loading::Loader, reading::ShardReadings};
 use crate::{
     pipeline::{
-        checkpoint::{Role, generation::standing},
-        engine::refusal::Refusal,
+        checkpoint::{Role, generation::generation_progress},
+        engine::checkpoint_refusal::CheckpointRefusal,
     },
     read_models::Projection,
 };
@@ -35,7 +35,7 @@ pub(super) async fn is_same_log(
     live: i32,
 ) -> anyhow::Result<bool> {
     // The log is read after the checkpoints: a checkpoint read first is never beyond its head.
-    let served = standing(pool, projection, live, Role::Live)
+    let served = generation_progress(pool, projection, live, Role::Live)
         .await
         .context("cannot read the checkpoints")?;
     let end = log::end(pool)
@@ -46,7 +46,9 @@ pub(super) async fn is_same_log(
     };
     for shard in Shard::all() {
         let (position, head) = (served.positions[shard.index()], end.heads[shard.index()]);
-        if let Some(refusal) = Refusal::beyond((projection, position), (shard, head)) {
+        if let Some(refusal) =
+            CheckpointRefusal::if_beyond_head((projection, position), (shard, head))
+        {
             bail!(refusal);
         }
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shard_that_is_ahead_makes_up_for_none_that_is_behind() {
+    fn shard_ahead_does_not_offset_lagging_shard() {
         let (mut from, mut to) = (PerShard::default(), PerShard::default());
         (from[0], to[0]) = (10, 12);
         (from[1], to[1]) = (20, 5);

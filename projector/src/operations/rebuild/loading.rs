@@ -23,7 +23,7 @@ use super::{
 use crate::{
     operations::progress::ProgressSink,
     pipeline::{
-        apply::{Outcome, Run, Target, apply, isolate},
+        apply::{ApplyTarget, ShardBatch, apply, isolate},
         checkpoint::{Checkpoint, Role},
         parking::table::parked_among,
         progress::Progress,
@@ -152,17 +152,17 @@ impl ShardLoad {
                 reading.note(&run.events);
             }
             let projections: Vec<Projection> = self.builds.iter().map(|it| it.projection).collect();
-            let to = Target {
+            let to = ApplyTarget {
                 projections: &projections,
                 role: self.role(),
             };
             match apply(&self.loader.pool, std::slice::from_ref(&run), to).await {
-                Ok(Outcome::Applied(effect)) => {
-                    standing.has_parked |= !effect.parked.is_empty();
+                Ok(Ok(summary)) => {
+                    standing.has_parked |= !summary.parked.is_empty();
                     standing.progress.advance(end);
                     self.loader.progress.advance(events);
                 }
-                Ok(Outcome::Lost(_) | Outcome::Released | Outcome::Paused) => return Ok(false),
+                Ok(Err(_conflict)) => return Ok(false),
                 Err(error) if retry::is_refusal(&error) => {
                     isolate(&self.loader.pool, &[run], to).await?;
                     self.loader.progress.advance(events);
@@ -199,7 +199,11 @@ impl ShardLoad {
     }
 
     /// Reads the next chunk of events.
-    async fn next_run(&self, standing: &ShardProgress, target: Position) -> anyhow::Result<Run> {
+    async fn next_run(
+        &self,
+        standing: &ShardProgress,
+        target: Position,
+    ) -> anyhow::Result<ShardBatch> {
         let Loader { pool, pace, .. } = &self.loader;
         let after = standing.floor();
         let up_to = target.min(after + pace.chunk_events());
@@ -220,7 +224,7 @@ impl ShardLoad {
         let skipped = Skipped::within(pool, &[(self.shard, after + 1..=up_to)])
             .await
             .context("cannot read which events are left out")?;
-        Ok(Run {
+        Ok(ShardBatch {
             skipped,
             progress: standing.progress.clone(),
             events,

@@ -12,10 +12,10 @@ use tokio::time::sleep;
 
 use super::{GenerationBuild, loading::Loader};
 use crate::pipeline::{
-    checkpoint::{Role, generation::Standing},
+    checkpoint::{Role, generation::GenerationProgress},
     parking::{
         Parking, listing,
-        release::{CHUNK_EVENTS_MAX, Release, State, release_as},
+        release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release_as},
     },
     retry::{self, Backoff},
 };
@@ -33,7 +33,7 @@ const TRIED_AGAIN_MAX: i64 = 100;
 /// database does not answer for long.
 pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyhow::Result<()> {
     let of = (build.projection, build.generation);
-    let Standing { has_parked, .. } = build.standing(&loader.pool).await?;
+    let GenerationProgress { has_parked, .. } = build.standing(&loader.pool).await?;
     for shard in Shard::all().filter(|shard| has_parked[shard.index()]) {
         let mut after = None;
         while let Some(parking) = listing::next_of(&loader.pool, of, shard, after)
@@ -53,17 +53,17 @@ async fn release_one(loader: &Loader, role: Role, parking: &Parking) -> anyhow::
     let mut failures = 0;
     loop {
         match release_as(&loader.pool, parking, role, CHUNK_EVENTS_MAX).await {
-            Ok(Release { applied, state }) => {
+            Ok(ReleaseOutcome { applied, state }) => {
                 loader.pace.take(applied as u64).await;
                 match state {
-                    State::Released => return Ok(true),
-                    State::Stuck(_) | State::Paused => return Ok(false),
-                    State::Unfinished if applied > 0 => {
+                    ReleaseState::Released => return Ok(true),
+                    ReleaseState::Stuck(_) | ReleaseState::Paused => return Ok(false),
+                    ReleaseState::Unfinished if applied > 0 => {
                         failures = 0;
                         backoff.reset();
                         continue;
                     }
-                    State::Unfinished => {}
+                    ReleaseState::Unfinished => {}
                 }
             }
             Err(error) if retry::passes_by_itself(&error) && failures < FAILURES_MAX => {}

@@ -10,7 +10,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use crate::{pipeline::decode::RunEvent, read_models::Projection};
+use crate::{pipeline::decode::BatchEvent, read_models::Projection};
 
 /// Events of a shard that were read for a generation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl ShardReading {
     }
 
     /// Counts consecutive events; an event that was read before is not counted again.
-    pub(super) fn note(&mut self, events: &[RunEvent]) {
-        let position = |event: &RunEvent| event.recorded().position;
+    pub(super) fn note(&mut self, events: &[BatchEvent]) {
+        let position = |event: &BatchEvent| event.recorded().position;
         let known = events.partition_point(|event| position(event) <= self.read_up_to);
         self.events += (events.len() - known) as u64;
         let last = events.last().map_or(0, position);
@@ -74,7 +74,7 @@ pub(super) async fn read(
     shard: Shard,
     after: Position,
     up_to: Position,
-) -> anyhow::Result<Vec<RunEvent>> {
+) -> anyhow::Result<Vec<BatchEvent>> {
     let stretch = PositionRange {
         shard,
         after,
@@ -101,7 +101,7 @@ pub(super) async fn read(
         let recorded = event.to_recorded(shard).with_context(|| {
             format!("cannot read the metadata of the event at position {position} of shard {shard}")
         })?;
-        events.push(RunEvent::read(recorded));
+        events.push(BatchEvent::decode(recorded));
     }
     ensure!(
         next == up_to + 1,

@@ -27,10 +27,10 @@ use super::{
 use crate::{
     operations::audit::ensure_held_in_tx,
     pipeline::{
-        apply::{Run, Target, Written, apply_in_tx},
+        apply::{ApplyTarget, ShardBatch, apply_in_tx},
         checkpoint::{
             Checkpoint, Role,
-            generation::{Standing, exchange_in_tx, lock_in_tx, standing},
+            generation::{GenerationProgress, exchange_in_tx, generation_progress, lock_in_tx},
         },
         parking::table::parked_among,
         progress::Progress,
@@ -136,14 +136,14 @@ async fn attempt(
         positions[shard.index()] = run.end();
     }
     ensure_complete(projection, readings, &positions)?;
-    let target = Target {
+    let target = ApplyTarget {
         projections: &[projection],
         role,
     };
-    let written = apply_in_tx(&loader.pool, &mut tx, &runs, target)
+    let applied = apply_in_tx(&loader.pool, &mut tx, &runs, target)
         .await
         .context("cannot apply events")?;
-    if written != Written::All {
+    if applied.is_err() {
         return Ok(SwapAttempt::TooFar);
     }
     // A served generation of an earlier epoch never reaches the positions of the new one.
@@ -167,7 +167,7 @@ async fn attempt(
 async fn lock_both_in_tx(
     tx: &mut PgConnection,
     build: GenerationBuild,
-) -> anyhow::Result<(Standing, Standing)> {
+) -> anyhow::Result<(GenerationProgress, GenerationProgress)> {
     let GenerationBuild {
         projection,
         generation,
@@ -178,8 +178,8 @@ async fn lock_both_in_tx(
     lock_in_tx(tx, projection, &[live, generation])
         .await
         .context("cannot lock the checkpoints")?;
-    let served = standing(&mut *tx, projection, live, Role::Live).await;
-    let other = standing(&mut *tx, projection, generation, role).await;
+    let served = generation_progress(&mut *tx, projection, live, Role::Live).await;
+    let other = generation_progress(&mut *tx, projection, generation, role).await;
     let served = served.context("cannot read the checkpoints")?;
     let other = other.context("cannot read the checkpoints")?;
     let (Some(served), Some(other)) = (served, other) else {
@@ -224,9 +224,9 @@ async fn serve_in_tx(tx: &mut PgConnection, build: GenerationBuild) -> anyhow::R
 async fn runs_between(
     loader: &Loader,
     build: GenerationBuild,
-    other: &Standing,
+    other: &GenerationProgress,
     served: &PerShard<Position>,
-) -> anyhow::Result<Vec<Run>> {
+) -> anyhow::Result<Vec<ShardBatch>> {
     let mut runs = Vec::new();
     for shard in Shard::all() {
         let (position, target) = (other.positions[shard.index()], served[shard.index()]);
@@ -246,7 +246,7 @@ async fn runs_between(
             epoch: other.epoch,
             position,
         };
-        runs.push(Run {
+        runs.push(ShardBatch {
             skipped: Skipped::within(&loader.pool, &[(shard, position + 1..=target)])
                 .await
                 .context("cannot read which events are left out")?,

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use super::snapshot::ShardSnapshot;
 use crate::{
-    pipeline::decode::RunEvent,
+    pipeline::decode::BatchEvent,
     read_models::{Creation, Projection, Rows, redirects::FoldedSlugs, redirects::RedirectChanges},
 };
 
@@ -37,9 +37,9 @@ pub(crate) async fn project_in_tx(
     );
     let mut events = Vec::with_capacity(found.len());
     for recorded in found {
-        match RunEvent::read(recorded) {
-            RunEvent::Decoded(event) => events.push(event),
-            RunEvent::Poison(recorded, poison) => bail!(
+        match BatchEvent::decode(recorded) {
+            BatchEvent::Decoded(event) => events.push(event),
+            BatchEvent::Poison(recorded, poison) => bail!(
                 "this release cannot read the event at position {} of shard {}: {}",
                 recorded.position,
                 snapshot.shard,

@@ -1,4 +1,4 @@
-//! Finds the event of a refused batch that the database refuses, and parks its account.
+//! Isolates the poison event of a batch that the database has refused, and parks its account.
 
 use linkledger_core::{
     envelope::RecordedEvent,
@@ -7,14 +7,14 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use super::{Outcome, Run, Target, apply};
-use crate::pipeline::{decode::RunEvent, poison::Poison, retry};
+use super::{ApplyTarget, ShardBatch, apply};
+use crate::pipeline::{decode::BatchEvent, poison::Poison, retry};
 
-/// Whether the log says the same as these events of a shard, which are in its order. What was
-/// delivered is not the truth: nobody is parked for what only the topic says.
+/// Returns true if the log holds exactly these events of a shard. The topic is not trusted: no
+/// account is parked for an event that only the topic has.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn is_in_log(
     pool: &PgPool,
     shard: Shard,
@@ -22,65 +22,74 @@ pub async fn is_in_log(
 ) -> sqlx::Result<bool> {
     let positions: Vec<Position> = events.iter().map(|event| event.position).collect();
     let stored = log::read_at(pool, shard, &positions).await?;
-    let same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
+    let is_same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
         event.position == stored.position
             && event.account_id == stored.account_id
             && event.event_type == stored.event_type
             && event.schema_version == stored.schema_version
             && event.payload == stored.payload
     };
-    Ok(stored.len() == events.len() && events.iter().zip(&stored).all(same))
+    Ok(stored.len() == events.len() && events.iter().zip(&stored).all(is_same))
 }
 
-/// Applies runs that the database has refused as a whole, projection by projection: halves what is
-/// refused until an event stands alone, and parks its account there. The checkpoints know
-/// afterwards what was applied, also after an error.
+/// Applies batches that the database has refused as a whole, one projection and one shard at a
+/// time. A refused part is split in half and retried, down to the one event that the database
+/// refuses: the account of that event is parked.
 ///
 /// # Errors
-/// When the database does not answer, or refuses to park.
-pub async fn isolate(pool: &PgPool, runs: &[Run], target: Target<'_>) -> anyhow::Result<()> {
+/// Returns an error if the database does not answer, or refuses to park the account.
+pub async fn isolate(
+    pool: &PgPool,
+    batches: &[ShardBatch],
+    target: ApplyTarget<'_>,
+) -> anyhow::Result<()> {
     for projection in target.projections {
-        let target = Target {
+        let target = ApplyTarget {
             projections: &[*projection],
             ..target
         };
-        for run in runs {
-            isolate_in(pool, run.clone(), target).await?;
+        for batch in batches {
+            isolate_batch(pool, batch.clone(), target).await?;
         }
     }
     Ok(())
 }
 
-/// Each turn applies a run, makes it shorter, or finds one more of its events to be poison.
-async fn isolate_in(pool: &PgPool, run: Run, target: Target<'_>) -> anyhow::Result<()> {
-    let mut parked = run.parked.clone();
-    let mut pending = vec![run];
-    while let Some(mut run) = pending.pop() {
-        run.parked.clone_from(&parked);
-        match apply(pool, std::slice::from_ref(&run), target).await {
-            Ok(Outcome::Applied(effect)) => {
-                effect.report();
-                parked.extend(effect.parked.iter().map(|parking| parking.account));
+/// Isolates the poison events of one batch. Each iteration applies a part, splits a part, or marks
+/// one event as poison, so the loop ends.
+async fn isolate_batch(
+    pool: &PgPool,
+    batch: ShardBatch,
+    target: ApplyTarget<'_>,
+) -> anyhow::Result<()> {
+    let mut parked = batch.parked.clone();
+    let mut pending = vec![batch];
+    while let Some(mut part) = pending.pop() {
+        part.parked.clone_from(&parked);
+        match apply(pool, std::slice::from_ref(&part), target).await {
+            Ok(Ok(summary)) => {
+                summary.report();
+                parked.extend(summary.parked.iter().map(|parking| parking.account));
             }
-            // Somebody else has the shard, has released an account of it, or has paused it.
-            Ok(Outcome::Lost(_) | Outcome::Released | Outcome::Paused) => return Ok(()),
+            // Another session has changed the shard: the next cycle reads the checkpoints again.
+            Ok(Err(_conflict)) => return Ok(()),
             Err(error) if !retry::is_refusal(&error) => return Err(error.into()),
-            Err(error) if run.events.len() == 1 => match run.events.pop() {
-                Some(RunEvent::Decoded(event)) => {
+            Err(error) if part.events.len() == 1 => match part.events.pop() {
+                Some(BatchEvent::Decoded(event)) => {
                     let shard = event.recorded.shard;
                     if !is_in_log(pool, shard, &[&event.recorded]).await? {
-                        // The caller reads what is.
+                        // The next cycle reads the event from the log.
                         return Ok(());
                     }
                     let poison = Poison::refused(error);
-                    run.events.push(RunEvent::Poison(event.recorded, poison));
-                    pending.push(run);
+                    part.events.push(BatchEvent::Poison(event.recorded, poison));
+                    pending.push(part);
                 }
-                Some(RunEvent::Poison(recorded, _)) => return Err(unparkable(error, &recorded)),
-                None => unreachable!("it has one event"),
+                Some(BatchEvent::Poison(recorded, _)) => return Err(unparkable(error, &recorded)),
+                None => unreachable!("the part has one event"),
             },
             Err(_) => {
-                let (earlier, later) = run.halves();
+                let (earlier, later) = part.split_in_half();
                 pending.extend([later, earlier]);
             }
         }

@@ -1,47 +1,50 @@
-//! Decides which events of some runs are applied, and which accounts are parked.
+//! Decides which events of a batch are applied, and which accounts are parked.
 
 use std::collections::BTreeSet;
 
-use linkledger_core::shard::Position;
+use linkledger_core::{projection::Projection, shard::Position};
 
-use super::Run;
+use super::ShardBatch;
 use crate::{
     pipeline::{
-        decode::RunEvent,
-        parking::{Cause, ParkedAccount, Parking},
+        decode::BatchEvent,
+        parking::{ParkedAccount, Parking, ParkingCause},
     },
-    read_models::{DecodedEvent, Projection},
+    read_models::DecodedEvent,
 };
 
-/// What becomes of the events of some runs. Pure: no I/O.
+/// Decisions on the events of some batches. Building a plan does no I/O.
 #[derive(Debug, Default)]
-pub struct Plan<'a> {
-    /// What each projection applies, with its generation; in order within a shard.
+pub struct ApplyPlan<'a> {
+    /// Events to apply, each with its projection and generation; in order within a shard.
     pub applied: Vec<(Projection, i32, &'a DecodedEvent)>,
-    /// Accounts that are parked with it.
+    /// Accounts to park.
     pub parked: Vec<Parking>,
-    /// Places of events that wait, those that accounts are parked for among them.
+    /// Positions of events that wait for the release of their account. The events that accounts
+    /// are parked for are among them.
     pub waiting: Vec<(ParkedAccount, Position)>,
 }
 
-impl<'a> Plan<'a> {
-    /// The plan for these projections.
-    pub fn of(runs: &'a [Run], projections: &[Projection]) -> Self {
+impl<'a> ApplyPlan<'a> {
+    /// Plans the batches for the given projections.
+    pub fn of(batches: &'a [ShardBatch], projections: &[Projection]) -> Self {
         let mut plan = Self::default();
-        for run in runs {
+        for batch in batches {
             for projection in projections {
-                plan.add(run, *projection);
+                plan.add(batch, *projection);
             }
         }
         plan
     }
 
-    fn add(&mut self, run: &'a Run, projection: Projection) {
-        let generation = run.progress.checkpoint(projection).generation;
+    /// Adds the events of one batch for one projection. A skipped event is dropped; a poison event
+    /// parks its account; every event of a parked account waits; all other events are applied.
+    fn add(&mut self, batch: &'a ShardBatch, projection: Projection) {
+        let generation = batch.progress.checkpoint(projection).generation;
         let mut newly_parked = BTreeSet::new();
-        for event in run.news_for(projection) {
+        for event in batch.events_for(projection) {
             let recorded = event.recorded();
-            if run.skipped.contains(projection, recorded) {
+            if batch.skipped.contains(projection, recorded) {
                 continue;
             }
             let account = ParkedAccount {
@@ -50,22 +53,22 @@ impl<'a> Plan<'a> {
                 shard: recorded.shard,
                 account_id: recorded.account_id,
             };
-            let is_parked = run.parked.contains(&account) || newly_parked.contains(&account);
+            let is_parked = batch.parked.contains(&account) || newly_parked.contains(&account);
             match event {
-                RunEvent::Decoded(event) if !is_parked => {
+                BatchEvent::Decoded(event) if !is_parked => {
                     self.applied.push((projection, generation, event));
                     continue;
                 }
-                RunEvent::Poison(recorded, poison) if !is_parked => {
+                BatchEvent::Poison(recorded, poison) if !is_parked => {
                     newly_parked.insert(account);
-                    let cause = Cause {
+                    let cause = ParkingCause {
                         position: recorded.position,
                         event_type: recorded.event_type.clone(),
                         poison: poison.clone(),
                     };
                     self.parked.push(Parking { account, cause });
                 }
-                RunEvent::Decoded(_) | RunEvent::Poison(..) => {}
+                BatchEvent::Decoded(_) | BatchEvent::Poison(..) => {}
             }
             self.waiting.push((account, recorded.position));
         }

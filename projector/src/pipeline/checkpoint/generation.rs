@@ -1,36 +1,36 @@
-//! Statements on all checkpoints of a generation at once: for those who build it, compare it, or
-//! have it served.
+//! Statements on all checkpoints of a generation at once, for rebuild and swap.
 
 use linkledger_core::{
     event_store::log::PerShard,
+    projection::Projection,
     shard::{Position, Shard},
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use super::Role;
-use crate::read_models::Projection;
 
-/// Where a generation stands.
+/// Checkpoints of a generation in all shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// The epoch of the log that the positions belong to.
+pub struct GenerationProgress {
+    /// Epoch of the log that the positions belong to.
     pub epoch: i32,
-    /// How far it is in each shard.
+    /// Position in each shard.
     pub positions: PerShard<Position>,
-    /// Whether an account is parked in the shard.
+    /// True for each shard in which an account is parked.
     pub has_parked: PerShard<bool>,
 }
 
-/// Where the generation stands, if each of its checkpoints has that role and one epoch.
+/// Loads the checkpoints of a generation; `None` unless every shard has a checkpoint with the given
+/// role, and all of the same epoch.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn standing(
+/// Returns an error if the database does not answer.
+pub async fn generation_progress(
     executor: impl PgExecutor<'_>,
     projection: Projection,
     generation: i32,
     role: Role,
-) -> sqlx::Result<Option<Standing>> {
+) -> sqlx::Result<Option<GenerationProgress>> {
     let rows = sqlx::query!(
         r#"
         SELECT c.shard, c.epoch, c.position, EXISTS (
@@ -50,7 +50,7 @@ pub async fn standing(
     let Some(epoch) = rows.first().map(|row| row.epoch) else {
         return Ok(None);
     };
-    let mut standing = Standing {
+    let mut generation_progress = GenerationProgress {
         epoch,
         positions: PerShard::default(),
         has_parked: PerShard::default(),
@@ -58,18 +58,19 @@ pub async fn standing(
     let mut count = 0;
     for row in rows.iter().filter(|row| row.epoch == epoch) {
         if let Some(shard) = Shard::new(row.shard.into()) {
-            standing.positions[shard.index()] = row.position;
-            standing.has_parked[shard.index()] = row.has_parked;
+            generation_progress.positions[shard.index()] = row.position;
+            generation_progress.has_parked[shard.index()] = row.has_parked;
             count += 1;
         }
     }
-    Ok((count == Shard::all().count()).then_some(standing))
+    Ok((count == Shard::all().count()).then_some(generation_progress))
 }
 
-/// Locks the checkpoints of these generations: nobody moves them before the end.
+/// Locks the checkpoints of these generations until the end of the transaction.
 ///
 /// # Errors
-/// When the database does not answer, or a lock is not had in time (SQLSTATE 55P03).
+/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     projection: Projection,
@@ -90,11 +91,11 @@ pub async fn lock_in_tx(
     Ok(())
 }
 
-/// What is live becomes standby, and the other generation live, paused if that was. How many
-/// checkpoints have another role now.
+/// Exchanges two generations: `live` becomes standby, and `next` becomes live, and paused if `live`
+/// was paused. Returns the number of changed checkpoints.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn exchange_in_tx(
     tx: &mut PgConnection,
     projection: Projection,

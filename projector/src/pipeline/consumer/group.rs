@@ -1,4 +1,4 @@
-//! What the consumer group tells its member, kept until the member asks for it.
+//! Callbacks of the Kafka client: keep assignment changes and errors until the consumer takes them.
 
 use std::{
     mem,
@@ -13,40 +13,40 @@ use rdkafka::{
     error::{KafkaError, KafkaResult},
 };
 
-/// What our user must be allowed.
+/// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
 
-/// What the consumer group has decided about some shards.
+/// A change of the assignment of shards by the consumer group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// They are ours.
+pub enum AssignmentChange {
+    /// The shards are assigned to this process.
     Assigned(Vec<Shard>),
-    /// They are not ours any more.
+    /// The shards are no longer assigned to this process.
     Revoked(Vec<Shard>),
-    /// The group has not heard of us for too long; whose they are is not known.
+    /// The group has expelled this process after a timeout. The new owner of the shards is unknown.
     Lost(Vec<Shard>),
 }
 
-/// Hears of the decisions while the consumer is polled.
+/// Receives the callbacks of the Kafka client while the consumer is polled.
 pub(super) struct GroupContext {
-    decisions: Mutex<Vec<Decision>>,
-    /// What the consumer complains of.
-    pub(super) trouble: KafkaErrors,
+    assignment_changes: Mutex<Vec<AssignmentChange>>,
+    /// Errors of the Kafka client.
+    pub(super) errors: KafkaErrors,
 }
 
 impl GroupContext {
     pub(super) fn new() -> Self {
         Self {
-            decisions: Mutex::default(),
-            trouble: KafkaErrors::new(RIGHTS),
+            assignment_changes: Mutex::default(),
+            errors: KafkaErrors::new(RIGHTS),
         }
     }
 
-    /// The decisions since the last time.
-    pub(super) fn take_decisions(&self) -> Vec<Decision> {
+    /// Returns and removes the changes since the previous call.
+    pub(super) fn take_assignment_changes(&self) -> Vec<AssignmentChange> {
         mem::take(
             &mut *self
-                .decisions
+                .assignment_changes
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         )
@@ -55,33 +55,34 @@ impl GroupContext {
 
 impl ClientContext for GroupContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.trouble.log(level, facility, message);
+        self.errors.log(level, facility, message);
     }
 
-    /// The same comes to the consumer as an error, without the reason.
+    /// Records an error together with its reason. The consumer receives the same error without
+    /// the reason.
     fn error(&self, error: KafkaError, reason: &str) {
-        self.trouble.error(error, reason);
+        self.errors.error(error, reason);
     }
 }
 
 impl ConsumerContext for GroupContext {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        let decision = match rebalance {
-            Rebalance::Assign(partitions) => Decision::Assigned(shards_of(partitions)),
+        let change = match rebalance {
+            Rebalance::Assign(partitions) => AssignmentChange::Assigned(shards_of(partitions)),
             Rebalance::Revoke(partitions) if consumer.assignment_lost() => {
-                Decision::Lost(shards_of(partitions))
+                AssignmentChange::Lost(shards_of(partitions))
             }
-            Rebalance::Revoke(partitions) => Decision::Revoked(shards_of(partitions)),
+            Rebalance::Revoke(partitions) => AssignmentChange::Revoked(shards_of(partitions)),
             Rebalance::Error(error) => {
-                tracing::warn!(%error, "the consumer group can't be rebalanced");
+                tracing::warn!(%error, "the rebalance of the consumer group failed");
                 return;
             }
         };
-        tracing::info!(?decision, "the consumer group was rebalanced");
-        self.decisions
+        tracing::info!(?change, "the consumer group was rebalanced");
+        self.assignment_changes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(decision);
+            .push(change);
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {

@@ -1,4 +1,4 @@
-//! From a record of the topic to the event that it carries.
+//! Reads the event from a record of the topic.
 
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordError},
@@ -11,21 +11,24 @@ use rdkafka::{
     message::{BorrowedMessage, Headers as _},
 };
 
-/// Why a record says nothing to us.
+/// Reason for which a record carries no event of the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnreadableRecord {
-    /// Its headers are not those of an event.
+    /// The headers are not those of an event.
     #[error(transparent)]
     Headers(#[from] RecordError),
-    /// No value, or not text.
+    /// The value is absent, or not text.
     #[error("the record's value is not text")]
     Value,
-    /// Whoever wrote it computes shards in another way.
+    /// The producer of the record computes shards in another way.
     #[error("the record's account does not belong to this partition")]
     Partition,
 }
 
-/// The event of a record of `shard`'s partition.
+/// Returns the event of a record in the partition of `shard`.
+///
+/// # Errors
+/// Returns an error if the record carries no event of the shard.
 pub(super) fn event_of(
     shard: Shard,
     message: &BorrowedMessage<'_>,
@@ -47,14 +50,15 @@ pub(super) fn event_of(
     Ok(published)
 }
 
-/// Records that are treated as absent; what they may have been is read from the event store.
+/// Records of one delivery that carry no event. The records are treated as absent: events that the
+/// topic lacks are read from the event store.
 #[derive(Default)]
-pub(super) struct Unreadable {
+pub(super) struct UnreadableRecords {
     count: u64,
     first: Option<String>,
 }
 
-impl Unreadable {
+impl UnreadableRecords {
     pub(super) fn add(&mut self, error: &UnreadableRecord, message: &BorrowedMessage<'_>) {
         self.count += 1;
         self.first.get_or_insert_with(|| {
@@ -63,14 +67,14 @@ impl Unreadable {
         });
     }
 
-    /// One line for all of them: whoever floods the topic must not flood the log too.
+    /// Logs one line for all unreadable records: a flooded topic must not flood the log.
     pub(super) fn report(self) {
         if let Some(first) = self.first {
             counter!(RECORDS_UNREADABLE_TOTAL).increment(self.count);
             tracing::warn!(
                 count = self.count,
                 first,
-                "records that are no events of ours"
+                "the topic has records that are not events of the log"
             );
         }
     }

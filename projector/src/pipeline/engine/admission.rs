@@ -1,5 +1,5 @@
-//! Which events a cycle applies: of those delivered what is next in line, and chunks of the event
-//! store where the topic does not reach.
+//! Selects the events that a cycle applies: the next events among the delivered ones, and chunks of
+//! the event store for shards that need a backfill.
 
 use std::collections::BTreeMap;
 
@@ -9,70 +9,72 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event_store::log::{self, EventPlace, ReadFrom},
     metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL},
+    projection::Projection,
     shard::Shard,
 };
 use metrics::counter;
 
 use super::{CYCLE_EVENTS_MAX, Engine};
-use crate::{
-    pipeline::{
-        apply::Run,
-        decode::RunEvent,
-        progress::{Admitted, LaterEpoch, Progress},
-    },
-    read_models::Projection,
+use crate::pipeline::{
+    apply::{self, ShardBatch},
+    decode::BatchEvent,
+    progress::{AdmittedEvents, LaterEpoch, Progress},
 };
 
-/// Events of each shard that follow each other.
-pub(super) type Admission = BTreeMap<Shard, Vec<RecordedEvent>>;
+/// Consecutive events of each shard.
+pub(super) type EventsByShard = BTreeMap<Shard, Vec<RecordedEvent>>;
 
 impl Engine {
-    /// What is next in line of the deliveries of each shard.
+    /// Returns the delivered events that are next in each shard.
     pub(super) async fn admit_delivered(
         &mut self,
         delivered: BTreeMap<Shard, Vec<PublishedEvent>>,
-    ) -> anyhow::Result<Admission> {
-        let mut admission = Admission::new();
-        let mut later = Vec::new();
+    ) -> anyhow::Result<EventsByShard> {
+        let mut admission = EventsByShard::new();
+        let mut later_epochs = Vec::new();
         for (shard, events) in delivered {
-            // Records of a shard that was taken away may still have been in the queue.
-            let Some(tenure) = self.tenures.get_mut(&shard) else {
+            // Records of a revoked shard may still have been in the consumer's queue.
+            let Some(assignment) = self.assignments.get_mut(&shard) else {
                 continue;
             };
-            let Some(progress) = &mut tenure.progress else {
+            let Some(progress) = &mut assignment.progress else {
                 continue;
             };
-            let seen = events.iter().map(|it| it.event.position).max();
+            let delivered_until = events
+                .iter()
+                .map(|published| published.event.position)
+                .max();
             let admitted = match progress.admit_delivered(events) {
                 Ok(admitted) => admitted,
                 Err(later_epoch) => {
-                    tenure.forget(seen.unwrap_or_default());
-                    later.push((shard, later_epoch));
+                    assignment.forget_progress(delivered_until.unwrap_or_default());
+                    later_epochs.push((shard, later_epoch));
                     continue;
                 }
             };
-            if let Some(hole) = &admitted.hole {
+            if let Some(gap) = &admitted.gap {
                 counter!(GAPS_REPAIRED_TOTAL, "shard" => shard.to_string()).increment(1);
-                let (from, to) = (hole.start(), hole.end());
-                tracing::warn!(%shard, from, to, "the topic omits events: reading the event store");
+                let (from, to) = (gap.start(), gap.end());
+                tracing::warn!(%shard, from, to, "the topic lacks events: reading the event store");
             }
             add(&mut admission, shard, admitted);
         }
-        self.note_later(&later).await?;
+        self.report_later_epochs(&later_epochs).await?;
         Ok(admission)
     }
 
-    /// Says of records of a later epoch whether the log has come to it too.
-    async fn note_later(&self, records: &[(Shard, LaterEpoch)]) -> anyhow::Result<()> {
+    /// Logs the records of a later epoch. Such a record is an error unless the epoch of the log was
+    /// raised as well.
+    async fn report_later_epochs(&self, records: &[(Shard, LaterEpoch)]) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());
         }
         let epoch = log::epoch(&self.pool)
             .await
-            .context("can't read the epoch of the log")?;
+            .context("cannot read the epoch of the log")?;
         for (shard, record) in records {
             if record.found > epoch {
-                note_foreign(*shard, &record.to_string());
+                report_foreign(*shard, &record.to_string());
             } else {
                 tracing::info!(%shard, epoch, "the epoch of the log was raised");
             }
@@ -80,12 +82,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Leaves out the shards of which the topic has events that the log has not, because it was
-    /// restored without them: what is in the log is then read there. Of a run that ends with an
-    /// event of the log, all events are.
-    pub(super) async fn drop_what_the_log_lacks(
+    /// Drops the admitted events of each shard of which the topic has events that the log lacks,
+    /// because the log was restored from a backup. The log is then read instead.
+    ///
+    /// Only the first and the last event of a shard are looked up: if the last event is in the log,
+    /// so are all earlier events.
+    pub(super) async fn drop_events_missing_from_log(
         &mut self,
-        admission: &mut Admission,
+        admission: &mut EventsByShard,
     ) -> anyhow::Result<()> {
         let places = admission.values().flat_map(|events| {
             let ends = [events.first(), events.last()].into_iter().flatten();
@@ -94,107 +98,145 @@ impl Engine {
         let mut places: Vec<EventPlace> = places.collect();
         while let Some(absent) = log::first_absent(&self.pool, &places)
             .await
-            .context("can't compare the topic with the log")?
+            .context("cannot compare the topic with the log")?
         {
             let shard = absent.shard;
             places.retain(|place| place.shard != shard);
             let events = admission.remove(&shard).unwrap_or_default();
             let (event_id, position) = (absent.event_id, absent.position);
-            let what = format!("{event_id}, position {position}");
-            note_foreign(shard, &what);
-            if let Some(tenure) = self.tenures.get_mut(&shard) {
-                tenure.forget(events.last().map_or(0, |it| it.position));
+            report_foreign(shard, &format!("{event_id}, position {position}"));
+            if let Some(assignment) = self.assignments.get_mut(&shard) {
+                assignment.forget_progress(events.last().map_or(0, |event| event.position));
             }
         }
         Ok(())
     }
 
-    /// A chunk of what is owed, for shards of which nothing else is admitted.
-    pub(super) async fn admit_owed(&mut self, admission: &mut Admission) -> anyhow::Result<()> {
-        let owing = self.owing(admission);
-        if owing.is_empty() {
+    /// Adds a chunk of the event store for each shard that needs a backfill and of which no
+    /// delivered event was admitted.
+    pub(super) async fn admit_backfill(
+        &mut self,
+        admission: &mut EventsByShard,
+    ) -> anyhow::Result<()> {
+        let starts = self.backfill_starts(admission);
+        if starts.is_empty() {
             return Ok(());
         }
         let delivered: usize = admission.values().map(Vec::len).sum();
-        let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / owing.len()).max(1);
-        let events = log::read_after(&self.pool, &owing, limit.try_into()?)
+        let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
+        let events = log::read_after(&self.pool, &starts, limit.try_into()?)
             .await
-            .context("can't read the event store")?;
-        let mut read: Admission = owing.iter().map(|from| (from.shard, Vec::new())).collect();
+            .context("cannot read the event store")?;
+        let mut chunks: EventsByShard = starts
+            .iter()
+            .map(|start| (start.shard, Vec::new()))
+            .collect();
         for event in events {
-            read.entry(event.shard).or_default().push(event);
+            chunks.entry(event.shard).or_default().push(event);
         }
-        for (shard, events) in read {
-            let progress = self.progress(shard).expect("it owes events");
+        for (shard, events) in chunks {
+            let progress = self.progress(shard).expect("it needs a backfill");
             let is_end = events.len() < limit;
             let admitted = progress.admit_read(events, is_end);
-            let hole = &admitted.hole;
+            let gap = &admitted.gap;
             ensure!(
-                hole.is_none(),
-                "the event store lacks {hole:?} of shard {shard}"
+                gap.is_none(),
+                "the event store lacks {gap:?} of shard {shard}"
             );
             add(admission, shard, admitted);
         }
         Ok(())
     }
 
-    /// A chunk for each shard in which somebody catches up without the others, who go on meanwhile:
-    /// as runs of its own.
-    pub(super) async fn runs_behind(&self) -> anyhow::Result<Vec<Run>> {
-        let tenures = self.tenures.values();
-        let behind: Vec<Progress> = tenures
-            .filter_map(|tenure| tenure.progress.as_ref()?.behind())
+    /// Decodes the payloads of the admitted events. If an undecodable event differs from the
+    /// log, the events of the shard are dropped, and read from the event store instead.
+    pub(super) async fn decode_admitted(
+        &mut self,
+        admission: EventsByShard,
+    ) -> anyhow::Result<BTreeMap<Shard, Vec<BatchEvent>>> {
+        let mut decoded = BTreeMap::new();
+        for (shard, events) in admission {
+            let events: Vec<BatchEvent> = events.into_iter().map(BatchEvent::decode).collect();
+            let poison: Vec<_> = events.iter().filter_map(BatchEvent::as_poison).collect();
+            let is_trusted = poison.is_empty()
+                || apply::is_in_log(&self.pool, shard, &poison)
+                    .await
+                    .context("cannot read the event store")?;
+            if is_trusted {
+                decoded.insert(shard, events);
+                continue;
+            }
+            tracing::warn!(%shard, "the topic differs from the log: reading the event store");
+            let progress = self.progress(shard).expect("events are admitted by it");
+            let last = events.last().expect("an admitted shard has events");
+            progress.extend_backfill(last.recorded().position);
+        }
+        Ok(decoded)
+    }
+
+    /// Reads a chunk for each shard with a projection that catches up, as batches of their own: the
+    /// other projections of the shard stay live meanwhile.
+    pub(super) async fn catch_up_batches(&self) -> anyhow::Result<Vec<ShardBatch>> {
+        let assignments = self.assignments.values();
+        let catching_up: Vec<Progress> = assignments
+            .filter_map(|assignment| assignment.progress.as_ref()?.catching_up())
             .collect();
-        let places = behind.iter().filter_map(|progress| {
+        let starts = catching_up.iter().filter_map(|progress| {
             let (shard, after) = (progress.shard(), progress.floor()?);
             Some(ReadFrom { shard, after })
         });
-        let places: Vec<ReadFrom> = places.collect();
-        if places.is_empty() {
+        let starts: Vec<ReadFrom> = starts.collect();
+        if starts.is_empty() {
             return Ok(Vec::new());
         }
-        let limit = (CYCLE_EVENTS_MAX / places.len()).max(1);
-        let events = log::read_after(&self.pool, &places, limit.try_into()?)
+        let limit = (CYCLE_EVENTS_MAX / starts.len()).max(1);
+        let events = log::read_after(&self.pool, &starts, limit.try_into()?)
             .await
-            .context("can't read the event store")?;
-        let mut read = BTreeMap::<Shard, Vec<RunEvent>>::new();
+            .context("cannot read the event store")?;
+        let progress_of = |shard| {
+            catching_up
+                .iter()
+                .find(|progress| progress.shard() == shard)
+        };
+        let mut decoded = BTreeMap::<Shard, Vec<BatchEvent>>::new();
         for event in events {
-            let progress = behind.iter().find(|it| it.shard() == event.shard);
-            if progress.is_some_and(|it| event.position <= it.owed()) {
-                let events = read.entry(event.shard).or_default();
-                events.push(RunEvent::read(event));
+            let progress = progress_of(event.shard);
+            if progress.is_some_and(|progress| event.position <= progress.backfill_until()) {
+                let events = decoded.entry(event.shard).or_default();
+                events.push(BatchEvent::decode(event));
             }
         }
-        let runs = self.runs(read, |shard| {
-            behind.iter().find(|it| it.shard() == shard).cloned()
-        });
-        runs.await
+        self.batches(decoded, |shard| progress_of(shard).cloned())
+            .await
     }
 
-    fn owing(&self, admission: &Admission) -> Vec<ReadFrom> {
-        let tenures = self.tenures.iter();
-        let others = tenures.filter(|(shard, _)| !admission.contains_key(shard));
-        let owing = others.filter_map(|(shard, tenure)| {
-            let progress = tenure.progress.as_ref()?;
+    fn backfill_starts(&self, admission: &EventsByShard) -> Vec<ReadFrom> {
+        let assignments = self.assignments.iter();
+        let others = assignments.filter(|(shard, _)| !admission.contains_key(shard));
+        let starts = others.filter_map(|(shard, assignment)| {
+            let progress = assignment.progress.as_ref()?;
             let (shard, after) = (*shard, progress.floor()?);
-            progress.is_owed().then_some(ReadFrom { shard, after })
+            progress
+                .needs_backfill()
+                .then_some(ReadFrom { shard, after })
         });
-        owing.collect()
+        starts.collect()
     }
 }
 
-/// The relay refuses to publish to such a topic, and says what mends it.
-fn note_foreign(shard: Shard, what: &str) {
+/// Counts and logs a record that the log lacks. The relay refuses to publish to such a topic, and
+/// `relay status` names the remedy.
+fn report_foreign(shard: Shard, record: &str) {
     counter!(RECORDS_FOREIGN_TOTAL, "shard" => shard.to_string()).increment(1);
     tracing::error!(
         %shard,
-        error = what,
-        "the topic has an event that the log has not; the log is read instead (`command-api relay \
-         status` says what mends it)"
+        error = record,
+        "the topic has an event that the log lacks; reading the log instead (`command-api relay \
+         status` names the remedy)"
     );
 }
 
-fn add(admission: &mut Admission, shard: Shard, admitted: Admitted) {
+fn add(admission: &mut EventsByShard, shard: Shard, admitted: AdmittedEvents) {
     for (projection, count) in Projection::ALL.into_iter().zip(admitted.duplicates) {
         if count > 0 {
             counter!(DUPLICATES_DROPPED_TOTAL, "projection" => projection.name()).increment(count);

@@ -1,4 +1,4 @@
-//! What is remembered of the checkpoints, and whether it is so still.
+//! Loads the checkpoints of assigned shards, and compares remembered with stored checkpoints.
 
 use std::time::Duration;
 
@@ -7,81 +7,98 @@ use linkledger_core::{event_store::log, metrics::CHECKPOINTS_LOST_TOTAL, shard::
 use metrics::counter;
 use tokio::time::Instant;
 
-use super::{Engine, tenure::Tenure};
-use crate::pipeline::{checkpoint, progress::Line};
+use super::{Engine, shard_assignment::ShardAssignment};
+use crate::pipeline::{checkpoint, progress::Mode};
 
-/// How often the checkpoints are compared with what is remembered of them.
+/// Interval of the comparison of remembered with stored checkpoints.
 pub(super) const CHECKPOINTS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Looks whether the checkpoints are what is remembered. A crash of Postgres takes the last
-    /// moments of commits back that have not waited for the disk, and a session that is opened
-    /// anew does not tell of it. At once when a transaction has met others.
-    pub(super) async fn watch_checkpoints(&mut self) -> anyhow::Result<()> {
+    /// Compares remembered with stored checkpoints, once per [`CHECKPOINTS_INTERVAL`], and at once
+    /// after a transaction found moved checkpoints. The progress of a shard with a stale checkpoint
+    /// is forgotten; [`Engine::load_checkpoints`] loads the checkpoints again.
+    ///
+    /// Checkpoints are committed with `synchronous_commit = off`. A crash of Postgres may therefore
+    /// roll the latest commits back, and the new database session does not report the crash.
+    pub(super) async fn check_checkpoints(&mut self) -> anyhow::Result<()> {
         if Instant::now() < self.checkpoints_due_at {
             return Ok(());
         }
-        let shards: Vec<Shard> = self.tenures.keys().copied().collect();
+        let shards: Vec<Shard> = self.assignments.keys().copied().collect();
         let rows = checkpoint::load_live(&self.pool, &shards)
             .await
-            .context("can't read the checkpoints")?;
+            .context("cannot read the checkpoints")?;
         self.checkpoints_due_at = Instant::now() + CHECKPOINTS_INTERVAL;
-        for (shard, tenure) in &mut self.tenures {
-            tenure.note_aside(*shard, &rows);
+        for (shard, assignment) in &mut self.assignments {
+            assignment.record_parked_and_skipped(*shard, &rows);
         }
         for row in rows {
             let (shard, projection, stored) = (row.shard, row.projection, row.checkpoint);
-            let Some(tenure) = self.tenures.get_mut(&shard) else {
+            let Some(assignment) = self.assignments.get_mut(&shard) else {
                 continue;
             };
-            let Some(progress) = &tenure.progress else {
+            let Some(progress) = &assignment.progress else {
                 continue;
             };
             let remembered = progress.checkpoint(projection);
-            let was_paused = progress.line(projection) == Line::Paused;
+            let was_paused = progress.mode(projection) == Mode::Paused;
             if (remembered, was_paused) == (stored, row.is_paused) {
                 continue;
             }
             if remembered == stored {
                 let is_paused = row.is_paused;
-                tracing::info!(%shard, %projection, is_paused, "an operator's decision");
-                tenure.forget(0);
+                tracing::info!(%shard, %projection, is_paused, "an operator changed the pause");
+                assignment.forget_progress(0);
                 continue;
             }
             if remembered.generation != stored.generation {
                 let generation = stored.generation;
-                tracing::info!(%shard, %projection, generation, "another generation is served");
-                tenure.forget(0);
+                tracing::info!(%shard, %projection, generation, "another generation is live");
+                assignment.forget_progress(0);
                 continue;
             }
             counter!(CHECKPOINTS_LOST_TOTAL, "shard" => shard.to_string()).increment(1);
-            tracing::warn!(%shard, %projection, "the checkpoint is not what it was");
-            // A crash moves it back; forward it is moved by whoever has the shard now.
-            if tenure.is_contestable && remembered.position < stored.position {
-                self.tenures.remove(&shard);
+            tracing::warn!(
+                %shard,
+                %projection,
+                remembered = remembered.position,
+                stored = stored.position,
+                "the checkpoint has moved: reading it again"
+            );
+            // A crash moves a checkpoint back; a new owner of the shard moves a checkpoint forward.
+            if assignment.may_be_taken_over && remembered.position < stored.position {
+                self.assignments.remove(&shard);
             } else {
-                tenure.forget(0);
+                assignment.forget_progress(0);
             }
         }
         Ok(())
     }
 
-    /// Reads the checkpoints of shards that this process has none in memory of.
+    /// Loads the checkpoints of the shards without remembered checkpoints.
     pub(super) async fn load_checkpoints(&mut self) -> anyhow::Result<()> {
-        let unknown = |(shard, tenure): (&Shard, &Tenure)| tenure.is_unknown().then_some(*shard);
-        let shards: Vec<Shard> = self.tenures.iter().filter_map(unknown).collect();
+        let needs_checkpoints = |(shard, assignment): (&Shard, &ShardAssignment)| {
+            assignment.needs_checkpoints().then_some(*shard)
+        };
+        let shards: Vec<Shard> = self
+            .assignments
+            .iter()
+            .filter_map(needs_checkpoints)
+            .collect();
         if shards.is_empty() {
             return Ok(());
         }
-        // The checkpoints first: whoever moves them does not move them beyond a later end.
+        // Checkpoints are read before the heads: no checkpoint in `rows` is then beyond its head,
+        // unless the log has lost events.
         let rows = checkpoint::load_live(&self.pool, &shards)
             .await
-            .context("can't read the checkpoints")?;
-        let end = log::end(&self.pool).await;
-        let end = end.context("can't read where the log ends")?;
+            .context("cannot read the checkpoints")?;
+        let end = log::end(&self.pool)
+            .await
+            .context("cannot read the heads of the log")?;
         for shard in shards {
-            if let Some(tenure) = self.tenures.get_mut(&shard) {
-                tenure.begin(shard, &end, &rows)?;
+            if let Some(assignment) = self.assignments.get_mut(&shard) {
+                assignment.begin(shard, &end, &rows)?;
             }
         }
         Ok(())

@@ -1,31 +1,30 @@
-//! Who is parked, and why: one after the other, or as a list.
+//! Reads parked accounts: one after the other, or as a list.
 
 use linkledger_core::{
     id::AccountId,
+    projection::Projection,
     shard::{Position, Shard},
 };
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Cause, ParkedAccount, Parking, table::KeyRow};
-use crate::{
-    pipeline::poison::{Poison, Reason},
-    read_models::Projection,
-};
+use super::{ParkedAccount, Parking, ParkingCause, table::ParkedAccountRow};
+use crate::pipeline::poison::{Poison, PoisonReason};
 
-/// The parked account of a shard that comes after this one, or the first one; of live generations.
+/// Returns the parked account after `after` in the order of the keys, or the first account of the
+/// shard. Considers live generations only.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn next_after(
     pool: &PgPool,
     shard: Shard,
     after: Option<ParkedAccount>,
 ) -> sqlx::Result<Option<Parking>> {
-    let projection = after.map_or("", |it| it.projection.name());
-    let generation = after.map_or(0, |it| it.generation);
-    let account_id = after.map_or(Uuid::nil(), |it| it.account_id.uuid());
+    let projection = after.map_or("", |account| account.projection.name());
+    let generation = after.map_or(0, |account| account.generation);
+    let account_id = after.map_or(Uuid::nil(), |account| account.account_id.uuid());
     let row = sqlx::query_as!(
         ParkingRow,
         r#"
@@ -53,10 +52,10 @@ pub async fn next_after(
     row.map(ParkingRow::into_parking).transpose()
 }
 
-/// The parked account of a generation in a shard that comes after this one, or the first one.
+/// Returns the parked account after `after` of a generation in a shard, or the first account.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn next_of(
     pool: &PgPool,
     (projection, generation): (Projection, i32),
@@ -83,11 +82,11 @@ pub async fn next_of(
     row.map(ParkingRow::into_parking).transpose()
 }
 
-/// Accounts that are parked in the generation and not in the other one, or there for a later event
-/// only: the first of them, and how many there are.
+/// Returns the accounts that are parked in the generation, but not in the generation `other`, or
+/// there only for a later event: the first `limit` accounts, and the number of all.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn parked_only_in(
     executor: impl PgExecutor<'_>,
     (projection, generation): (Projection, i32),
@@ -132,21 +131,22 @@ pub async fn parked_only_in(
     Ok((parkings.collect::<sqlx::Result<_>>()?, count))
 }
 
-/// A parked account as an operator sees it.
+/// A parked account with the facts that operators see.
 #[derive(Debug)]
 pub struct ListedParking {
-    /// Who, and why.
+    /// Account and cause.
     pub parking: Parking,
-    /// Since when.
+    /// Time of the parking.
     pub parked_at: OffsetDateTime,
-    /// How many of its events wait.
+    /// Number of waiting events.
     pub waiting: i64,
 }
 
-/// The parked accounts, or what is parked of one; by account, of live generations.
+/// Returns the parked accounts, or the parkings of one account, ordered by account. Considers live
+/// generations only.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn list(
     pool: &PgPool,
     account_id: Option<AccountId>,
@@ -196,7 +196,7 @@ impl ParkingRow {
             self.projection, self.reason
         );
         let unknown = || sqlx::Error::Decode(unknown.into());
-        let key = KeyRow {
+        let key = ParkedAccountRow {
             projection: self.projection,
             generation: self.generation,
             shard: self.shard,
@@ -204,11 +204,11 @@ impl ParkingRow {
         };
         Ok(Parking {
             account: key.into_account().ok_or_else(unknown.clone())?,
-            cause: Cause {
+            cause: ParkingCause {
                 position: self.position,
                 event_type: self.event_type,
                 poison: Poison {
-                    reason: Reason::named(&self.reason).ok_or_else(unknown)?,
+                    reason: PoisonReason::named(&self.reason).ok_or_else(unknown)?,
                     detail: self.detail,
                 },
             },

@@ -1,160 +1,166 @@
-//! Release: what waits of a parked account is applied in order, chunk by chunk.
+//! Releases a parked account: applies its waiting events in order, chunk by chunk.
 //!
-//! A chunk is one transaction, as a batch is: after a crash the rest still waits. What arrives
-//! meanwhile waits behind it, so the account is parked until nothing waits.
+//! Each chunk is one transaction; after a crash, the remaining events still wait. New events of the
+//! account wait as well during the release. The account is parked until no event waits.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{envelope::RecordedEvent, event_store::log, shard::Position};
+use linkledger_core::{
+    envelope::RecordedEvent, event_store::log, projection::Projection, shard::Position,
+};
 use sqlx::PgPool;
 
-use super::{Cause, ParkedAccount, Parking, table};
+use super::{ParkedAccount, Parking, ParkingCause, table};
 use crate::{
     pipeline::{
-        checkpoint::{self, Lock, Role},
-        decode::RunEvent,
+        checkpoint::{self, CheckpointLock, Role},
+        decode::BatchEvent,
         poison::Poison,
         retry,
     },
-    read_models::{
-        Creation, DecodedEvent, Projection, Rows, redirects::FoldedSlugs, skipped::Skipped,
-    },
+    read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
 };
 
-/// Most events of one transaction, so that the checkpoint is held far below a second.
+/// Most events of one transaction, which then locks the checkpoint for far less than a second.
 pub const CHUNK_EVENTS_MAX: u16 = 1_000;
 
-/// What has come of an attempt.
+/// Outcome of an attempt to release an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
-    /// How many events were applied.
+pub struct ReleaseOutcome {
+    /// Number of applied events.
     pub applied: usize,
-    /// How the account is afterwards.
-    pub state: State,
+    /// State of the account after the attempt.
+    pub state: ReleaseState,
 }
 
-impl Release {
-    /// Nothing was applied.
-    fn none(state: State) -> Self {
+impl ReleaseOutcome {
+    /// Returns the outcome of an attempt that applied nothing.
+    fn none(state: ReleaseState) -> Self {
         Self { applied: 0, state }
     }
 }
 
-/// How an account is after an attempt to release it.
+/// State of an account after an attempt to release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// Nothing waits, whoever has applied it.
+pub enum ReleaseState {
+    /// No event waits. Another session may have applied the events.
     Released,
-    /// More events wait, or somebody else is releasing it: the next attempt goes on.
+    /// More events wait, or another session is releasing the account: the next attempt continues.
     Unfinished,
-    /// The first event that waits can't be applied.
-    Stuck(Cause),
-    /// An operator has paused the projection: nothing is applied to it.
+    /// The first waiting event cannot be applied.
+    Stuck(ParkingCause),
+    /// An operator has paused the projection.
     Paused,
 }
 
-/// Applies up to `events_max` of the events that wait in what is served, at most up to one that
-/// can't be applied.
+/// Applies up to `events_max` waiting events to the live generation, and stops at a poison event.
 ///
 /// # Errors
-/// When the database does not answer, or the log lacks an event.
-pub async fn release(pool: &PgPool, parking: &Parking, events_max: u16) -> anyhow::Result<Release> {
+/// Returns an error if the database does not answer, or the log lacks a waiting event.
+pub async fn release(
+    pool: &PgPool,
+    parking: &Parking,
+    events_max: u16,
+) -> anyhow::Result<ReleaseOutcome> {
     release_as(pool, parking, Role::Live, events_max).await
 }
 
-/// The same in a generation of that role.
+/// Applies waiting events like [`release`], to the generation with the given role.
 ///
 /// # Errors
-/// As [`release`].
+/// Returns the errors of [`release`].
 pub async fn release_as(
     pool: &PgPool,
     parking: &Parking,
     role: Role,
     events_max: u16,
-) -> anyhow::Result<Release> {
+) -> anyhow::Result<ReleaseOutcome> {
     let mut events_max = events_max;
     loop {
         let chunk = Chunk::read(pool, parking.account, events_max).await?;
         if let ([], Some(cause)) = (chunk.events.as_slice(), &chunk.poison) {
-            return stuck(pool, parking, role, cause.clone()).await;
+            return record_cause(pool, parking, role, cause.clone()).await;
         }
         match chunk.apply(pool, role).await {
-            Ok(Applied::Not(state)) => return Ok(Release::none(state)),
-            // What was left out waits no longer.
-            Ok(Applied::All(State::Unfinished)) if chunk.is_left_out() => {}
-            Ok(Applied::All(state)) => {
+            Ok(ChunkOutcome::NotApplied(state)) => return Ok(ReleaseOutcome::none(state)),
+            // The skipped events wait no longer: the loop continues with the next chunk.
+            Ok(ChunkOutcome::Applied(ReleaseState::Unfinished)) if chunk.is_all_skipped() => {}
+            Ok(ChunkOutcome::Applied(state)) => {
                 let applied = chunk.events.len();
-                return Ok(Release { applied, state });
+                return Ok(ReleaseOutcome { applied, state });
             }
             Err(error) if !retry::is_refusal(&error) => {
-                return Err(error).context("can't release an account");
+                return Err(error).context("cannot release an account");
             }
             Err(error) => match chunk.events.as_slice() {
-                [] => return Err(error).context("can't end the parking of an account"),
+                [] => return Err(error).context("cannot end the parking of an account"),
                 [event] => {
                     let cause = cause_of(event, Poison::refused(error));
-                    return stuck(pool, parking, role, cause).await;
+                    return record_cause(pool, parking, role, cause).await;
                 }
-                // One of them is poison: the earlier half is tried, down to one event.
+                // One of the events is poison: the earlier half is tried, down to one event.
                 events => events_max = u16::try_from(events.len() / 2)?,
             },
         }
     }
 }
 
-/// Events that wait next: up to one that can't be read, or one that is left out; or those that are
-/// left out, if they come first.
+/// The next waiting events of an account. A chunk has either events to apply or skipped events, not
+/// both, and ends before an event that cannot be decoded.
 struct Chunk {
     account: ParkedAccount,
-    /// Of what waits no longer, once the chunk is applied.
+    /// Positions of the events that no longer wait after the chunk.
     positions: Vec<Position>,
-    /// Those of them that are applied: all, or none.
+    /// Events at `positions`; empty if the events are skipped.
     events: Vec<DecodedEvent>,
-    /// What comes first and can't be read.
-    poison: Option<Cause>,
+    /// Event behind the chunk that cannot be decoded.
+    poison: Option<ParkingCause>,
 }
 
-/// What has come of a chunk, and how the account is afterwards.
-enum Applied {
-    All(State),
-    Not(State),
+/// Outcome of a chunk, with the state of the account after it.
+enum ChunkOutcome {
+    Applied(ReleaseState),
+    NotApplied(ReleaseState),
 }
 
 impl Chunk {
-    /// Whether it has nothing to apply, and takes what waits further all the same.
-    fn is_left_out(&self) -> bool {
+    /// Returns true if the chunk consists of skipped events.
+    fn is_all_skipped(&self) -> bool {
         self.events.is_empty() && !self.positions.is_empty()
     }
 
+    /// Reads the next chunk of at most `limit` waiting events.
     async fn read(pool: &PgPool, account: ParkedAccount, limit: u16) -> anyhow::Result<Self> {
         let positions = table::waiting(pool, account, limit.into())
             .await
-            .context("can't read what waits of a parked account")?;
-        let found = log::read_at(pool, account.shard, &positions)
+            .context("cannot read the waiting events of a parked account")?;
+        let waiting = log::read_at(pool, account.shard, &positions)
             .await
-            .context("can't read the event store")?;
+            .context("cannot read the event store")?;
         ensure!(
-            found.len() == positions.len(),
+            waiting.len() == positions.len(),
             "the event store lacks events of shard {} that wait to be applied",
             account.shard
         );
-        let stretch = match (positions.first(), positions.last()) {
+        let range = match (positions.first(), positions.last()) {
             (Some(first), Some(last)) => vec![(account.shard, *first..=*last)],
             _ => Vec::new(),
         };
-        let skipped = Skipped::within(pool, &stretch)
+        let skipped = Skipped::within(pool, &range)
             .await
-            .context("can't read which events are left out")?;
-        Ok(Self::of(account, found, &skipped))
+            .context("cannot read which events are skipped")?;
+        Ok(Self::of(account, waiting, &skipped))
     }
 
-    fn of(account: ParkedAccount, found: Vec<RecordedEvent>, skipped: &Skipped) -> Self {
+    /// Cuts the chunk before the first undecodable event, and where skipped events and events to apply
+    /// meet.
+    fn of(account: ParkedAccount, waiting: Vec<RecordedEvent>, skipped: &Skipped) -> Self {
         let mut chunk = Self {
             account,
-            positions: Vec::with_capacity(found.len()),
-            events: Vec::with_capacity(found.len()),
+            positions: Vec::with_capacity(waiting.len()),
+            events: Vec::with_capacity(waiting.len()),
             poison: None,
         };
-        for recorded in found {
+        for recorded in waiting {
             let position = recorded.position;
             if skipped.contains(account.projection, &recorded) {
                 if !chunk.events.is_empty() {
@@ -163,16 +169,16 @@ impl Chunk {
                 chunk.positions.push(position);
                 continue;
             }
-            if chunk.positions.len() > chunk.events.len() {
+            if chunk.is_all_skipped() {
                 break;
             }
-            match RunEvent::read(recorded) {
-                RunEvent::Decoded(event) => {
+            match BatchEvent::decode(recorded) {
+                BatchEvent::Decoded(event) => {
                     chunk.positions.push(position);
                     chunk.events.push(event);
                 }
-                RunEvent::Poison(recorded, poison) => {
-                    chunk.poison = Some(Cause {
+                BatchEvent::Poison(recorded, poison) => {
+                    chunk.poison = Some(ParkingCause {
                         position,
                         event_type: recorded.event_type,
                         poison,
@@ -184,13 +190,15 @@ impl Chunk {
         chunk
     }
 
-    async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<Applied> {
+    /// Applies the chunk in one transaction, under the lock of the checkpoint. Applies nothing if
+    /// another session has removed some of the waiting events.
+    async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
         let account = self.account;
-        let redirect_news = self
+        let redirect_events = self
             .events
             .iter()
             .filter(|_| account.projection == Projection::Redirects);
-        let slugs = FoldedSlugs::read(pool, redirect_news).await?;
+        let slugs = FoldedSlugs::read(pool, redirect_events).await?;
         let mut rows = Rows::new(&slugs);
         for event in &self.events {
             rows.project(account.projection, account.generation, event);
@@ -199,75 +207,78 @@ impl Chunk {
         let mut tx = pool.begin().await?;
         if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {
             tx.rollback().await?;
-            return Ok(Applied::Not(state));
+            return Ok(ChunkOutcome::NotApplied(state));
         }
-        // A projector remembers that nobody is parked: a crash of Postgres must not change that.
+        // A projector remembers that no account is parked: a crash of Postgres must not roll the
+        // end of the parking back.
         sqlx::query!("SET LOCAL synchronous_commit = on")
             .execute(&mut *tx)
             .await?;
         let removed = table::remove_events_in_tx(&mut tx, account, last).await?;
         if removed != self.positions.len() as u64 {
             tx.rollback().await?;
-            return Ok(Applied::Not(State::Unfinished));
+            return Ok(ChunkOutcome::NotApplied(ReleaseState::Unfinished));
         }
         rows.write_in_tx(&mut tx, Creation::Put).await?;
-        let state = if table::end_in_tx(&mut tx, account).await? {
-            State::Released
+        let state = if table::end_parking_in_tx(&mut tx, account).await? {
+            ReleaseState::Released
         } else {
-            State::Unfinished
+            ReleaseState::Unfinished
         };
         match role {
             Role::Live => rows.redirect_changes().append_in_tx(&mut tx).await?,
-            // Nobody reads what they are of.
+            // Redirect caches serve the live generation only.
             Role::Building | Role::Standby => {}
         }
         tx.commit().await?;
-        Ok(Applied::All(state))
+        Ok(ChunkOutcome::Applied(state))
     }
 }
 
-/// Why nothing may be applied: the account is somebody else's, or nobody's for the time being.
-fn obstacle(lock: &Lock) -> Option<State> {
+/// Returns the state of an account whose checkpoint could not be locked.
+fn obstacle(lock: &CheckpointLock) -> Option<ReleaseState> {
     match lock {
-        Lock::Held => None,
-        Lock::Lost(_) => Some(State::Unfinished),
-        Lock::Paused => Some(State::Paused),
+        CheckpointLock::Locked => None,
+        CheckpointLock::Moved(_) => Some(ReleaseState::Unfinished),
+        CheckpointLock::Paused => Some(ReleaseState::Paused),
     }
 }
 
-/// Notes what the account is parked for, if that is something else than before.
-async fn stuck(
+/// Records the event that the account is parked for, if the cause has changed.
+async fn record_cause(
     pool: &PgPool,
     parking: &Parking,
     role: Role,
-    cause: Cause,
-) -> anyhow::Result<Release> {
+    cause: ParkingCause,
+) -> anyhow::Result<ReleaseOutcome> {
     if cause == parking.cause {
-        return Ok(Release::none(State::Stuck(cause)));
+        return Ok(ReleaseOutcome::none(ReleaseState::Stuck(cause)));
     }
     let parking = Parking {
         account: parking.account,
         cause,
     };
-    let state = restate(pool, parking, role).await;
-    let state = state.context("can't note why an account is parked")?;
-    Ok(Release::none(state))
+    let state = update_cause(pool, parking, role).await;
+    let state = state.context("cannot record why an account is parked")?;
+    Ok(ReleaseOutcome::none(state))
 }
 
-async fn restate(pool: &PgPool, parking: Parking, role: Role) -> sqlx::Result<State> {
+async fn update_cause(pool: &PgPool, parking: Parking, role: Role) -> sqlx::Result<ReleaseState> {
     let mut tx = pool.begin().await?;
     let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, role).await?;
     let state = match obstacle(&lock) {
         Some(state) => state,
-        None if table::restate_in_tx(&mut tx, &parking).await? => State::Stuck(parking.cause),
-        None => State::Unfinished,
+        None if table::update_cause_in_tx(&mut tx, &parking).await? => {
+            ReleaseState::Stuck(parking.cause)
+        }
+        None => ReleaseState::Unfinished,
     };
     tx.commit().await?;
     Ok(state)
 }
 
-fn cause_of(event: &DecodedEvent, poison: Poison) -> Cause {
-    Cause {
+fn cause_of(event: &DecodedEvent, poison: Poison) -> ParkingCause {
+    ParkingCause {
         position: event.recorded.position,
         event_type: event.recorded.event_type.clone(),
         poison,

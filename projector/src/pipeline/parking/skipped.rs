@@ -10,11 +10,11 @@ use time::OffsetDateTime;
 
 use super::Parking;
 
-/// The event that the account is parked for is left out from here on; `false` if the account is
-/// parked for another one meanwhile, or not any more.
+/// Marks the event that the account is parked for as skipped. Returns false if the account is no
+/// longer parked, or is parked for another event.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn insert_in_tx(
     tx: &mut PgConnection,
     parking: &Parking,
@@ -48,27 +48,27 @@ pub async fn insert_in_tx(
     .await
 }
 
-/// An event that is left out, as an operator sees it.
+/// A skipped event with the facts that operators see.
 #[derive(Debug)]
 pub struct ListedSkip {
-    /// By which projection.
+    /// Projection that skips the event.
     pub projection: String,
-    /// Its place in the shard.
+    /// Position in the shard.
     pub position: Position,
-    /// The stored type name.
+    /// Stored name of the event type.
     pub event_type: String,
-    /// Who has decided it.
+    /// Operator who skipped the event.
     pub operator: String,
-    /// Why.
+    /// Reason that the operator gave.
     pub reason: String,
-    /// When.
+    /// Time of the decision.
     pub skipped_at: OffsetDateTime,
 }
 
-/// What is left out of an account, by position.
+/// Returns the skipped events of an account, ordered by position.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn list(
     pool: &PgPool,
     account_id: AccountId,

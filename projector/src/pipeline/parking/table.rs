@@ -1,28 +1,28 @@
-//! Tables `read_model.parked_accounts` and `read_model.parked_events`: what batches and releases
-//! do with them.
+//! Tables `read_model.parked_accounts` and `read_model.parked_events`: the statements that park and
+//! release accounts.
 
 use std::collections::BTreeSet;
 
 use linkledger_core::{
     id::AccountId,
+    projection::Projection,
     shard::{Position, Shard},
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{ParkedAccount, Parking};
-use crate::read_models::Projection;
 
-/// Which of the accounts are parked, in whatever projection and generation.
+/// Returns the parked accounts among `account_ids`, of all projections and generations.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn parked_among(
     pool: &PgPool,
     account_ids: &[Uuid],
 ) -> sqlx::Result<BTreeSet<ParkedAccount>> {
     let rows = sqlx::query_as!(
-        KeyRow,
+        ParkedAccountRow,
         "
         SELECT projection, generation, shard, account_id FROM read_model.parked_accounts
         WHERE account_id = ANY($1)
@@ -31,8 +31,8 @@ pub async fn parked_among(
     )
     .fetch_all(pool)
     .await?;
-    // Projections that only a later release knows are not ours.
-    let accounts = rows.into_iter().filter_map(KeyRow::into_account);
+    // Rows of a projection that only a later release knows are ignored.
+    let accounts = rows.into_iter().filter_map(ParkedAccountRow::into_account);
     Ok(accounts.collect())
 }
 
@@ -40,7 +40,7 @@ pub async fn parked_among(
 /// of `waiting` was released meanwhile; the transaction must not be committed then.
 ///
 /// # Errors
-/// When the database does not answer, or refuses a row.
+/// Returns an error if the database does not answer, or refuses a row.
 pub async fn park_in_tx(
     tx: &mut PgConnection,
     parked: &[Parking],
@@ -58,13 +58,13 @@ async fn insert_accounts_in_tx(tx: &mut PgConnection, parked: &[Parking]) -> sql
     if parked.is_empty() {
         return Ok(());
     }
-    let keys = Columns::of(parked.iter().map(|it| it.account));
-    let causes = || parked.iter().map(|it| &it.cause);
+    let keys = Columns::of(parked.iter().map(|parking| parking.account));
+    let causes = || parked.iter().map(|parking| &parking.cause);
     let positions: Vec<Position> = causes().map(|it| it.position).collect();
     let event_types: Vec<&str> = causes().map(|it| it.event_type.as_str()).collect();
     let reasons: Vec<&str> = causes().map(|it| it.poison.reason.name()).collect();
     let details: Vec<&str> = causes().map(|it| it.poison.detail.as_str()).collect();
-    // A projection that was set back meets an account that is parked already.
+    // The account is parked already if an operator has set the projection back.
     sqlx::query!(
         "
         INSERT INTO read_model.parked_accounts
@@ -114,10 +114,10 @@ async fn insert_events_in_tx(
     Ok(result.rows_affected())
 }
 
-/// The places of the first events of the account that wait.
+/// Returns the positions of the first `limit` waiting events of an account.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn waiting(
     pool: &PgPool,
     account: ParkedAccount,
@@ -139,10 +139,10 @@ pub async fn waiting(
     .await
 }
 
-/// Events of the account up to this place wait no longer. How many of them did.
+/// Deletes the waiting events of an account up to a position, and returns their number.
 ///
 /// # Errors
-/// When the database does not answer.
+/// Returns an error if the database does not answer.
 pub async fn remove_events_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,
@@ -163,11 +163,15 @@ pub async fn remove_events_in_tx(
     Ok(result.rows_affected())
 }
 
-/// The account is parked no longer, unless events of it wait. Whether none does.
+/// Ends the parking of an account, unless events of the account still wait. Returns true if none
+/// waits.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::Result<bool> {
+/// Returns an error if the database does not answer.
+pub async fn end_parking_in_tx(
+    tx: &mut PgConnection,
+    account: ParkedAccount,
+) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"
         WITH waiting AS (
@@ -190,12 +194,12 @@ pub async fn end_in_tx(tx: &mut PgConnection, account: ParkedAccount) -> sqlx::R
     .await
 }
 
-/// The account is parked for another event than before, or for another reason; `false` if it is
-/// not the first event that waits, because somebody else goes on with the account.
+/// Updates the event that the account is parked for. Returns false if the event is not the first
+/// waiting event, because another session is releasing the account.
 ///
 /// # Errors
-/// When the database does not answer.
-pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<bool> {
+/// Returns an error if the database does not answer.
+pub async fn update_cause_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<bool> {
     let Parking { account, cause } = parking;
     let result = sqlx::query!(
         "
@@ -220,7 +224,7 @@ pub async fn restate_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Re
     Ok(result.rows_affected() > 0)
 }
 
-/// Keys column by column, as `unnest` takes them.
+/// Keys as columns, for `unnest`.
 #[derive(Default)]
 struct Columns {
     projections: Vec<&'static str>,
@@ -242,16 +246,16 @@ impl Columns {
     }
 }
 
-/// A key as it is stored.
-pub(super) struct KeyRow {
+/// Stored key of a parked account.
+pub(super) struct ParkedAccountRow {
     pub(super) projection: String,
     pub(super) generation: i32,
     pub(super) shard: i16,
     pub(super) account_id: Uuid,
 }
 
-impl KeyRow {
-    /// `None` if a later release has stored it, of a projection that is not known here.
+impl ParkedAccountRow {
+    /// Returns the key; `None` if the projection belongs to a later release.
     pub(super) fn into_account(self) -> Option<ParkedAccount> {
         Some(ParkedAccount {
             projection: Projection::named(&self.projection)?,

@@ -1,4 +1,4 @@
-//! What is admitted, of which deliveries.
+//! Admission of delivered events.
 
 use linkledger_core::{
     envelope::Metadata,
@@ -49,23 +49,23 @@ fn published(positions: &[Position], log_epoch: i32) -> Vec<PublishedEvent> {
     positions.iter().map(published).collect()
 }
 
-fn positions(admitted: &Admitted) -> Vec<Position> {
+fn positions(admitted: &AdmittedEvents) -> Vec<Position> {
     admitted.events.iter().map(|event| event.position).collect()
 }
 
 #[test]
-fn the_next_events_are_admitted_in_order() {
+fn next_events_are_admitted_in_order() {
     let mut progress = progress([4; 3]);
     let admitted = progress
         .admit_delivered(published(&[6, 5, 7], EPOCH))
         .unwrap();
     assert_eq!(positions(&admitted), [5, 6, 7]);
     assert_eq!(admitted.duplicates, [0; 3]);
-    assert!(!progress.is_owed());
+    assert!(!progress.needs_backfill());
 }
 
 #[test]
-fn what_a_projection_has_is_a_duplicate_for_it_alone() {
+fn applied_event_is_duplicate_for_its_projection_only() {
     let mut progress = progress([4, 6, 5]);
     let delivered = published(&[3, 4, 5, 5, 6, 7], EPOCH);
     let admitted = progress.admit_delivered(delivered).unwrap();
@@ -79,46 +79,49 @@ fn what_a_projection_has_is_a_duplicate_for_it_alone() {
 }
 
 #[test]
-fn behind_a_hole_everything_is_owed_until_the_event_store_has_no_more() {
+fn events_behind_gap_are_backfilled() {
     let mut progress = progress([4; 3]);
     let admitted = progress
         .admit_delivered(published(&[5, 8, 9], EPOCH))
         .unwrap();
     assert_eq!(positions(&admitted), [5]);
-    assert_eq!(admitted.hole, Some(6..=7));
+    assert_eq!(admitted.gap, Some(6..=7));
     progress.advance(5);
-    assert!(progress.is_owed());
+    assert!(progress.needs_backfill());
 
     let delivered = progress.admit_delivered(published(&[10], EPOCH)).unwrap();
-    assert_eq!(delivered, Admitted::default());
+    assert_eq!(delivered, AdmittedEvents::default());
     let read = progress.admit_read((6..=8).map(event).collect(), false);
     assert_eq!(positions(&read), [6, 7, 8]);
     progress.advance(8);
-    assert!(progress.is_owed());
+    assert!(progress.needs_backfill());
 
     let read = progress.admit_read((9..=10).map(event).collect(), true);
     assert_eq!(positions(&read), [9, 10]);
-    assert!(!progress.is_owed());
+    assert!(!progress.needs_backfill());
 }
 
 #[test]
-fn a_position_that_the_log_does_not_have_is_not_owed_for_ever() {
+fn position_missing_from_log_ends_backfill() {
     let mut progress = progress([4; 3]);
     progress
         .admit_delivered(published(&[1_000_000], EPOCH))
         .unwrap();
-    assert!(progress.is_owed());
-    assert_eq!(progress.admit_read(Vec::new(), true), Admitted::default());
-    assert!(!progress.is_owed());
+    assert!(progress.needs_backfill());
+    assert_eq!(
+        progress.admit_read(Vec::new(), true),
+        AdmittedEvents::default()
+    );
+    assert!(!progress.needs_backfill());
 }
 
 #[test]
-fn records_of_an_earlier_epoch_are_dropped_and_of_a_later_one_refused() {
+fn earlier_epoch_is_dropped_and_later_refused() {
     let mut progress = progress([4; 3]);
     let admitted = progress
         .admit_delivered(published(&[5, 9], EPOCH - 1))
         .unwrap();
-    assert_eq!(admitted, Admitted::default());
+    assert_eq!(admitted, AdmittedEvents::default());
     let error = progress
         .admit_delivered(published(&[5], EPOCH + 1))
         .unwrap_err();
@@ -129,7 +132,7 @@ fn records_of_an_earlier_epoch_are_dropped_and_of_a_later_one_refused() {
 }
 
 #[test]
-fn who_is_paused_does_not_hold_up_the_others() {
+fn paused_projection_does_not_delay_others() {
     let mut progress = progress([4, 2, 4]).with_paused([false, true, false]);
     assert_eq!(progress.floor(), Some(4));
     let admitted = progress
@@ -142,55 +145,58 @@ fn who_is_paused_does_not_hold_up_the_others() {
     assert_eq!(advanced.collect::<Vec<_>>(), others);
     progress.advance(6);
     assert_eq!(progress.checkpoint(Projection::Links).position, 2);
-    assert!(!progress.is_owed());
+    assert!(!progress.needs_backfill());
 }
 
 #[test]
-fn of_a_shard_in_which_all_are_paused_nothing_is_admitted_nor_owed() {
+fn fully_paused_shard_admits_nothing() {
     let mut progress = progress([4; 3]).with_paused([true; 3]);
-    progress.owe(9);
+    progress.extend_backfill(9);
     let admitted = progress.admit_delivered(published(&[5, 8], EPOCH)).unwrap();
-    assert_eq!(admitted, Admitted::default());
-    assert!(!progress.is_owed());
-    assert!(progress.behind().is_none());
+    assert_eq!(admitted, AdmittedEvents::default());
+    assert!(!progress.needs_backfill());
+    assert!(progress.catching_up().is_none());
 }
 
 #[test]
-fn who_is_far_behind_catches_up_by_itself_while_the_others_go_on() {
+fn lagging_projection_catches_up_separately() {
     let mut progress = progress([10_000, 100, 9_990]).with_paused([false; 3]);
     assert_eq!(progress.floor(), Some(9_990));
-    let (behind, news) = (progress.behind().unwrap(), 10_001);
-    assert_eq!((behind.floor(), behind.owed()), (Some(100), 9_990));
-    let advanced = behind.advances(4_100).map(|it| it.projection);
+    let (lagging, head) = (progress.catching_up().unwrap(), 10_001);
+    assert_eq!(
+        (lagging.floor(), lagging.backfill_until()),
+        (Some(100), 9_990)
+    );
+    let advanced = lagging.advances(4_100).map(|it| it.projection);
     assert_eq!(advanced.collect::<Vec<_>>(), [Projection::Links]);
 
-    progress.advance(news);
-    progress.advance_as(&behind, 9_990);
-    assert_eq!(progress.line(Projection::Links), Line::Behind);
-    let behind = progress.behind().unwrap();
-    assert_eq!((behind.floor(), behind.owed()), (Some(9_990), news));
-    progress.advance_as(&behind, news);
-    assert!(progress.behind().is_none());
+    progress.advance(head);
+    progress.advance_like(&lagging, 9_990);
+    assert_eq!(progress.mode(Projection::Links), Mode::CatchingUp);
+    let lagging = progress.catching_up().unwrap();
     assert_eq!(
-        Projection::ALL.map(|it| progress.line(it)),
-        [Line::Joint; 3]
+        (lagging.floor(), lagging.backfill_until()),
+        (Some(9_990), head)
     );
-    assert_eq!(progress.floor(), Some(news));
+    progress.advance_like(&lagging, head);
+    assert!(progress.catching_up().is_none());
+    assert_eq!(Projection::ALL.map(|it| progress.mode(it)), [Mode::Live; 3]);
+    assert_eq!(progress.floor(), Some(head));
 }
 
 #[test]
-fn who_is_the_only_one_that_moves_is_behind_nobody() {
+fn only_moving_projection_stays_live() {
     let progress = progress([10_000, 100, 10_000]).with_paused([true, false, true]);
-    assert!(progress.behind().is_none());
+    assert!(progress.catching_up().is_none());
     assert_eq!(progress.floor(), Some(100));
 }
 
-/// A step of a process: records come in, or up to so many events are read if any are owed.
+/// Step of a simulated process: a delivery, a chunk of a backfill, or a restart.
 #[derive(Debug, Clone)]
 enum Step {
     Deliver(Vec<Position>),
     Read(usize),
-    /// A restart, a lost checkpoint, a pause or its end: only the checkpoints survive.
+    /// Only the checkpoints survive: a restart, a lost checkpoint, or a pause or its end.
     Forget(PerProjection<bool>),
 }
 
@@ -209,7 +215,7 @@ fn steps(head: Position) -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn whatever_is_delivered_each_projection_applies_the_log_once_and_in_order(
+    fn any_delivery_applies_log_once_in_order(
         steps in steps(30),
         start in prop::array::uniform3(0..10_i64),
     ) {
@@ -226,17 +232,17 @@ proptest! {
                 Step::Deliver(positions) => {
                     progress.admit_delivered(published(&positions, EPOCH)).unwrap()
                 }
-                Step::Read(limit) if progress.is_owed() => {
+                Step::Read(limit) if progress.needs_backfill() => {
                     let floor = progress.floor().unwrap();
                     let rest: Vec<_> = (floor + 1..=HEAD).map(event).collect();
                     let is_end = rest.len() < limit;
                     progress.admit_read(rest.into_iter().take(limit).collect(), is_end)
                 }
-                Step::Read(_) => Admitted::default(),
+                Step::Read(_) => AdmittedEvents::default(),
                 Step::Forget(paused) => {
                     let checkpoints = Projection::ALL.map(|it| progress.checkpoint(it));
                     progress = Progress::new(shard(), EPOCH, checkpoints, 0).with_paused(paused);
-                    Admitted::default()
+                    AdmittedEvents::default()
                 }
             };
             let Some(to) = admitted.events.last().map(|event| event.position) else { continue };

@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use crate::read_models::{Creation, DecodedEvent};
 
-/// Rows of both tables, by their keys.
+/// Rows of both tables, by key.
 #[derive(Debug, Default)]
 pub struct CreditRows {
-    /// By generation and account; of several the last one counts.
+    /// Balances by generation and account: the last event of the account counts.
     balances: BTreeMap<(i32, Uuid), Balance>,
-    /// By generation, account and version.
+    /// Entries by generation, account and version.
     entries: BTreeMap<(i32, Uuid, i64), Entry>,
 }
 
@@ -62,8 +62,8 @@ impl CreditRows {
                     entry("charge", -charged.amount, charged.balance_after, link_id),
                 )
             }
-            // What a link costs is an event of its own. Those of the account's status take a
-            // version of its stream, which the ledger then leaves out.
+            // The price of a link is an event of its own. Status events take a version of the
+            // account's stream, which the ledger skips.
             Event::Link(
                 LinkEvent::Created(_)
                 | LinkEvent::DestinationChanged(_)

@@ -1,6 +1,6 @@
 //! Projection `links`: table `read_model.links`.
 //!
-//! A link that is out of service is still its owner's to list and read; a deleted one is gone.
+//! The owner can list and read a disabled link; a deleted link has no row.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use uuid::Uuid;
 
 use crate::read_models::{Creation, DecodedEvent};
 
-/// Generation, account, link.
+/// Key of the table: generation, account, link.
 type Key = (i32, Uuid, Uuid);
 
-/// What becomes of rows of the table, by its key; the events of one link come to one change.
+/// Changes of rows, by key. All events of one link lead to one change.
 #[derive(Debug, Default)]
 pub struct LinkRows<'a>(BTreeMap<Key, Change<'a>>);
 
 #[derive(Debug)]
 enum Change<'a> {
-    /// The link was created: its whole row is known.
+    /// The link was created in this batch: the whole row is known.
     Put(LinkRow<'a>),
-    /// It was created before.
+    /// The link was created before this batch.
     Update {
-        /// `None` leaves it as it is.
+        /// `None` keeps the destination.
         destination_url: Option<&'a str>,
         version: i64,
     },
@@ -42,7 +42,7 @@ struct LinkRow<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The two, one after the other: first this one, then an update.
+    /// Adds a later update.
     fn then_update(&mut self, later_url: Option<&'a str>, later_version: i64) {
         match self {
             Self::Put(row) => {
@@ -81,11 +81,11 @@ impl<'a> LinkRows<'a> {
             Event::Link(LinkEvent::Disabled(_) | LinkEvent::Enabled(_)) => {
                 self.update(key, None, recorded.version);
             }
-            // Also of a link that was created in the same batch: replayed, the row may be there.
+            // Also for a link that was created in the same batch: in a replay its row may exist.
             Event::Link(LinkEvent::Deleted(_)) => {
                 self.0.insert(key, Change::Delete);
             }
-            // A suspended account keeps its links, and a price is no part of one.
+            // A suspended account keeps its links, and a link has no price.
             Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))
             | Event::Credits(
                 CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),

@@ -1,18 +1,20 @@
-//! Table `read_model.redirect_changes`: what a redirect cache must forget, number by number.
+//! Table `read_model.redirect_changes`: numbered changes, by which redirect caches drop stale
+//! entries.
 //!
-//! Numbers have no gaps and become visible in order, because the counter row is held to commit. It
-//! is locked after checkpoints and rows, so whoever waits for it holds up nobody that it waits for.
+//! Numbers have no gaps and become visible in order, because a transaction locks the counter row
+//! until its commit. Checkpoints and rows are locked before the counter row, so that there is no
+//! deadlock.
 //!
-//! The table always ends with the newest number and begins wherever pruning has come to: a follower
-//! whose next number is missing, though a higher one is there, has missed some.
+//! Pruning deletes the lowest numbers, and never the highest. A follower has missed changes if its
+//! next number is absent and a higher number exists.
 
 use std::collections::BTreeSet;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// What has changed for those who follow links; creations are not told of, because nobody caches
-/// that there is nothing.
+/// Links and accounts whose redirects have changed. Creations are absent, because no cache stores
+/// that a slug does not exist.
 #[derive(Debug, Default)]
 pub struct RedirectChanges {
     slugs_folded: BTreeSet<String>,
@@ -20,22 +22,23 @@ pub struct RedirectChanges {
 }
 
 impl RedirectChanges {
-    /// A link leads elsewhere, or nowhere, or somewhere again.
+    /// Adds a link whose destination was changed, or that was disabled, enabled or deleted.
     pub fn add_slug(&mut self, slug_folded: &str) {
         if !self.slugs_folded.contains(slug_folded) {
             self.slugs_folded.insert(slug_folded.to_owned());
         }
     }
 
-    /// All links of an account may be followed no longer, or again.
+    /// Adds an account whose links were stopped or resumed.
     pub fn add_account(&mut self, account_id: Uuid) {
         self.account_ids.insert(account_id);
     }
 
-    /// Appends them under the next numbers. Nothing may be locked afterwards.
+    /// Appends the changes under the next numbers. The transaction must take no lock afterwards.
     ///
     /// # Errors
-    /// When the database does not answer, or the counter is not had in time (SQLSTATE 55P03).
+    /// Returns an error if the database does not answer, or the counter is not locked before the
+    /// timeout (SQLSTATE 55P03).
     pub async fn append_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let slugs = self
             .slugs_folded
@@ -50,13 +53,13 @@ impl RedirectChanges {
         if slugs_folded.is_empty() {
             return Ok(());
         }
-        // A follower remembers the numbers that it has seen: a crash of Postgres must not take them
-        // back and let them be given out again.
+        // A follower remembers the numbers that it has read: a crash of Postgres must not roll the
+        // numbers back, because the next changes would reuse them.
         sqlx::query!("SET LOCAL synchronous_commit = on")
             .execute(&mut *tx)
             .await?;
         let count = i64::try_from(slugs_folded.len()).expect("no more than a batch has events");
-        // The clock is read under the lock: what has a higher number is not older.
+        // The clock is read under the lock, so that times are in the order of the numbers.
         sqlx::query!(
             "
             WITH taken AS (

@@ -1,26 +1,27 @@
-//! Slugs of links whose events don't carry them.
+//! Slugs of links, for events that carry only the id of the link.
 
 use std::collections::{BTreeSet, HashMap};
 
 use linkledger_core::{
     account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
-    event_store::log, id::LinkId, link::LinkEvent, shard::Shard,
+    event_store::log, id::LinkId, link::LinkEvent, projection::Projection, shard::Shard,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::read_models::{DecodedEvent, Projection, skipped::Skipped};
+use crate::read_models::{DecodedEvent, skipped::Skipped};
 
-/// Folded slugs, by link; `None` of a link whose creation is left out, and can't be read.
+/// Folded slugs by link; `None` for a link whose creation was skipped and cannot be decoded.
 #[derive(Debug, Default)]
 pub struct FoldedSlugs(HashMap<Uuid, Option<String>>);
 
 impl FoldedSlugs {
-    /// The slugs that the events lack, from the beginnings of their links' streams. Asks only if
-    /// there are such events.
+    /// Reads the slugs that the events lack from the first event of each link's stream. Queries
+    /// only if there are such events.
     ///
     /// # Errors
-    /// When the database does not answer, or a stream has no readable beginning.
+    /// Returns an error if the database does not answer, or if the creation of a link is absent or
+    /// cannot be decoded.
     pub async fn read(
         pool: &PgPool,
         events: impl Iterator<Item = &DecodedEvent>,
@@ -52,7 +53,10 @@ impl FoldedSlugs {
         }
     }
 
-    /// The slug of the link that one of the events happened to; `None`: it has no row.
+    /// Returns the slug of a link; `None` if the link has no row.
+    ///
+    /// # Panics
+    /// Panics if the slug was not read for an event of the link.
     pub(super) fn of(&self, link_id: LinkId) -> Option<&str> {
         let slug = self.0.get(&link_id.uuid());
         let slug = slug.expect("read for each event that lacks it");
@@ -66,7 +70,8 @@ async fn is_skipped(pool: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> 
     Ok(skipped.contains(Projection::Redirects, event))
 }
 
-/// Without `Slug`: a rule tightened since must not undo what has happened.
+/// Folds a stored slug. Does not parse a `Slug`, because a later, stricter rule must not refuse a
+/// slug that exists.
 pub(crate) fn fold(slug: &str) -> String {
     slug.to_ascii_lowercase()
 }

@@ -1,9 +1,9 @@
-//! Projection `redirects`: tables `read_model.redirects` and `read_model.stopped_accounts`, and
-//! what a cache of them has to be told.
+//! Projection `redirects`: tables `read_model.redirects` and `read_model.stopped_accounts`, and the
+//! changes that redirect caches must forget.
 //!
-//! The table is keyed by slug, which most events of a link don't carry: it is read from the
-//! beginning of the link's stream. An index by link would do as well, but every create would pay
-//! for it, and changes are rare.
+//! The key of the table is the slug, which most events of a link lack: the slug is read from the
+//! first event of the link's stream. An index by link would avoid the read, but would slow down
+//! every create, and changes are rare.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -16,24 +16,24 @@ use uuid::Uuid;
 use super::{FoldedSlugs, RedirectChanges, fold, stopped_accounts::StoppedAccounts};
 use crate::read_models::{Creation, DecodedEvent};
 
-/// Generation, folded slug.
+/// Key of the table: generation, folded slug.
 type Key = (i32, String);
 
-/// What becomes of rows of both tables.
+/// Changes of rows of both tables.
 #[derive(Debug, Default)]
 pub struct RedirectRows<'a> {
-    /// By the key of the table; the events of one link come to one change.
+    /// Changes by key. All events of one link lead to one change.
     redirects: BTreeMap<Key, Change<'a>>,
     stopped_accounts: StoppedAccounts,
-    /// Of events that happened to links, whatever comes of them together.
+    /// Slugs and accounts with events other than creations.
     changes: RedirectChanges,
 }
 
 #[derive(Debug)]
 enum Change<'a> {
-    /// The link was created: its whole row is known.
+    /// The link was created in this batch: the whole row is known.
     Put(RedirectRow<'a>),
-    /// It was created before.
+    /// The link was created before this batch.
     Update(Update<'a>),
 }
 
@@ -45,24 +45,24 @@ struct RedirectRow<'a> {
     state: State,
 }
 
-/// What is `None` stays as it is.
+/// Update of a row; `None` keeps the value.
 #[derive(Debug, Default)]
 struct Update<'a> {
     destination_url: Option<&'a str>,
     state: Option<State>,
 }
 
-/// What the short host makes of a link.
+/// State of a link for the short host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Active,
     Disabled,
-    /// For ever.
+    /// Deleted; final.
     Deleted,
 }
 
 impl State {
-    /// The name in SQL.
+    /// Name in SQL.
     const fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -73,7 +73,7 @@ impl State {
 }
 
 impl<'a> Change<'a> {
-    /// The two, one after the other: first this one, then an update.
+    /// Adds a later update.
     fn then_update(&mut self, later: &Update<'a>) {
         match self {
             Self::Put(RedirectRow {
@@ -140,7 +140,7 @@ impl<'a> RedirectRows<'a> {
             Event::Account(AccountEvent::Resumed(resumed)) => {
                 self.stop((generation, resumed.account_id.uuid()), false);
             }
-            // Who follows a link is not told what it cost.
+            // Redirects do not depend on credits.
             Event::Credits(
                 CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),
             ) => {}
@@ -152,7 +152,7 @@ impl<'a> RedirectRows<'a> {
         self.stopped_accounts.set(key, is_stopped);
     }
 
-    /// A link without a slug has no row: its creation is left out.
+    /// Adds an update. A link without a slug has no row: its creation is skipped.
     fn update_of(&mut self, generation: i32, slug: Option<&str>, update: Update<'a>) {
         if let Some(slug) = slug {
             self.update((generation, slug.to_owned()), update);

@@ -1,11 +1,11 @@
-//! Table `read_model.stopped_accounts`: whose links may not be followed.
+//! Table `read_model.stopped_accounts`: accounts whose links do not redirect.
 
 use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Whether an account's links are stopped, by generation and account.
+/// Accounts to insert (`true`) or to delete (`false`), by generation and account.
 #[derive(Debug, Default)]
 pub(super) struct StoppedAccounts(BTreeMap<(i32, Uuid), bool>);
 
@@ -58,7 +58,7 @@ impl StoppedAccounts {
     }
 
     fn columns(&self, is_stopped: bool) -> (Vec<i32>, Vec<Uuid>) {
-        let chosen = self.0.iter().filter(|(_, it)| **it == is_stopped);
+        let chosen = self.0.iter().filter(|(_, stopped)| **stopped == is_stopped);
         chosen.map(|(key, _)| *key).unzip()
     }
 }

@@ -47,11 +47,10 @@ pub struct Rebuild {
     options: Options,
 }
 
-/// How fast the log is read.
+/// Rate limit of a rebuild.
 #[derive(Debug, Clone, Copy, Args)]
 struct Rate {
-    /// Events to read per second, so that the services keep what they need; 0 is as fast as it
-    /// goes.
+    /// Most events to read per second, so that the services stay fast; 0 for no limit.
     #[arg(long, value_name = "EVENTS", default_value_t = 20_000)]
     max_rate: u32,
 }
@@ -62,7 +61,7 @@ impl Rate {
     }
 }
 
-/// Where to go back.
+/// Arguments of `rollback`.
 #[derive(Debug, Args)]
 pub struct Rollback {
     /// The projection.
@@ -86,20 +85,20 @@ struct Planned {
     planned: Vec<PlannedBuild>,
 }
 
-/// What would be done to a projection.
+/// Plan for one projection.
 #[derive(Serialize)]
 struct PlannedBuild {
-    /// In words.
+    /// Verb for people.
     #[serde(skip)]
     does: &'static str,
     projection: &'static str,
     generation: i32,
     served: i32,
-    /// Whether the generation was begun before, and is gone on with.
+    /// True if an interrupted rebuild is continued.
     resumes: bool,
     events: u64,
     swaps: bool,
-    /// Whether it is paused: to serve another generation moves what is read all the same.
+    /// True if the projection is paused. A swap moves a paused projection too.
     is_paused: bool,
 }
 
@@ -155,7 +154,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     options.print(&AllRebuilt { rebuilt }, &text)
 }
 
-/// What is served of the projections.
+/// Returns the served generation of each projection.
 async fn served(
     pool: &PgPool,
     projections: &[Projection],
@@ -164,14 +163,14 @@ async fn served(
     for projection in projections {
         let active = generation::active(pool, *projection)
             .await
-            .context("can't read which generation is served")?;
+            .context("cannot read which generation is served")?;
         served.push((*projection, active));
     }
     Ok(served)
 }
 
-/// A command that was broken off may have been through with some of it: the same again would begin
-/// anew there.
+/// Adds to the error which generations were swapped already: the same command would rebuild those
+/// projections once more.
 async fn tell_served(
     pool: &PgPool,
     before: &[(Projection, i32)],
@@ -201,7 +200,7 @@ async fn planned_rebuild(
 ) -> anyhow::Result<PlannedBuild> {
     let plan = plan::plan(pool, projection).await?;
     Ok(PlannedBuild {
-        does: if plan.is_begun { "go on with" } else { "build" },
+        does: if plan.is_begun { "continue" } else { "build" },
         projection: projection.name(),
         generation: plan.build.generation,
         served: plan.build.live,
@@ -276,7 +275,7 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
         let then = if *swaps {
             format!("and serve it in place of generation {served}")
         } else {
-            format!("and go on serving generation {served}")
+            format!("and keep serving generation {served}")
         };
         let moves = if *is_paused && *swaps {
             " It is paused: what is read would move to the head of the log all the same."
@@ -301,7 +300,7 @@ fn text_of(rebuilt: &[RebuildReport]) -> String {
     texts.join("\n")
 }
 
-/// What has come of one of them, for the record.
+/// Returns the outcome for one projection, for the record.
 fn described(rebuilt: &[RebuildReport], projection: Projection) -> (CommandOutcome, String) {
     let mut of_it = rebuilt.iter();
     let of_it = of_it.find(|it| it.projection == projection.name());

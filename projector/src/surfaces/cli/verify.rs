@@ -82,14 +82,14 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     let pool = command.options.pool_of(SessionKind::Writer, SESSIONS + 1);
     let pool = pool.await?;
     let progress = ProgressReport::shown(command.options.json);
-    let work = async {
+    let work = Box::pin(async {
         let mut projections = Vec::new();
         // The lock of the command comes first: no other command swaps generations in between.
         for target in targets(&pool, &command).await? {
             projections.push(verify_one(&pool, target, &command, &progress).await?);
         }
         anyhow::Ok(projections)
-    };
+    });
     let repairs = command.repair && !command.operator.dry_run;
     let projections = if repairs {
         let names: Vec<_> = command

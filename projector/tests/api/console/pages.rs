@@ -1,4 +1,4 @@
-//! What the pages show.
+//! Content of the pages.
 
 use hyper::Method;
 use linkledger_core::{
@@ -18,7 +18,7 @@ use crate::{
     stage::Stage,
 };
 
-/// Rows of the tables of events.
+/// Returns the number of rows in the tables of events.
 fn rows(page: &str) -> usize {
     page.matches("class=\"type\"").count()
 }
@@ -266,7 +266,7 @@ async fn overview_shows_command_subject_and_outcome_lines() {
     tx.commit().await.unwrap();
     let console = TestConsole::start(&stage.database).await;
     let page = console.page("/").await;
-    // As all ids it may be broken where the page is narrow.
+    // The page may break an id between its letters.
     let command = format!("<b>parked skip</b> <span class=\"id\">{account_id}</span>");
     assert_shows(&page, &command);
     assert_shows(

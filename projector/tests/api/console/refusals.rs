@@ -1,4 +1,4 @@
-//! What can't be asked, and who is not answered.
+//! Refused requests.
 
 use hyper::Method;
 use linkledger_core::id::{AccountId, LinkId};

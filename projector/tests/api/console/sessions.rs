@@ -1,4 +1,4 @@
-//! What the console's sessions may do, and how much they read.
+//! Rights of the console's sessions, and the number of rows that they read.
 
 use linkledger_core::{id::AccountId, shard::Shard};
 use sqlx::raw_sql;
@@ -10,11 +10,11 @@ use crate::{
 };
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
-/// Events that are added to each shard: more than a page looks at.
+/// Events that are added to each shard: more than a page reads.
 const EVENTS_OF_SHARD: i64 = 4_000;
-/// The same for the account's shard.
+/// Events that are added to the shard of the account.
 const EVENTS_OF_ITS_SHARD: i64 = 30_000;
-/// What the pages say that they look at for a filter, and some for the rest.
+/// Events that the pages claim to read for a filter, and some for the rest.
 const ENTRIES_MAX: i64 = 20_000 + 16 * 2_000 + 5_000;
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn projector_grants_suffice_for_every_page() {
     console.refusal("/find?q=unknown", 404).await;
 }
 
-/// Events of nobody in particular.
+/// Adds events of many accounts.
 async fn fill(stage: &Stage, account_id: AccountId) {
     let filled = sqlx::query(
         "WITH advanced AS (
@@ -75,7 +75,7 @@ async fn page_reads_a_bounded_part_of_the_log() {
         format!("/accounts/{account_id}"),
         format!("/links/{}?on=2026-11-20", link.link_id),
     ];
-    // With plans that were made on a small log.
+    // The plans were made while the log was small.
     for path in paths.iter().chain([&of_account, &of_type.to_owned()]) {
         console.page(path).await;
     }

@@ -5,10 +5,13 @@ use std::{
     thread,
 };
 
-use linkledger_core::id::AccountId;
+use linkledger_core::{
+    event_store::{self, SessionKind},
+    id::AccountId,
+};
 use linkledger_projector::operations::{
     parked::retry,
-    verify::{self, FindingKind},
+    verify::{self, FindingKind, SESSIONS},
 };
 use sqlx::PgPool;
 use tokio::runtime;
@@ -22,7 +25,7 @@ use crate::{
 
 const ROUNDS: i64 = 12;
 
-/// The `nth` of an account, from 0.
+/// Appends round `nth` of an account, from 0.
 async fn append_round(stage: &Stage, account_id: AccountId, name: &str, nth: i64) {
     let links = stage
         .append_links(account_id, &format!("{name}-{nth}"), 4)
@@ -39,7 +42,7 @@ async fn append_round(stage: &Stage, account_id: AccountId, name: &str, nth: i64
 }
 
 #[tokio::test]
-async fn nothing_is_found_while_events_come_and_accounts_are_parked_and_released() {
+async fn verify_beside_running_projector_finds_nothing() {
     let stage = Stage::set().await;
     let first = stage.account_with_links("first", 0).await;
     let second = stage.neighbour_with_links(first, "second", 0).await;
@@ -71,7 +74,7 @@ async fn nothing_is_found_while_events_come_and_accounts_are_parked_and_released
 }
 
 #[tokio::test]
-async fn what_is_repaired_while_events_come_is_what_the_log_says_at_the_end() {
+async fn repair_beside_running_projector_matches_the_log() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("owner", 8).await;
@@ -99,13 +102,13 @@ async fn what_is_repaired_while_events_come_is_what_the_log_says_at_the_end() {
 }
 
 #[tokio::test]
-async fn rows_of_an_account_that_is_released_meanwhile_are_not_missed() {
+async fn verify_compares_accounts_released_meanwhile() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = stage.account_with_links("parked", 1).await;
     let unknown = stage.log().await.pop().unwrap();
     paint(pool, &unknown).await;
-    // More than a bucket: the rows are gone over long before the end.
+    // More than a bucket: the rows are compared long before the end.
     stage.neighbour_with_links(parked, "neighbour", 2_600).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
     restore(pool, &unknown).await;
@@ -118,7 +121,9 @@ async fn rows_of_an_account_that_is_released_meanwhile_are_not_missed() {
         }
     };
     let target = super::TARGETS[1];
-    let session = super::sessions(&stage);
+    // The release blocks the thread while another snapshot is open: no timeout may end it.
+    let url = stage.database.url();
+    let session = event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();
     let verified = verify::verify_generation(&session, target, &release).await;
     let named = verified.unwrap().findings.named;
     assert!(is_released.into_inner());
@@ -127,7 +132,7 @@ async fn rows_of_an_account_that_is_released_meanwhile_are_not_missed() {
         (named[0].kind, named[0].account_id),
         (FindingKind::Different, parked)
     );
-    // All tables by key, however little Postgres knows of them.
+    // The tables are read by key without statistics too.
     assert_eq!(findings(&stage).await.len(), 1);
 }
 

@@ -6,7 +6,7 @@ use linkledger_projector::{
     operations::{rebuild::account, verify::statements},
     read_models::{
         Projection,
-        description::{Column, ReadModel as _},
+        description::{Column, ReadModel},
     },
 };
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
@@ -44,7 +44,7 @@ async fn described_columns_are_those_of_the_catalogue() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut described = BTreeSet::new();
-    for table in Projection::ALL.iter().flat_map(|it| it.tables()) {
+    for table in Projection::ALL.into_iter().flat_map(ReadModel::tables) {
         described.insert(table.name.to_owned());
         let columns: Vec<(String, String)> = sqlx::query_as(
             "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute

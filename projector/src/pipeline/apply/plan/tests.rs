@@ -1,4 +1,4 @@
-//! Given parked accounts and events, then a plan.
+//! Plans for sound, poison, parked and skipped events.
 
 use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    pipeline::{checkpoint::Checkpoint, poison::Reason, progress::Progress},
+    pipeline::{checkpoint::Checkpoint, poison::PoisonReason, progress::Progress},
     read_models::skipped::Skipped,
 };
 
@@ -49,12 +49,12 @@ fn recorded(position: Position, account_id: AccountId) -> RecordedEvent {
     }
 }
 
-fn sound(position: Position, account_id: AccountId) -> RunEvent {
-    RunEvent::read(recorded(position, account_id))
+fn sound(position: Position, account_id: AccountId) -> BatchEvent {
+    BatchEvent::decode(recorded(position, account_id))
 }
 
-fn unknown(position: Position, account_id: AccountId) -> RunEvent {
-    RunEvent::read(RecordedEvent {
+fn unknown(position: Position, account_id: AccountId) -> BatchEvent {
+    BatchEvent::decode(RecordedEvent {
         schema_version: 2,
         ..recorded(position, account_id)
     })
@@ -69,14 +69,18 @@ fn parked_in(projection: Projection, account_id: AccountId) -> ParkedAccount {
     }
 }
 
-/// Events from position 1 on, with the projections at these positions.
-fn run(positions: [Position; 3], events: Vec<RunEvent>, parked: &[ParkedAccount]) -> Run {
+/// Returns a batch of events from position 1 on, with the projections at the given positions.
+fn batch(
+    positions: [Position; 3],
+    events: Vec<BatchEvent>,
+    parked: &[ParkedAccount],
+) -> ShardBatch {
     let checkpoints = positions.map(|position| Checkpoint {
         generation: 1,
         epoch: 1,
         position,
     });
-    Run {
+    ShardBatch {
         progress: Progress::new(shard(), 1, checkpoints, 0),
         events,
         parked: parked.iter().copied().collect(),
@@ -84,21 +88,21 @@ fn run(positions: [Position; 3], events: Vec<RunEvent>, parked: &[ParkedAccount]
     }
 }
 
-fn applied(plan: &Plan<'_>, projection: Projection) -> Vec<Position> {
+fn applied(plan: &ApplyPlan<'_>, projection: Projection) -> Vec<Position> {
     let applied = plan.applied.iter().filter(|it| it.0 == projection);
     applied.map(|it| it.2.recorded.position).collect()
 }
 
-fn waiting(plan: &Plan<'_>, projection: Projection) -> Vec<Position> {
+fn waiting(plan: &ApplyPlan<'_>, projection: Projection) -> Vec<Position> {
     let waiting = plan.waiting.iter();
     let waiting = waiting.filter(|(account, _)| account.projection == projection);
     waiting.map(|(_, position)| *position).collect()
 }
 
 #[test]
-fn given_sound_events_then_all_are_applied_and_nobody_is_parked() {
-    let runs = [run([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &[])];
-    let plan = Plan::of(&runs, &Projection::ALL);
+fn sound_events_are_applied_by_all_projections() {
+    let batches = [batch([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &[])];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 2]);
     }
@@ -106,7 +110,7 @@ fn given_sound_events_then_all_are_applied_and_nobody_is_parked() {
 }
 
 #[test]
-fn given_an_unknown_event_then_its_account_waits_from_there_on_and_others_go_on() {
+fn unknown_event_parks_only_its_account() {
     let events = vec![
         sound(1, ANNA),
         unknown(2, ANNA),
@@ -114,8 +118,8 @@ fn given_an_unknown_event_then_its_account_waits_from_there_on_and_others_go_on(
         sound(4, ANNA),
         unknown(5, ANNA),
     ];
-    let runs = [run([0; 3], events, &[])];
-    let plan = Plan::of(&runs, &Projection::ALL);
+    let batches = [batch([0; 3], events, &[])];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 3]);
         assert_eq!(waiting(&plan, projection), [2, 4, 5]);
@@ -127,7 +131,7 @@ fn given_an_unknown_event_then_its_account_waits_from_there_on_and_others_go_on(
             (cause.position, cause.event_type.as_str()),
             (2, "CreditsGranted")
         );
-        assert_eq!(cause.poison.reason, Reason::UnknownEvent);
+        assert_eq!(cause.poison.reason, PoisonReason::UnknownEvent);
         assert_eq!(
             cause.poison.detail,
             "unknown event `CreditsGranted` version 2"
@@ -136,10 +140,10 @@ fn given_an_unknown_event_then_its_account_waits_from_there_on_and_others_go_on(
 }
 
 #[test]
-fn given_a_parked_account_then_its_events_wait_where_it_is_parked_only() {
+fn parked_account_waits_only_in_its_projection() {
     let parked = [parked_in(Projection::Links, ANNA)];
-    let runs = [run([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &parked)];
-    let plan = Plan::of(&runs, &Projection::ALL);
+    let batches = [batch([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &parked)];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(waiting(&plan, Projection::Links), [1]);
     assert_eq!(applied(&plan, Projection::Links), [2]);
     for projection in [Projection::Credits, Projection::Redirects] {
@@ -150,39 +154,39 @@ fn given_a_parked_account_then_its_events_wait_where_it_is_parked_only() {
 }
 
 #[test]
-fn given_a_parking_of_another_generation_then_it_stops_nobody() {
+fn parking_of_another_generation_is_ignored() {
     let parked = ParkedAccount {
         generation: 2,
         ..parked_in(Projection::Links, ANNA)
     };
-    let runs = [run([0; 3], vec![sound(1, ANNA)], &[parked])];
-    let plan = Plan::of(&runs, &Projection::ALL);
+    let batches = [batch([0; 3], vec![sound(1, ANNA)], &[parked])];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Links), [1]);
 }
 
 #[test]
-fn given_a_projection_that_has_the_event_already_then_it_does_not_park_for_it() {
-    // A later release had applied it there.
+fn poison_below_checkpoint_does_not_park() {
+    // A later release has applied the event to this projection.
     let [credits, links, redirects] = [1, 0, 0];
     let events = vec![unknown(1, ANNA), sound(2, ANNA)];
-    let runs = [run([credits, links, redirects], events, &[])];
-    let plan = Plan::of(&runs, &Projection::ALL);
+    let batches = [batch([credits, links, redirects], events, &[])];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Credits), [2]);
     assert!(waiting(&plan, Projection::Credits).is_empty());
     assert_eq!(waiting(&plan, Projection::Links), [1, 2]);
 }
 
 #[test]
-fn given_one_projection_to_plan_for_then_the_others_are_left_alone() {
-    let runs = [run([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[])];
-    let plan = Plan::of(&runs, &[Projection::Credits]);
+fn plan_covers_only_given_projections() {
+    let batches = [batch([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[])];
+    let plan = ApplyPlan::of(&batches, &[Projection::Credits]);
     assert_eq!(plan.parked.len(), 1);
     assert_eq!(plan.waiting.len(), 1);
     assert_eq!(plan.applied.len(), 1);
 }
 
 #[test]
-fn given_an_event_that_is_left_out_then_it_parks_nobody_and_waits_for_nothing() {
+fn skipped_event_neither_parks_nor_waits() {
     let skipped = [1, 2, 3].map(|position| (Projection::Links, event_id(position)));
     let events = vec![
         unknown(1, ANNA),
@@ -191,33 +195,33 @@ fn given_an_event_that_is_left_out_then_it_parks_nobody_and_waits_for_nothing() 
         sound(4, ANNA),
     ];
     let parked = [parked_in(Projection::Links, BERT)];
-    let runs = [Run {
+    let batches = [ShardBatch {
         skipped: skipped.into_iter().collect(),
-        ..run([0; 3], events, &parked)
+        ..batch([0; 3], events, &parked)
     }];
-    let plan = Plan::of(&runs, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Links), [4]);
     assert!(waiting(&plan, Projection::Links).is_empty());
-    // The others leave nothing out.
+    // The other projections do not skip the events.
     assert_eq!(applied(&plan, Projection::Credits), [3]);
     assert_eq!(waiting(&plan, Projection::Credits), [1, 2, 4]);
 }
 
 #[test]
-fn given_a_paused_projection_then_nothing_is_planned_for_it() {
-    let mut run = run([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[]);
-    run.progress = run.progress.with_paused([false, true, false]);
-    let runs = [run];
-    let plan = Plan::of(&runs, &Projection::ALL);
+fn paused_projection_gets_no_events() {
+    let mut batch = batch([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[]);
+    batch.progress = batch.progress.with_paused([false, true, false]);
+    let batches = [batch];
+    let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert!(applied(&plan, Projection::Links).is_empty());
     assert!(waiting(&plan, Projection::Links).is_empty());
     assert_eq!(applied(&plan, Projection::Redirects), [2]);
 }
 
 #[test]
-fn a_reason_has_a_name_of_its_own() {
-    for reason in Reason::ALL {
-        assert_eq!(Reason::named(reason.name()), Some(reason));
+fn poison_reasons_are_found_by_name() {
+    for reason in PoisonReason::ALL {
+        assert_eq!(PoisonReason::named(reason.name()), Some(reason));
     }
-    assert_eq!(Reason::named("mood"), None);
+    assert_eq!(PoisonReason::named("mood"), None);
 }

@@ -1,4 +1,4 @@
-//! What an operator has had left out, and what waits, is not missed by `verify`.
+//! `verify` expects neither skipped nor waiting events.
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
@@ -13,14 +13,14 @@ use tokio::runtime;
 
 use super::{assert_nothing_is_wrong, damage, findings, repair_all};
 use crate::{
-    equivalence::{Owner, apply_in_batches, wish},
+    equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
     poisoned::{paint, restore},
     stage::Stage,
     tables::{Tables, checkpoints_of},
 };
 
-/// As `parked skip` does.
+/// Skips an event, as `parked skip` does.
 async fn skip(pool: &PgPool, event: &PublishedEvent) {
     let event = &event.event;
     sqlx::query(
@@ -43,8 +43,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn a_skipped_event_counts_as_if_it_had_never_happened(
-        wishes in prop::collection::vec(wish(), 0..40),
+    fn skipped_events_count_as_absent(
+        requests in prop::collection::vec(request(), 0..40),
         left_out in prop::collection::vec(any::<Index>(), 1..8),
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -52,8 +52,8 @@ proptest! {
             let stage = Stage::set().await;
             let pool = stage.database.pool();
             let mut owner = Owner::set_up(&stage).await;
-            for wish in wishes {
-                owner.fulfil(&stage, wish).await;
+            for request in requests {
+                owner.fulfil(&stage, request).await;
             }
             let mut log = stage.log().await;
             let candidates = log.clone();
@@ -61,7 +61,7 @@ proptest! {
                 let event = index.get(&candidates);
                 skip(pool, event).await;
                 let RecordedEvent { event_id, stream_id, .. } = event.event;
-                // Without its beginning there is no link.
+                // Without its creation there is no link.
                 let is_creation = event.event.event_type == "LinkCreated";
                 log.retain(|it| {
                     let is_of_it = is_creation && it.event.stream_id == stream_id;
@@ -75,7 +75,7 @@ proptest! {
             assert_eq!(tables, expected);
             assert_nothing_is_wrong(&stage).await;
 
-            // Everything is written anew from what is left.
+            // A repair restores all rows from the remaining events.
             for table in ["links", "redirects", "stopped_accounts", "credit_balances",
                           "credit_entries"] {
                 super::execute(pool, &format!("DELETE FROM read_model.{table}")).await;
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_parked_account_is_compared_up_to_the_event_that_waits() {
+async fn parked_account_is_compared_up_to_waiting_event() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("other", 1).await;
@@ -138,7 +138,7 @@ async fn a_parked_account_is_compared_up_to_the_event_that_waits() {
 }
 
 #[tokio::test]
-async fn what_is_skipped_excuses_no_other_event_at_its_place() {
+async fn skip_excuses_no_other_event_there() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     stage.account_with_links("owner", 3).await;
@@ -150,7 +150,7 @@ async fn what_is_skipped_excuses_no_other_event_at_its_place() {
         charge.event.event_id.uuid()
     );
     damage(pool, &lost).await;
-    // Of the log before it was restored.
+    // The skipped event is of the log before a restore.
     charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
     skip(pool, charge).await;
     let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();

@@ -1,29 +1,29 @@
-//! Why a shard is not applied although database and broker answer: its checkpoints are not of this
-//! log, which was restored. An operator has to mend it, and a restart would not: the process stays,
-//! the other shards go on, and this one is looked at again until it is mended.
+//! Refusal of a shard whose checkpoints do not belong to the log, because the log was restored from
+//! a backup.
+//!
+//! An operator has to repair the shard, and a restart does not help. The process therefore keeps
+//! running, applies the other shards, and checks the refused shard again every second.
 
 use std::time::Duration;
 
 use linkledger_core::{
     event_store::log,
     metrics::PROJECTION_REFUSED,
+    projection::Projection,
     shard::{Position, Shard},
 };
 use metrics::gauge;
 use tokio::time::Instant;
 
-use super::tenure::Tenure;
-use crate::{
-    pipeline::checkpoint::{Checkpoint, LiveCheckpoint},
-    read_models::Projection,
-};
+use super::shard_assignment::ShardAssignment;
+use crate::pipeline::checkpoint::{Checkpoint, LiveCheckpoint};
 
-/// How often a shard that was refused is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which a refused shard is checked again.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What an operator has to mend before the shard is applied.
+/// Reason for which a shard is not applied; the message names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum CheckpointRefusal {
     #[error(
         "`{projection}` is of epoch {epoch} in shard {shard}, and the log is of epoch {log_epoch}: \
          rebuild the read tables from it: `projector rebuild --all`"
@@ -48,8 +48,8 @@ pub(crate) enum Refusal {
     },
 }
 
-impl Refusal {
-    /// Why a checkpoint is not of the log that has that `end`, if so.
+impl CheckpointRefusal {
+    /// Returns a refusal if the checkpoint has another epoch than the log, or is beyond its head.
     pub(super) fn of(row: &LiveCheckpoint, end: &log::LogEnd) -> Option<Self> {
         let (projection, shard) = (row.projection, row.shard);
         let Checkpoint {
@@ -64,11 +64,11 @@ impl Refusal {
                 log_epoch,
             });
         }
-        Self::beyond((projection, position), (shard, head))
+        Self::if_beyond_head((projection, position), (shard, head))
     }
 
-    /// Why a position is not of the log of a shard that ends at `head`, if so.
-    pub(crate) fn beyond(
+    /// Returns a refusal if the position of a projection is beyond the head of the shard.
+    pub(crate) fn if_beyond_head(
         (projection, position): (Projection, Position),
         (shard, head): (Shard, Position),
     ) -> Option<Self> {
@@ -81,39 +81,44 @@ impl Refusal {
     }
 }
 
-/// A shard that is not applied, and when it is looked at again.
+/// A refused shard, and the time of the next check.
 #[derive(Debug)]
-pub(super) struct Refused {
-    refusal: Refusal,
-    again_at: Instant,
+pub(super) struct RefusedShard {
+    refusal: CheckpointRefusal,
+    recheck_at: Instant,
 }
 
-impl Tenure {
-    /// The shard is not applied until that is mended.
-    pub(super) fn refuse(&mut self, shard: Shard, refusal: Refusal) {
-        self.forget(0);
-        if self.refused.as_ref().map(|it| &it.refusal) != Some(&refusal) {
-            tracing::error!(%shard, error = %refusal, "the shard is not applied until this is mended");
+impl ShardAssignment {
+    /// Refuses the shard until an operator has repaired the read tables.
+    pub(super) fn refuse(&mut self, shard: Shard, refusal: CheckpointRefusal) {
+        self.forget_progress(0);
+        let is_new = self
+            .refused
+            .as_ref()
+            .is_none_or(|refused| refused.refusal != refusal);
+        if is_new {
+            tracing::error!(%shard, error = %refusal, "the shard is not applied until repaired");
         }
         report_refused(shard, true);
-        self.refused = Some(Refused {
+        self.refused = Some(RefusedShard {
             refusal,
-            again_at: Instant::now() + LOOK_INTERVAL,
+            recheck_at: Instant::now() + RECHECK_INTERVAL,
         });
     }
 
-    /// The checkpoints are of this log.
+    /// Ends the refusal of the shard, if there is one: the checkpoints belong to the log.
     pub(super) fn accept(&mut self, shard: Shard) {
         report_refused(shard, false);
         if self.refused.take().is_some() {
-            tracing::info!(%shard, "the shard is applied again: what was refused is mended");
+            tracing::info!(%shard, "the shard is repaired and applied again");
         }
     }
 
-    /// Whether the checkpoints are to be read.
-    pub(super) fn is_unknown(&self) -> bool {
-        let may_look = |it: &Refused| Instant::now() >= it.again_at;
-        self.progress.is_none() && self.refused.as_ref().is_none_or(may_look)
+    /// Returns true if the checkpoints are to be read: none are remembered, and the next check of a
+    /// refused shard is due.
+    pub(super) fn needs_checkpoints(&self) -> bool {
+        let is_due = |refused: &RefusedShard| Instant::now() >= refused.recheck_at;
+        self.progress.is_none() && self.refused.as_ref().is_none_or(is_due)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     stage::Stage,
 };
 
-/// Verifies what there is, and notes it.
+/// Verifies all projections, and records the results.
 async fn verify_and_record(stage: &Stage) {
     let pool = sessions(stage);
     for target in TARGETS {

@@ -1,5 +1,6 @@
-//! How far the shards are below their heads, and whether the event store has to help: when the
-//! topic's tail is lost, a broker is down, or the way over the topic is too long.
+//! Measures the lag of each shard behind the head of the log, and starts a catch-up from the event
+//! store when the topic does not help: after its tail was lost, while a broker is down, or when the
+//! lag is too long.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use linkledger_core::{
     metrics::{
         CATCH_UPS_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, PROJECTION_POSITION,
     },
+    projection::Projection,
     shard::{Position, Shard},
 };
 use metrics::{counter, gauge};
@@ -17,44 +19,44 @@ use tokio::time::Instant;
 
 use super::{
     Engine,
-    refusal::{Refusal, report_refused},
-    tenure::{Tenure, report_parked, report_paused},
+    checkpoint_refusal::{CheckpointRefusal, report_refused},
+    shard_assignment::{ShardAssignment, report_parked, report_paused},
 };
-use crate::read_models::Projection;
 
-/// How often the heads are looked at, at most.
-pub const HEADS_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the age of what is not applied yet is looked up.
+/// Shortest time between two measurements of the lag.
+pub const LAG_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which the age of the first event that is not applied yet is measured.
 const AGES_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a shard may stand still below its head.
+/// Longest time without progress, below the head, before a catch-up starts.
 const IDLE_MAX: Duration = Duration::from_millis(300);
-/// The lag, in events, from which on the event store gives longer runs than the topic.
+/// Lag, in events, above which a catch-up starts: the event store is then faster than the topic.
 const LAG_MAX: Position = 20_000;
 
 impl Engine {
-    /// Looks at the heads, unless it was done just before.
-    pub(super) async fn watch_heads(&mut self) -> anyhow::Result<()> {
+    /// Measures the lag of every shard, once per [`LAG_INTERVAL`].
+    pub(super) async fn check_lag(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
         if self
-            .heads_read_at
-            .is_some_and(|at| now - at < HEADS_INTERVAL)
+            .lag_checked_at
+            .is_some_and(|at| now - at < LAG_INTERVAL)
         {
             return Ok(());
         }
         let end = log::end(&self.pool)
             .await
-            .context("can't read where the log ends")?;
-        self.heads_read_at = Some(now);
+            .context("cannot read the heads of the log")?;
+        self.lag_checked_at = Some(now);
         if self.ages_read_at.is_none_or(|at| now - at >= AGES_INTERVAL) {
             self.report_ages().await?;
             self.ages_read_at = Some(now);
         }
         for shard in Shard::all() {
-            if let Some(tenure) = self.tenures.get_mut(&shard) {
-                tenure.compare(shard, &end, now);
+            if let Some(assignment) = self.assignments.get_mut(&shard) {
+                assignment.check_lag(shard, &end, now);
                 continue;
             }
-            // Not ours to judge, and no reason for an alert that we have once been behind.
+            // Another process reports the shard: gauges left from a former assignment must not
+            // raise an alert.
             report_refused(shard, false);
             for projection in Projection::ALL {
                 report_lag(projection, shard, 0);
@@ -66,51 +68,52 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells how old the first event is that each projection has not applied yet.
+    /// Reports the age of the first event that each projection has not applied yet.
     async fn report_ages(&self) -> anyhow::Result<()> {
-        let mut ages = Vec::new();
-        for (shard, tenure) in &self.tenures {
-            let Some(progress) = &tenure.progress else {
+        let mut checkpoints = Vec::new();
+        for (shard, assignment) in &self.assignments {
+            let Some(progress) = &assignment.progress else {
                 continue;
             };
-            ages.extend(Projection::ALL.map(|projection| {
-                let after = progress.checkpoint(projection).position;
-                (
-                    projection,
-                    ReadFrom {
-                        shard: *shard,
-                        after,
-                    },
-                )
+            checkpoints.extend(Projection::ALL.map(|projection| {
+                let from = ReadFrom {
+                    shard: *shard,
+                    after: progress.checkpoint(projection).position,
+                };
+                (projection, from)
             }));
         }
-        let places: Vec<ReadFrom> = ages.iter().map(|(_, place)| *place).collect();
-        let recorded = log::recorded_after(&self.pool, &places)
+        let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
+        let recorded = log::recorded_after(&self.pool, &starts)
             .await
-            .context("can't read when events were recorded")?;
+            .context("cannot read when events were recorded")?;
         let now = SystemClock.now();
-        for ((projection, place), recorded_at) in ages.into_iter().zip(recorded) {
+        for ((projection, from), recorded_at) in checkpoints.into_iter().zip(recorded) {
             let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));
-            report_age(projection, place.shard, age);
+            report_age(projection, from.shard, age);
         }
         Ok(())
     }
 }
 
-impl Tenure {
-    fn compare(&mut self, shard: Shard, end: &log::LogEnd, now: Instant) {
+impl ShardAssignment {
+    /// Reports the lag of the shard. Refuses the shard if a checkpoint is beyond the head, and
+    /// starts a catch-up if the shard makes no progress or the lag exceeds [`LAG_MAX`].
+    fn check_lag(&mut self, shard: Shard, end: &log::LogEnd, now: Instant) {
         let Some(progress) = &mut self.progress else {
             return;
         };
         if progress.epoch() != end.epoch {
-            // The log was restored meanwhile: its positions are others.
-            self.forget(0);
+            // The epoch of the log was raised after a restore.
+            self.forget_progress(0);
             return;
         }
         let head = end.heads[shard.index()];
-        let at = |projection| (projection, progress.checkpoint(projection).position);
-        let mut positions = Projection::ALL.into_iter().map(at);
-        if let Some(refusal) = positions.find_map(|it| Refusal::beyond(it, (shard, head))) {
+        let refusal = Projection::ALL.into_iter().find_map(|projection| {
+            let position = progress.checkpoint(projection).position;
+            CheckpointRefusal::if_beyond_head((projection, position), (shard, head))
+        });
+        if let Some(refusal) = refusal {
             self.refuse(shard, refusal);
             return;
         }
@@ -123,11 +126,11 @@ impl Tenure {
         if lag == 0 {
             self.progressed_at = now;
         }
-        let stands_still = now - self.progressed_at >= IDLE_MAX;
-        if (stands_still || lag > LAG_MAX) && !progress.is_owed() {
+        let is_idle = now - self.progressed_at >= IDLE_MAX;
+        if (is_idle || lag > LAG_MAX) && !progress.needs_backfill() {
             counter!(CATCH_UPS_TOTAL, "shard" => shard.to_string()).increment(1);
             tracing::debug!(%shard, lag, "catching up from the event store");
-            progress.owe(head);
+            progress.extend_backfill(head);
         }
     }
 }

@@ -1,47 +1,47 @@
-//! What a transaction has done, and how metrics and log are told of it.
+//! Reports a committed transaction to metrics and log.
 
 use std::collections::BTreeMap;
 
-use linkledger_core::metrics::{PARKED_EVENTS_TOTAL, PROJECTION_EVENTS_APPLIED_TOTAL};
+use linkledger_core::{
+    metrics::{PARKED_EVENTS_TOTAL, PROJECTION_EVENTS_APPLIED_TOTAL},
+    projection::{PerProjection, Projection},
+};
 use metrics::counter;
 
-use crate::{
-    pipeline::{apply::Plan, parking::Parking},
-    read_models::{PerProjection, Projection},
-};
+use crate::pipeline::{apply::ApplyPlan, parking::Parking};
 
-/// What a transaction has done.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// How many events each projection has applied.
+/// Counts of a committed transaction, and the accounts that the transaction parked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ApplySummary {
+    /// Number of events that each projection applied.
     pub applied: PerProjection<u64>,
-    /// Accounts that were parked.
+    /// Accounts that the transaction parked.
     pub parked: Vec<Parking>,
-    /// How many events wait behind those that accounts are parked for.
-    pub behind: u64,
+    /// Number of events that were put behind the first waiting event of a parked account.
+    pub waiting_behind: u64,
 }
 
-impl Effect {
-    pub(super) fn of(plan: Plan<'_>) -> Self {
+impl ApplySummary {
+    pub(super) fn of(plan: ApplyPlan<'_>) -> Self {
         let mut applied = PerProjection::default();
         for (projection, ..) in &plan.applied {
             applied[projection.index()] += 1;
         }
         Self {
             applied,
-            behind: (plan.waiting.len() - plan.parked.len()) as u64,
+            waiting_behind: (plan.waiting.len() - plan.parked.len()) as u64,
             parked: plan.parked,
         }
     }
 
-    /// Tells metrics and log of it.
+    /// Increments the metrics and logs the parked accounts.
     pub fn report(&self) {
         for (projection, applied) in Projection::ALL.into_iter().zip(self.applied) {
             counter!(PROJECTION_EVENTS_APPLIED_TOTAL, "projection" => projection.name())
                 .increment(applied);
         }
-        if self.behind > 0 {
-            counter!(PARKED_EVENTS_TOTAL, "reason" => "behind").increment(self.behind);
+        if self.waiting_behind > 0 {
+            counter!(PARKED_EVENTS_TOTAL, "reason" => "behind").increment(self.waiting_behind);
         }
         for Parking { cause, .. } in &self.parked {
             let reason = cause.poison.reason.name();
@@ -50,7 +50,7 @@ impl Effect {
         self.log_parked();
     }
 
-    /// One line for each account, whatever number of projections can't apply the event.
+    /// Logs one line per account, even if several projections cannot apply the event.
     fn log_parked(&self) {
         let mut by_account: BTreeMap<_, Vec<&Parking>> = BTreeMap::new();
         for parking in &self.parked {
@@ -61,7 +61,7 @@ impl Effect {
             let Parking { account, cause } = parkings[0];
             let projections: Vec<_> = parkings
                 .iter()
-                .map(|it| it.account.projection.name())
+                .map(|parking| parking.account.projection.name())
                 .collect();
             tracing::error!(
                 %account_id,
@@ -70,7 +70,7 @@ impl Effect {
                 event_type = cause.event_type,
                 reason = cause.poison.reason.name(),
                 projections = projections.join(","),
-                "an event can't be applied: the account is parked, its events wait until it is \
+                "an event cannot be applied: the account is parked, its events wait until it is \
                  released (`projector parked list`)"
             );
         }
