@@ -31,7 +31,7 @@ const CONNECTIONS_MAX: u32 = 2;
 #[derive(Debug, Subcommand)]
 pub enum AdminCommand {
     /// Run the migrations of this release. Safe to repeat.
-    Migrate(Options),
+    Migrate(AdminCommandOptions),
     /// Accounts: the owners of links and credits.
     #[command(subcommand)]
     Account(account::AccountSubcommand),
@@ -57,7 +57,7 @@ pub enum AdminCommand {
 
 /// Options of all commands.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
+pub struct AdminCommandOptions {
     #[command(flatten)]
     pub database: DatabaseConfig,
     /// Print the result as one JSON object.
@@ -87,7 +87,7 @@ struct Migrated {
     migrated: bool,
 }
 
-async fn migrate(options: &Options) -> anyhow::Result<()> {
+async fn migrate(options: &AdminCommandOptions) -> anyhow::Result<()> {
     let pool = event_store::pool(
         options.database.database_url.reveal(),
         SessionKind::Migration,
@@ -119,7 +119,7 @@ fn explain(error: &MigrateError) -> anyhow::Error {
     anyhow::anyhow!("{error}")
 }
 
-impl Options {
+impl AdminCommandOptions {
     /// Returns a pool on a database that is reachable and has all migrations.
     pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
         self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
@@ -147,7 +147,11 @@ async fn connect(url: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a result: `text` for people, or `value` as JSON for programs.
-pub(crate) fn print(options: &Options, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(
+    options: &AdminCommandOptions,
+    value: &impl Serialize,
+    text: &str,
+) -> anyhow::Result<()> {
     print_as(options.json, value, text)
 }
 

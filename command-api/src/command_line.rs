@@ -24,41 +24,43 @@ use tokio_util::sync::CancellationToken;
 #[command(name = "command-api", version)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CommandApiCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CommandApiCommand {
     /// Run the service: the write side of the API, and the relay to Kafka.
     Serve(Box<CommandApiSettings>),
-    /// Ask the service on this machine whether it is ready; exit code 1 if not.
+    /// Ask the service on this machine for its readiness; exits with 1 if the service is not ready.
     Health(CommandApiInternalListen),
-    /// Check the settings of `serve`: read all files, connect to nothing. Exits with 1 if one is
-    /// wrong.
+    /// Check the settings of `serve` without a connection; all files are read. Exits with 1 if a
+    /// setting is wrong.
     CheckConfig(Box<DoctorArgs<CommandApiSettings>>),
-    /// Check the settings of `serve` and what they lead to: the server, its settings and its
-    /// upkeep, migrations, rights, the topic. Exits with 1 if something must be mended.
+    /// Check the settings of `serve`, the database server with its settings and maintenance, the
+    /// migrations, the rights and the topic. Exits with 1 if a check fails.
     Doctor(Box<DoctorArgs<CommandApiSettings>>),
     #[command(flatten)]
     Admin(admin::AdminCommand),
 }
 
-/// Runs the command line of this process, and returns its exit code.
+/// Runs the command line of this process, and returns the exit code.
 ///
-/// The futures of all commands are compiled here, so the program itself is only linked.
+/// The futures of all commands are compiled in the library; the program is only linked.
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let outcome = match settings::parse::<Cli>().command {
-        Command::Serve(serve) => run(*serve).await,
-        Command::Health(internal) => health::check(internal.address).await,
-        Command::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
-        Command::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Command::Admin(command) => admin::run(command, &SystemClock).await,
+        CommandApiCommand::Serve(serve) => run(*serve).await,
+        CommandApiCommand::Health(internal) => health::check(internal.address).await,
+        CommandApiCommand::CheckConfig(check) => {
+            check.report(&doctor::check_config(&check.settings))
+        }
+        CommandApiCommand::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
+        CommandApiCommand::Admin(command) => admin::run(command, &SystemClock).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to do should standard error be closed.
+            // If standard error is closed, the message is lost.
             writeln!(std::io::stderr(), "error: {}", failure::text(&error)).ok();
             ExitCode::FAILURE
         }

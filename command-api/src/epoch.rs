@@ -76,7 +76,7 @@ pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
     let former_epoch = sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta FOR UPDATE")
         .fetch_one(&mut *tx)
         .await
-        .context("cannot lock the epoch; try again")?;
+        .context("cannot lock the epoch; retry the command")?;
     let highest = highest_known(&mut tx, former_epoch).await?;
     let epoch = highest.max(raise.above) + 1;
     let heads = log::heads(&mut *tx).await;
@@ -119,13 +119,13 @@ async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<
     )
     .fetch_all(&mut *tx)
     .await
-    .context("cannot lock the cursors; try again")?;
+    .context("cannot lock the cursors; retry the command")?;
     if let Some(cursor) = cursors.iter().find(|cursor| cursor.is_published) {
         let owner = cursor.owner.as_deref().unwrap_or_default();
         bail!(
-            "{owner} publishes shard {}: raise the epoch when nothing is published. After a restore \
-             stop every command-api; else `command-api relay pause --reason …`, and try again in a \
-             second. Nothing was changed",
+            "{owner} publishes shard {}: the epoch can only be raised while no relay publishes. After \
+             a restore, stop every command-api; else run `command-api relay pause --reason …`. Retry \
+             after a second. Nothing was changed",
             cursor.shard
         );
     }
@@ -187,8 +187,8 @@ impl Epochs {
         let is_other = |epoch: &i32| *epoch != self.epoch;
         if let Some((epoch, _)) = self.published.iter().find(|(epoch, _)| is_other(epoch)) {
             remedies.push(format!(
-                "What is published is of epoch {epoch}: `command-api relay refill --from 0`, into \
-                 an empty topic."
+                "The published events are of epoch {epoch}: run `command-api relay refill --from 0` \
+                 into an empty topic."
             ));
         }
         let mut projections: Vec<&str> = Vec::new();
@@ -199,8 +199,8 @@ impl Epochs {
         }
         if !projections.is_empty() {
             remedies.push(format!(
-                "The read tables of {} are of another epoch: `projector rebuild --all`. They are \
-                 read as they are until then.",
+                "The read tables of {} are of another epoch: run `projector rebuild --all`. Reads \
+                 are stale until then.",
                 projections.join(", ")
             ));
         }

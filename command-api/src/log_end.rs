@@ -56,7 +56,7 @@ pub async fn follow(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     while !shutdown.is_cancelled() {
-        look(&pool, &epoch).await;
+        report_end(&pool, &epoch).await;
         tokio::select! {
             () = tokio::time::sleep(INTERVAL) => {}
             () = shutdown.cancelled() => {}
@@ -65,7 +65,8 @@ pub async fn follow(
     Ok(())
 }
 
-async fn look(pool: &PgPool, epoch: &LogEpoch) {
+/// Reads the end of the log once, and reports heads and epoch.
+async fn report_end(pool: &PgPool, epoch: &LogEpoch) {
     let end = match within(ANSWER_TIME_MAX, log::end(pool)).await {
         Ok(end) => end,
         Err(error) => {

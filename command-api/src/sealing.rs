@@ -1,7 +1,7 @@
 //! Seals segments of the log, in the background, one segment at a time.
 //!
-//! Every instance of command-api runs a [`Sealer`]; an advisory lock of Postgres lets one of them
-//! read and hash the log while the others skip their rounds. The lock saves work and is not needed
+//! Every instance of command-api runs a [`Sealer`]; an advisory lock of Postgres lets one
+//! instance read and hash the log while the other instances skip the round. The lock saves work and is not needed
 //! for correctness: two instances that seal the same segment store the same hash.
 //! Requests never wait for sealing. A failure is logged, and the next round retries.
 
@@ -136,7 +136,7 @@ impl Sealer {
                 let shards =
                     within(SEALING_TIMEOUT, segments::sealed_shards(&mut *session)).await?;
                 for (shard, state) in Shard::all().zip(&shards) {
-                    show(shard, state.last.as_ref());
+                    report_sealed(shard, state.last.as_ref());
                 }
                 Ok(0)
             }
@@ -159,7 +159,7 @@ impl Sealer {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
                     sealed += 1;
-                    show(shard, Some(&segment));
+                    report_sealed(shard, Some(&segment));
                     tokio::time::sleep(REST_MAX.min(begun.elapsed() * REST_FACTOR)).await;
                 }
                 // Without an error of the server, the session itself is broken.
@@ -214,7 +214,7 @@ async fn seal_next(
     now: OffsetDateTime,
 ) -> Result<Option<Segment>, SealError> {
     let last = state.last.as_ref();
-    show(shard, last);
+    report_sealed(shard, last);
     let place = Segment::next(last, shard, state.epoch, events_per_segment);
     if state.head + 1 < place.first_position {
         let what = format!("the log ends at position {} already", state.head);
@@ -226,7 +226,8 @@ async fn seal_next(
     segments::seal(session, place, last, now).await.map(Some)
 }
 
-fn show(shard: Shard, last: Option<&Segment>) {
+/// Reports the last sealed position of a shard as a metric.
+fn report_sealed(shard: Shard, last: Option<&Segment>) {
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
     let position = last.map_or(0.0, |segment| segment.place.last_position as f64);
     gauge!(LOG_SEALED_POSITION, "shard" => shard.to_string()).set(position);

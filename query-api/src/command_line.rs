@@ -10,34 +10,34 @@ use tokio_util::sync::CancellationToken;
 /// Answers reads of the API and follows short links.
 #[derive(Parser)]
 #[command(name = "query-api", version)]
-enum Command {
-    /// Serves the API's reads and the short host until SIGTERM.
+enum QueryApiCommand {
+    /// Serve the reads of the API and the short host until SIGTERM.
     Serve(Box<QueryApiSettings>),
-    /// Asks the service on this machine whether it is ready; exit code 1 if not.
+    /// Ask the service on this machine for its readiness; exits with 1 if the service is not ready.
     Health(QueryApiInternalListen),
-    /// Checks the settings of `serve`: reads all files, connects to nothing. Exits with 1 if one is
-    /// wrong.
+    /// Check the settings of `serve` without a connection; all files are read. Exits with 1 if a
+    /// setting is wrong.
     CheckConfig(Box<DoctorArgs<QueryApiSettings>>),
-    /// Checks the settings of `serve` and what they lead to: the server, its settings and its
-    /// upkeep, migrations, rights. Exits with 1 if something must be mended.
+    /// Check the settings of `serve`, the database server with its settings and maintenance, the
+    /// migrations and the rights. Exits with 1 if a check fails.
     Doctor(Box<DoctorArgs<QueryApiSettings>>),
 }
 
-/// Runs the command line of this process, and returns its exit code.
+/// Runs the command line of this process, and returns the exit code.
 ///
-/// The futures of all commands are compiled here, so the program itself is only linked.
+/// The futures of all commands are compiled in the library; the program is only linked.
 #[tokio::main]
 pub async fn main() -> ExitCode {
     let outcome = match settings::parse() {
-        Command::Serve(settings) => run(*settings).await,
-        Command::Health(internal) => health::check(internal.address).await,
-        Command::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
-        Command::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
+        QueryApiCommand::Serve(settings) => run(*settings).await,
+        QueryApiCommand::Health(internal) => health::check(internal.address).await,
+        QueryApiCommand::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
+        QueryApiCommand::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to do should standard error be closed.
+            // If standard error is closed, the message is lost.
             writeln!(std::io::stderr(), "error: {}", failure::text(&error)).ok();
             ExitCode::FAILURE
         }

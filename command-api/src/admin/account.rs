@@ -15,7 +15,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{
-    Options,
+    AdminCommandOptions,
     operator::{self, Decision},
     print,
 };
@@ -29,7 +29,7 @@ pub enum AccountSubcommand {
         #[arg(long, value_parser = parse_text)]
         name: String,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Refuse the API calls of an account, within 5 seconds. The links of the account still redirect,
     /// unless --stop-redirects is given. Safe to repeat.
@@ -40,14 +40,14 @@ pub enum AccountSubcommand {
         #[arg(long)]
         stop_redirects: bool,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Put a suspended account and its links back into service. Safe to repeat.
     Resume {
         #[command(flatten)]
         subject: AccountSubject,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use sqlx::PgPool;
 
 use super::{
-    Options,
+    AdminCommandOptions,
     operator::{self, Decision},
     print,
 };
@@ -30,7 +30,7 @@ pub enum CreditsSubcommand {
         #[command(flatten)]
         request: GrantRequest,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Correct the balance of an account, upwards or, with a negative amount, downwards; never below
     /// 0. A retry with the same --idempotency-key changes nothing.
@@ -38,7 +38,7 @@ pub enum CreditsSubcommand {
         #[command(flatten)]
         request: AdjustRequest,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
 }
 

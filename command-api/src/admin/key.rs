@@ -16,7 +16,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
-use super::{Options, print};
+use super::{AdminCommandOptions, print};
 
 /// Commands on API keys.
 #[derive(Debug, Subcommand)]
@@ -26,7 +26,7 @@ pub enum KeySubcommand {
         #[command(flatten)]
         request: IssueKey,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// List the keys of an account, without their secrets. The time of the last use lags by up to
     /// two minutes.
@@ -35,14 +35,14 @@ pub enum KeySubcommand {
         #[arg(long)]
         account: AccountId,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Revoke a key; every process refuses the key within 5 s.
     Revoke {
         /// Key id: key_….
         key: KeyId,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Issue a key with the same scopes, and revoke the old key after an overlap.
     Rotate {
@@ -52,7 +52,7 @@ pub enum KeySubcommand {
         #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
         overlap_hours: u32,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{
-    Options,
+    AdminCommandOptions,
     operator::{self, Decision},
     print,
 };
@@ -28,14 +28,14 @@ pub enum LinkSubcommand {
         #[command(flatten)]
         subject: LinkSubject,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Put a disabled link back into service. Safe to repeat.
     Enable {
         #[command(flatten)]
         subject: LinkSubject,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
 }
 

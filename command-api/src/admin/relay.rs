@@ -11,7 +11,7 @@ use linkledger_core::{
 };
 use serde::Serialize;
 
-use super::{Options, operator::OPERATOR, print};
+use super::{AdminCommandOptions, operator::OPERATOR, print};
 use crate::relay::{
     pause,
     refill::{self, Refill},
@@ -26,7 +26,7 @@ const DAY_MS: i64 = 86_400_000;
 #[derive(Debug, Subcommand)]
 pub enum RelaySubcommand {
     /// Show the published position of each shard, the lease, and why nothing is published.
-    Status(Options),
+    Status(AdminCommandOptions),
     /// Stop publishing in every process within a second, until `relay resume`. Events wait in the
     /// log, and the API is not affected. The pause survives restarts. Safe to repeat.
     Pause {
@@ -34,10 +34,10 @@ pub enum RelaySubcommand {
         #[arg(long, value_parser = parse_text)]
         reason: String,
         #[command(flatten)]
-        options: Options,
+        options: AdminCommandOptions,
     },
     /// Publish again, the waiting events first. Safe to repeat.
-    Resume(Options),
+    Resume(AdminCommandOptions),
     /// Publish the log again from a position, into an empty topic: after the topic was created anew,
     /// or after a move to another cluster. Publishing is paused meanwhile.
     Refill(Box<RefillOptions>),
@@ -60,7 +60,7 @@ pub struct RefillOptions {
     #[command(flatten)]
     pub kafka: KafkaConfig,
     #[command(flatten)]
-    pub options: Options,
+    pub options: AdminCommandOptions,
 }
 
 pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_grows_with_the_rate_up_to_the_maximum() {
+    fn interval_grows_with_rate_to_maximum() {
         let interval = BatchInterval::up_to(ms(20));
         for (events, since, expected) in [
             (1, 1_000, 5),

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn topic_with_the_records_of_the_cursors_is_accepted() {
+    fn topic_with_records_of_cursors_is_accepted() {
         let here = Some("present");
         for (bindings, cluster) in [
             // Unchanged since the cursor was stored.

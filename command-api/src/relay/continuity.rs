@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_beyond_the_log_or_its_epoch_are_refused() {
+    fn cursors_beyond_log_or_epoch_are_refused() {
         for (cursor, lost_epoch, end, expected) in [
             ((0, 1), None, (0, 1), None),
             ((7, 1), None, (7, 1), None),

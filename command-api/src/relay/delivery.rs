@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_after_a_refused_record_do_not_count() {
+    fn acknowledgements_after_refused_record_are_ignored() {
         let events = [(2, 7), (2, 8), (2, 9), (5, 1), (5, 2), (9, 4), (9, 5)].map(event);
         let events: Vec<_> = events.iter().collect();
         let offsets = [Some(6), None, Some(8), Some(0), Some(-1), None, Some(9)];

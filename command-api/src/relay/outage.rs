@@ -159,7 +159,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn outage_is_logged_at_begin_at_intervals_and_at_end() {
+    fn outage_logs_begin_intervals_and_end() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn second_outage_during_drain_is_held_up_again() {
+    fn second_outage_during_drain_is_reported() {
         let begun = Instant::now();
         let mut outage = Outage::default();
         outage.advance_held_up(begun, begun, "away");

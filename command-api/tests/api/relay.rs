@@ -242,7 +242,7 @@ pub(crate) fn consume(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn created_link_becomes_two_records_of_one_partition() {
+async fn created_link_makes_two_records_in_partition() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -71,7 +71,7 @@ impl EventPublisher for Offsets {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recreated_topic_is_noticed_by_a_new_relay() {
+async fn new_relay_detects_recreated_topic() {
     let broker = TestBroker::embedded();
     let (database, shard) = published_to(&broker).await;
     // Cursors without offsets, as after a rewind by the stack, or from an earlier release.

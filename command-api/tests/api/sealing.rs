@@ -200,7 +200,7 @@ async fn segment_sealed_with_other_events_is_refused() {
 }
 
 #[tokio::test]
-async fn gap_in_one_shard_stops_only_that_shard() {
+async fn gap_stops_only_the_affected_shard() {
     let (database, account_id) = log_of(4).await;
     let shard = Shard::of(account_id);
     let other = loop {

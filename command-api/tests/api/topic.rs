@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> &str {
 }
 
 #[test]
-fn a_broker_that_tells_no_settings_has_its_partitions_checked() {
+fn check_without_broker_settings_covers_partitions() {
     let broker = TestBroker::embedded();
     for verb in ["check", "create"] {
         let output = topic(&broker.config().brokers, &[verb, "--json"]);
@@ -37,7 +37,7 @@ fn a_broker_that_tells_no_settings_has_its_partitions_checked() {
 }
 
 #[test]
-fn a_wrong_count_of_partitions_is_shown_and_is_a_failure() {
+fn check_with_wrong_partition_count_fails() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic(TOPIC, 4, 1).unwrap();
     let output = topic(&cluster.bootstrap_servers(), &["check"]);
@@ -56,7 +56,7 @@ fn a_wrong_count_of_partitions_is_shown_and_is_a_failure() {
 }
 
 #[test]
-fn a_topic_or_a_broker_that_is_not_there_is_one_line_that_says_what_to_do() {
+fn missing_topic_or_broker_is_explained() {
     let cluster = MockCluster::new(1).unwrap();
     let output = topic(&cluster.bootstrap_servers(), &["check"]);
     assert_eq!(output.status.code(), Some(1));

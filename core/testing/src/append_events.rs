@@ -1,4 +1,4 @@
-//! Events in the log as if somebody had decided them.
+//! Appends given events to the log, without the decision of a command.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -14,9 +14,9 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 
-/// Appends events of one account, each at the end of its stream, and returns their positions.
+/// Appends events of one account, each at the end of the event's stream, and returns the positions.
 ///
-/// Of the account's row only balance and version follow.
+/// The row of the account gets the new balance and version, and no other change.
 pub async fn append_events(
     pool: &PgPool,
     account_id: AccountId,
@@ -25,17 +25,17 @@ pub async fn append_events(
     let mut tx = pool.begin().await.expect("a transaction begins");
     let mut accounts = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
-        .expect("it is locked");
-    let credits = accounts.get_mut(&account_id).expect("there is the account");
+        .expect("the account is locked");
+    let credits = accounts.get_mut(&account_id).expect("the account exists");
     let mut links = HashMap::new();
     let mut new_events = Vec::with_capacity(events.len());
     for event in events {
         let (version, link) = match event {
             Event::Link(link_event) => {
                 let link = match links.entry(link_event.link_id()) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(place) => {
-                        place.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => {
+                        entry.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
                     }
                 };
                 *link = std::mem::take(link).apply(link_event);
@@ -55,11 +55,11 @@ pub async fn append_events(
     let positions = append::append_in_tx(&mut tx, &new_events, &accounts)
         .await
         .expect("events are appended");
-    tx.commit().await.expect("it is committed");
+    tx.commit().await.expect("the events are committed");
     positions
 }
 
-/// The state is told on each event of a link but the first.
+/// Returns the version of the link, and the state for the metadata of every event but the first.
 fn version_and_state(link: &Link) -> (i64, Option<LinkState>) {
     match link {
         Link::Absent => panic!("the first event of a link creates it"),
@@ -102,10 +102,13 @@ async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId
     .await
     .expect("the stream is read");
     let events = rows.iter().map(|(event_type, schema_version, payload)| {
-        Event::from_stored(event_type, *schema_version, payload).expect("it is one of ours")
+        Event::from_stored(event_type, *schema_version, payload)
+            .expect("the event has a known type")
     });
     events.fold(Link::Absent, |link, event| match event {
         Event::Link(event) => link.apply(&event),
-        Event::Account(_) | Event::Credits(_) => panic!("a link's stream has events of links only"),
+        Event::Account(_) | Event::Credits(_) => {
+            panic!("the stream of a link has an event of another kind")
+        }
     })
 }

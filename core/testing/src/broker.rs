@@ -1,5 +1,5 @@
-//! A broker for a test: one inside the process, or the Apache Kafka that the tests of a binary
-//! share, each with a topic of its own.
+//! A broker for a test: an embedded broker inside the process, or the Apache Kafka that the tests of
+//! a binary share, with a separate topic for each test.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -21,7 +21,7 @@ use linkledger_core::{
 };
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
 
-/// The variable that chooses between [`EMBEDDED`], the default, and [`APACHE`].
+/// Environment variable that chooses between [`EMBEDDED`], the default, and [`APACHE`].
 const VARIABLE: &str = "LINKLEDGER_TEST_KAFKA";
 const EMBEDDED: &str = "embedded";
 const APACHE: &str = "apache";
@@ -33,17 +33,17 @@ type EmbeddedCluster = MockCluster<'static, DefaultProducerContext>;
 
 /// A broker with a topic of the event stream that no other test uses.
 pub struct TestBroker {
-    kind: Kind,
+    kind: BrokerKind,
     topic: TopicName,
 }
 
-enum Kind {
+enum BrokerKind {
     Embedded(EmbeddedCluster),
     Apache(&'static ApacheKafka),
 }
 
 impl TestBroker {
-    /// A broker of the kind that `LINKLEDGER_TEST_KAFKA` names: `embedded`, or `apache`.
+    /// Starts a broker of the kind in `LINKLEDGER_TEST_KAFKA`: `embedded` or `apache`.
     pub async fn start() -> Self {
         if Self::is_apache() {
             Self::apache().await
@@ -52,17 +52,17 @@ impl TestBroker {
         }
     }
 
-    /// Whether the tests are told to use an Apache Kafka. What only that one does is tested only
-    /// then, so that the other tests ask for no Java.
+    /// Returns true if the tests use an Apache Kafka. Tests of features that only Apache Kafka has
+    /// return at once otherwise, so that the other tests need no Java.
     pub fn is_apache() -> bool {
         match std::env::var(VARIABLE).as_deref() {
             Ok(APACHE) => true,
             Ok(EMBEDDED) | Err(_) => false,
-            Ok(other) => panic!("{VARIABLE} is {EMBEDDED} or {APACHE}, not {other}"),
+            Ok(other) => panic!("{VARIABLE} must be {EMBEDDED} or {APACHE}, not {other}"),
         }
     }
 
-    /// A broker inside the process, to which faults can be done.
+    /// Starts a broker inside the process, which can inject faults.
     pub fn embedded() -> Self {
         let cluster = MockCluster::new(1).expect("a broker starts");
         let topic = TopicName::default();
@@ -70,42 +70,42 @@ impl TestBroker {
             .create_topic(topic.as_str(), i32::from(SHARD_COUNT), 1)
             .expect("a topic is created");
         Self {
-            kind: Kind::Embedded(cluster),
+            kind: BrokerKind::Embedded(cluster),
             topic,
         }
     }
 
-    /// The Apache Kafka of this test binary, which needs Java and Maven.
+    /// Returns the Apache Kafka of this test binary, which needs Java and Maven, with a new topic.
     pub async fn apache() -> Self {
         let kafka = SHARED.get_or_init(start_shared).await;
         let name = format!("test-{}", TOPICS.fetch_add(1, Ordering::Relaxed));
         let broker = Self {
-            kind: Kind::Apache(kafka),
+            kind: BrokerKind::Apache(kafka),
             topic: name.parse().expect("a valid name"),
         };
         broker.create_topic().await;
         broker
     }
 
-    /// Where clients reach it.
+    /// Returns the address for clients.
     pub fn bootstrap_servers(&self) -> String {
         match &self.kind {
-            Kind::Embedded(cluster) => cluster.bootstrap_servers(),
-            Kind::Apache(kafka) => kafka.bootstrap_servers(),
+            BrokerKind::Embedded(cluster) => cluster.bootstrap_servers(),
+            BrokerKind::Apache(kafka) => kafka.bootstrap_servers(),
         }
     }
 
-    /// The topic of this test.
+    /// Returns the topic of this test.
     pub fn topic(&self) -> &str {
         self.topic.as_str()
     }
 
-    /// A consumer group of that name that no other test uses.
+    /// Returns an id for the consumer group `name` that no other test uses.
     pub fn group_id(&self, name: &str) -> String {
         format!("{}-{name}", self.topic)
     }
 
-    /// How the services reach it.
+    /// Returns the settings of a service for this broker and topic.
     pub fn config(&self) -> KafkaConfig {
         KafkaConfig {
             topic: self.topic.clone(),
@@ -113,30 +113,32 @@ impl TestBroker {
         }
     }
 
-    /// How long it may take until another member of a group has the partitions of one that stands
-    /// still: six seconds until it is expelled, and a rebalance, for which the embedded broker
-    /// waits five seconds more; twice that for a machine that does other things.
+    /// Returns the timeout until another member of a group has the partitions of a member that does
+    /// not poll: 6 s until the expulsion, and a rebalance, which the embedded broker delays by 5 s;
+    /// doubled for a busy machine.
     pub fn takes_over_within(&self) -> Duration {
         Duration::from_secs(match self.kind {
-            Kind::Embedded(_) => 30,
-            Kind::Apache(_) => 20,
+            BrokerKind::Embedded(_) => 30,
+            BrokerKind::Apache(_) => 20,
         })
     }
 
-    /// The settings of a client of it.
+    /// Returns the settings of a client of this broker.
     pub fn client(&self) -> ClientConfig {
         let settings = self.config().client_settings();
-        settings.expect("they hold no contradiction").collect()
+        settings
+            .expect("the settings of a test are valid")
+            .collect()
     }
 
-    /// The embedded broker itself, for faults.
+    /// Returns the embedded broker, for the injection of faults.
     ///
     /// # Panics
-    /// When the broker is shared: such a test asks for [`TestBroker::embedded`].
+    /// Panics if the broker is the shared Apache Kafka: use [`TestBroker::embedded`].
     pub fn cluster(&self) -> &EmbeddedCluster {
         match &self.kind {
-            Kind::Embedded(cluster) => cluster,
-            Kind::Apache(_) => panic!("only the embedded broker takes faults"),
+            BrokerKind::Embedded(cluster) => cluster,
+            BrokerKind::Apache(_) => panic!("only the embedded broker can inject faults"),
         }
     }
 

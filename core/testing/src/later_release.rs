@@ -1,4 +1,4 @@
-//! Events in the log as a later release writes them, which this one does not know.
+//! Appends events to the log as a later release would, unknown to this release.
 
 use serde_json::Value;
 use sqlx::PgPool;
@@ -13,23 +13,23 @@ use linkledger_core::{
 /// An event in its stored form.
 #[derive(Debug, Clone)]
 pub struct LaterEvent {
-    /// Whose it is.
+    /// Account of the event.
     pub account_id: AccountId,
-    /// The stream at whose end it stands.
+    /// Stream of the event.
     pub stream_id: Uuid,
     /// Type name.
     pub event_type: &'static str,
     /// Version of the payload's schema.
     pub schema_version: i16,
-    /// The payload.
+    /// Payload.
     pub payload: Value,
-    /// The metadata.
+    /// Metadata.
     pub metadata: Value,
-    /// The key under which it stands, if any; its fingerprint is all zeros.
+    /// Idempotency key, if any; the fingerprint is all zeros.
     pub idempotency_key: Option<String>,
 }
 
-/// Appends the event; the account's row stays as it is.
+/// Appends the event at the end of the stream. The row of the account does not change.
 pub async fn append_later_event(pool: &PgPool, event: LaterEvent) {
     let now = SystemClock.now();
     sqlx::query(

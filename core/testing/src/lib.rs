@@ -1,7 +1,7 @@
-//! Real servers, a clock that stands still, and shortcuts to a given state, for tests.
+//! Real servers, a clock with a fixed time, and shortcuts to a given state, for tests.
 //!
-//! A test binary has one Postgres server, each test a database of its own, cloned from one that
-//! is migrated once.
+//! A test binary has one Postgres server. Each test has a separate database, a clone of a template
+//! that is migrated once.
 
 mod append_events;
 mod broker;
@@ -47,7 +47,7 @@ use linkledger_core::{
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{append_events::append_events, broker::TestBroker};
 
-/// How long a condition may take to come true before a test fails.
+/// Longest time until a condition holds, before a test fails.
 const DEADLINE: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TEMPLATE: &str = "linkledger_template";
@@ -55,14 +55,14 @@ const TEMPLATE: &str = "linkledger_template";
 static SERVER: OnceCell<TemporaryPostgres> = OnceCell::const_new();
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// A migrated database of a test's own.
+/// Migrated database for one test.
 pub struct TestDatabase {
     url: String,
     pool: PgPool,
 }
 
 impl TestDatabase {
-    /// Clones a fresh database.
+    /// Creates an empty, migrated database.
     pub async fn create() -> Self {
         record::logs();
         let server = SERVER.get_or_init(start_server).await;
@@ -78,7 +78,7 @@ impl TestDatabase {
         Self { url, pool }
     }
 
-    /// The same database, for another user of it.
+    /// Returns a second handle of the same database.
     #[must_use]
     pub fn share(&self) -> Self {
         Self {
@@ -87,12 +87,12 @@ impl TestDatabase {
         }
     }
 
-    /// Its address, with the rights of its owner.
+    /// Returns the URL of the database, with the rights of the owner.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Sessions on it, by the name `test`.
+    /// Returns a pool of sessions with the application name `test`.
     pub fn pool(&self) -> &PgPool {
         &self.pool
     }
@@ -121,11 +121,11 @@ async fn execute(url: &str, statement: String) {
     sqlx::query(AssertSqlSafe(statement))
         .execute(&mut connection)
         .await
-        .expect("it is allowed");
+        .expect("the statement succeeds");
     connection.close().await.expect("the session ends");
 }
 
-/// A clock that moves only when told to.
+/// Clock that moves only by [`FixedClock::advance`].
 #[derive(Debug)]
 pub struct FixedClock(Mutex<OffsetDateTime>);
 
@@ -136,7 +136,7 @@ impl Default for FixedClock {
 }
 
 impl FixedClock {
-    /// Lets time pass.
+    /// Moves the clock forward.
     pub fn advance(&self, time: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
@@ -148,18 +148,18 @@ impl Clock for FixedClock {
     }
 }
 
-/// Asks until there is an answer, and returns it.
+/// Polls until `ask` returns an answer, and returns the answer.
 ///
 /// # Panics
-/// When there is none within `DEADLINE`; `what` says what was waited for.
+/// Panics with `what`, the name of the condition, if there is no answer within `DEADLINE`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl FnMut() -> F) -> T {
     eventually_within(DEADLINE, what, ask).await
 }
 
-/// The same with another deadline.
+/// Polls like [`eventually`], with another deadline.
 ///
 /// # Panics
-/// When there is no answer by then.
+/// Panics with `what` if there is no answer before the deadline.
 pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
     deadline: Duration,
     what: &str,
@@ -175,16 +175,16 @@ pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
     panic!("not within {deadline:?}: {what}");
 }
 
-/// An account with that balance. The balance has no event: it is there from the start.
+/// Creates an account with a balance. The log has no event for the balance.
 pub async fn account(pool: &PgPool, balance: i64) -> AccountId {
     create_account(pool, new_account_id(), balance).await
 }
 
-/// One of that shard.
+/// Creates an account of a given shard with a balance, like [`account`].
 pub async fn account_of(pool: &PgPool, shard: Shard, balance: i64) -> AccountId {
     let mut ids = std::iter::repeat_with(new_account_id);
-    let account_id = ids.find(|it| Shard::of(*it) == shard);
-    create_account(pool, account_id.expect("ids do not end"), balance).await
+    let account_id = ids.find(|id| Shard::of(*id) == shard);
+    create_account(pool, account_id.expect("new ids never end"), balance).await
 }
 
 fn new_account_id() -> AccountId {
@@ -204,7 +204,7 @@ async fn create_account(pool: &PgPool, account_id: AccountId, balance: i64) -> A
     account_id
 }
 
-/// A key of the account.
+/// Creates an API key of the account.
 pub async fn api_key(pool: &PgPool, account_id: AccountId, scopes: &[Scope]) -> ApiKey {
     let now = SystemClock.now();
     let secret = ApiKey::generate();
@@ -231,36 +231,36 @@ pub async fn append_links(
     let mut tx = pool.begin().await.expect("a transaction begins");
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
-        .expect("it is locked");
+        .expect("the account is locked");
     let creates: Vec<LinkCommand> = links
         .iter()
         .map(|(slug, destination)| create(account_id, slug, destination))
         .collect();
-    let stamps: Vec<DecisionIds> = links.iter().map(|_| stamp()).collect();
+    let ids: Vec<DecisionIds> = links.iter().map(|_| decision_ids()).collect();
     let reservations: Vec<SlugReservation> = links
         .iter()
-        .zip(&stamps)
-        .map(|((slug, _), stamp)| SlugReservation {
+        .zip(&ids)
+        .map(|((slug, _), ids)| SlugReservation {
             slug: Slug::parse(slug).expect("a valid slug"),
             shard: Shard::of(account_id),
-            link_id: stamp.link_id,
+            link_id: ids.link_id,
         })
         .collect();
     let free = slugs::reserve_in_tx(&mut tx, &reservations)
         .await
         .expect("slugs are reserved");
-    let terms = Pricing {
+    let pricing = Pricing {
         link_price: 1,
         short_base_url: "http://127.0.0.1:8081".to_owned(),
     };
-    let known = LoadedState {
+    let state = LoadedState {
         credits,
         free_slugs: free,
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&terms, 1, known);
-    for (create, stamp) in creates.iter().zip(&stamps) {
-        let outcome = batch.decide(create, stamp);
+    let mut batch = CommandBatch::new(&pricing, 1, state);
+    for (create, ids) in creates.iter().zip(&ids) {
+        let outcome = batch.decide(create, ids);
         assert!(
             matches!(outcome, CommandOutcome::Accepted(_)),
             "{outcome:?}"
@@ -270,17 +270,19 @@ pub async fn append_links(
     let events: Vec<_> = decided
         .accepted
         .iter()
-        .flat_map(|it| it.events.clone())
+        .flat_map(|accepted| accepted.events.clone())
         .collect();
     let positions = append::append_in_tx(&mut tx, &events, &decided.credits).await;
-    tx.commit().await.expect("it is committed");
+    tx.commit().await.expect("the links are committed");
     decided.set_positions(&positions.expect("events are appended"));
     decided
         .accepted
         .into_iter()
         .map(|accepted| match accepted.settled {
             SettledCommand::Create(settled) => settled,
-            SettledCommand::Change(settled) => panic!("nothing was to be changed: {settled:?}"),
+            SettledCommand::Change(settled) => {
+                panic!("a create was settled as a change: {settled:?}")
+            }
         })
         .collect()
 }
@@ -299,7 +301,7 @@ fn create(account_id: AccountId, slug: &str, destination: &str) -> LinkCommand {
     })
 }
 
-fn stamp() -> DecisionIds {
+fn decision_ids() -> DecisionIds {
     let now = SystemClock.now();
     DecisionIds {
         now,
@@ -309,7 +311,7 @@ fn stamp() -> DecisionIds {
     }
 }
 
-/// Runs something beside the test.
+/// Runs `work` in the background of the test.
 #[expect(clippy::disallowed_methods, reason = "a test awaits what it starts")]
 pub fn in_background<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,

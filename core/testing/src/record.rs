@@ -1,6 +1,6 @@
-//! For `.ci/tidy-log`: what the tests have logged, and what must not be in it. Where the variable
-//! `LINKLEDGER_RECORD_DIR` names a folder, every secret that a test is given is noted there, and
-//! every log line at level debug, libraries included.
+//! Records the secrets and the log lines of the tests for `.ci/tidy-log`, which searches the log lines
+//! for the secrets. The environment variable `LINKLEDGER_RECORD_DIR` names the folder of the records;
+//! log lines are recorded at level debug, including the lines of libraries.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,14 +11,14 @@ use std::{
 
 use axum::http::HeaderMap;
 
-/// The variable that names the folder.
+/// Environment variable with the folder of the records.
 const FOLDER: &str = "LINKLEDGER_RECORD_DIR";
-/// Shorter texts may stand in a log by chance.
+/// Minimum length of a secret: a shorter text may appear in a log by chance.
 const SECRET_LENGTH_MIN: usize = 16;
 
 static LOGS: Once = Once::new();
 
-/// What must not be logged.
+/// Kind of a text that must not be logged.
 #[derive(Debug, Clone, Copy)]
 pub enum Secret {
     /// An API key.
@@ -33,21 +33,21 @@ pub enum Secret {
     DestinationQuery,
 }
 
-/// Notes a secret.
+/// Records a secret.
 pub fn secret(kind: Secret, text: &str) {
     let Some(mut file) = open("secrets") else {
         return;
     };
     assert!(
         text.len() >= SECRET_LENGTH_MIN,
-        "too short to look for: {text}"
+        "secret too short for a search: {text}"
     );
-    // One write, which is not mixed with that of another process.
+    // A single write, so that the lines of several processes do not mix.
     file.write_all(format!("{kind:?} {text}\n").as_bytes())
         .expect("the record is written");
 }
 
-/// Notes what a create carries.
+/// Records the secrets in a request that creates a link.
 pub fn create(idempotency_key: &str, body: &serde_json::Value) {
     secret(Secret::IdempotencyKey, idempotency_key);
     let destination = body["destination_url"].as_str().unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn create(idempotency_key: &str, body: &serde_json::Value) {
     }
 }
 
-/// Notes what an answer hands out.
+/// Records the secrets in a response.
 pub fn answer(headers: &HeaderMap, body: &[u8]) {
     let token = headers.get("consistency-token");
     if let Some(token) = token.and_then(|token| token.to_str().ok()) {
@@ -70,7 +70,7 @@ pub fn answer(headers: &HeaderMap, body: &[u8]) {
     }
 }
 
-/// Writes what this process logs from here on to a file of its own.
+/// Writes all further log lines of this process to a file.
 pub fn logs() {
     LOGS.call_once(|| {
         let Some(file) = open(&format!("{}.log", std::process::id())) else {
@@ -84,7 +84,7 @@ pub fn logs() {
     });
 }
 
-/// Lets a process that a test starts log to a file of its own, at level debug.
+/// Makes a child process of a test log to a file, at level debug.
 pub fn logs_of(command: &mut std::process::Command, name: &str) {
     if let Some(file) = open(&format!("{name}-{}.log", std::process::id())) {
         command.env("RUST_LOG", "debug").stderr(file);

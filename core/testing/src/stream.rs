@@ -1,5 +1,6 @@
-//! The topic as a consumer from the beginning has it who keeps the rule of the contract: a record
-//! is applied only if its sequence is above the highest one applied in its partition and epoch.
+//! Reads the topic from the beginning, with the rule for consumers: a record is applied only if the
+//! sequence is above the highest applied sequence of the partition and epoch
+//! (docs/events.md).
 
 use std::{
     collections::HashMap,
@@ -23,25 +24,25 @@ use linkledger_core::{
     shard::{Position, SHARD_COUNT, Shard},
 };
 
-/// How long reading what is left may take, in minutes.
+/// Timeout for reading the rest of the topic.
 const READ_TIME_MAX: Duration = Duration::from_mins(2);
-/// How long a partition's end is asked for.
+/// Timeout for reading the end of a partition.
 const WATERMARKS_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// All records of the topic.
 pub struct Stream {
-    /// By partition, as they stand there.
+    /// Records of each partition, in the order of the offsets.
     pub records: PerShard<Vec<PublishedEvent>>,
 }
 
 impl Stream {
-    /// Reads the topic from its beginning to its end.
+    /// Reads the topic from the beginning to the end.
     pub async fn read(kafka: &KafkaConfig) -> Self {
         Self::follow(kafka).to_the_end().await
     }
 
-    /// Reads the topic from its beginning on, while it is written: for tests that write more than
-    /// the embedded broker keeps.
+    /// Reads the topic from the beginning, concurrently with writes: for tests that write more than
+    /// the embedded broker retains.
     pub fn follow(kafka: &KafkaConfig) -> Following {
         let kafka = kafka.clone();
         let (all_is_written, written) = mpsc::channel();
@@ -52,27 +53,29 @@ impl Stream {
         }
     }
 
-    /// What the consumer applies, and how many records it drops as repeated.
+    /// Returns the events that a consumer applies, and the number of repeated records that a consumer
+    /// drops.
     ///
     /// # Panics
-    /// At a record that jumps forward: a hole that the consumer would not see filled.
+    /// Panics at a record that jumps forward: the consumer would never get the missing records.
     pub fn applied(&self) -> (PerShard<Vec<RecordedEvent>>, usize) {
         let mut repeated = 0;
         let applied = self.records.each_ref().map(|records| {
             let applied = apply_in_order(records).unwrap_or_else(|hole| panic!("{hole:?}"));
             repeated += records.len() - applied.len();
-            applied.iter().map(|it| it.event.clone()).collect()
+            applied.iter().map(|record| record.event.clone()).collect()
         });
         (applied, repeated)
     }
 
-    /// Asserts that the consumer has exactly the log, in order; returns how many records were
-    /// repeated.
+    /// Asserts that a consumer applies exactly the events of the log, in order. Returns the number of
+    /// repeated records.
     pub async fn assert_is_the_log(kafka: &KafkaConfig, pool: &PgPool) -> usize {
         Self::read(kafka).await.assert_equals_log(pool).await
     }
 
-    /// The same of what was read.
+    /// Asserts that these records result in exactly the events of the log, in order. Returns the
+    /// number of repeated records.
     pub async fn assert_equals_log(&self, pool: &PgPool) -> usize {
         let (applied, repeated) = self.applied();
         let log = read_log(pool).await;
@@ -87,29 +90,29 @@ impl Stream {
     }
 }
 
-/// A topic that is read while it is written, until this is dropped.
+/// Reader of a topic that is still being written. The reading ends when this value is dropped.
 pub struct Following {
     all_is_written: mpsc::Sender<()>,
     reading: JoinHandle<PerShard<Vec<PublishedEvent>>>,
 }
 
 impl Following {
-    /// All records, once nothing more is published.
+    /// Reads the rest of the topic, after all events are published, and returns all records.
     pub async fn to_the_end(self) -> Stream {
         let Self {
             all_is_written,
             reading,
         } = self;
-        // Whoever does not hear it has failed, which is seen next.
+        // A failure of the send means that the reader has panicked, which the next line reports.
         all_is_written.send(()).ok();
         let records = reading.await.expect("the topic is read");
-        // Until then: who drops it wants nothing any more.
+        // Dropped last: the drop of the sender ends the reading.
         drop(all_is_written);
         Stream { records }
     }
 }
 
-/// A record for whose predecessor the consumer would wait in vain.
+/// Gap before a record: the consumer would wait in vain for the record's predecessor.
 #[derive(Debug, PartialEq, Eq)]
 struct Hole {
     shard: Shard,
@@ -117,7 +120,7 @@ struct Hole {
     next: Position,
 }
 
-/// The records of one partition that are applied.
+/// Returns the records of one partition that a consumer applies.
 fn apply_in_order(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Hole> {
     let (mut epoch, mut highest) = (0, 0);
     let mut applied = Vec::new();
@@ -148,7 +151,7 @@ fn consumer(kafka: &KafkaConfig) -> BaseConsumer {
         .collect::<ClientConfig>()
         .set("group.id", "linkledger-test")
         .set("enable.auto.commit", "false")
-        // What the broker has dropped before it was read is a hole, not the end.
+        // A record that the broker dropped before the read must show as a hole, not as the end.
         .set("auto.offset.reset", "earliest")
         .set("fetch.wait.max.ms", "10")
         .create()
@@ -157,12 +160,15 @@ fn consumer(kafka: &KafkaConfig) -> BaseConsumer {
     partitions.add_partition_range(kafka.topic.as_str(), 0, i32::from(SHARD_COUNT) - 1);
     partitions
         .set_all_offsets(Offset::Beginning)
-        .expect("there are partitions");
-    consumer.assign(&partitions).expect("they are assigned");
+        .expect("the list has partitions");
+    consumer
+        .assign(&partitions)
+        .expect("the partitions are assigned");
     consumer
 }
 
-/// Reads until what is there when all is written has been read, or nobody wants it any more.
+/// Reads until all records are read that exist when `written` gets a message, or until `written` is
+/// disconnected.
 fn read_while(
     consumer: &BaseConsumer,
     topic: &str,
@@ -177,8 +183,8 @@ fn read_while(
             Err(TryRecvError::Disconnected) => return records,
             Err(TryRecvError::Empty) => {}
         }
-        let is_in_time = until.is_none_or(|until| Instant::now() < until);
-        assert!(is_in_time, "the topic does not end");
+        let is_before_deadline = until.is_none_or(|until| Instant::now() < until);
+        assert!(is_before_deadline, "the end of the topic was not reached");
         match consumer.poll(Duration::from_millis(100)) {
             Some(Ok(record)) => {
                 let event = event(&record);
@@ -187,13 +193,13 @@ fn read_while(
                 records[index].push(event);
             }
             None if until.is_some() && is_at_end(consumer, topic, &offsets) => return records,
-            // An error is that of a broker that has just come back, which is asked again.
+            // A broker that has just restarted returns errors; the next poll retries.
             Some(Err(_)) | None => {}
         }
     }
 }
 
-/// Whether every partition has been read, or is empty.
+/// Returns true if every partition is empty or read to the end.
 fn is_at_end(consumer: &BaseConsumer, topic: &str, offsets: &PerShard<i64>) -> bool {
     Shard::all().all(|shard| {
         let partition = i32::from(shard.number());
@@ -216,10 +222,11 @@ fn event(record: &BorrowedMessage<'_>) -> PublishedEvent {
     let headers = headers.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let shard = Shard::new(record.partition().into()).expect("a partition is a shard");
     let payload = text(record.payload()).expect("payloads are text");
-    PublishedEvent::from_record(shard, &headers.collect(), payload).expect("it is one of ours")
+    PublishedEvent::from_record(shard, &headers.collect(), payload)
+        .expect("the record is an event of linkledger")
 }
 
-/// The log as consumers may know it.
+/// Reads the log, with only the metadata that is published.
 async fn read_log(pool: &PgPool) -> PerShard<Vec<RecordedEvent>> {
     let from: Vec<ReadFrom> = Shard::all()
         .map(|shard| ReadFrom { shard, after: 0 })
@@ -244,8 +251,8 @@ mod tests {
     use super::*;
     use linkledger_core::id::{AccountId, EventId};
 
-    fn sequences(places: &[(i32, Position)]) -> Result<Vec<(i32, Position)>, Hole> {
-        let records: Vec<_> = places
+    fn sequences(sequences: &[(i32, Position)]) -> Result<Vec<(i32, Position)>, Hole> {
+        let records: Vec<_> = sequences
             .iter()
             .map(|(log_epoch, position)| PublishedEvent {
                 log_epoch: *log_epoch,
@@ -266,26 +273,26 @@ mod tests {
             .collect();
         let applied = apply_in_order(&records)?.into_iter();
         Ok(applied
-            .map(|it| (it.log_epoch, it.event.position))
+            .map(|record| (record.log_epoch, record.event.position))
             .collect())
     }
 
     #[test]
-    fn a_run_of_earlier_records_is_dropped() {
+    fn repeated_records_are_dropped() {
         let places = [1, 2, 3, 2, 3, 1, 2, 4, 5, 5].map(|position| (1, position));
         let applied = [1, 2, 3, 4, 5].map(|position| (1, position));
         assert_eq!(sequences(&places), Ok(applied.to_vec()));
     }
 
     #[test]
-    fn a_jump_forward_is_a_hole_even_if_it_is_filled_later() {
+    fn gap_filled_later_is_still_reported() {
         let hole = sequences(&[(1, 1), (1, 3), (1, 2), (1, 3)]).unwrap_err();
         assert_eq!((hole.applied, hole.next), (1, 3));
         assert!(sequences(&[(1, 2)]).is_err());
     }
 
     #[test]
-    fn a_new_epoch_begins_anew_and_ends_the_one_before() {
+    fn new_epoch_resets_positions() {
         let places = [(1, 1), (1, 2), (2, 1), (1, 3), (2, 2)];
         assert_eq!(sequences(&places), Ok(vec![(1, 1), (1, 2), (2, 1), (2, 2)]));
     }

@@ -1,5 +1,5 @@
-//! A wire to a server that can fall silent: nothing passes any more and nothing is closed, as when
-//! the server's host is gone.
+//! A TCP proxy to a database that can fall silent: the proxy forwards no byte and closes no connection,
+//! as if the host of the server had vanished.
 
 use std::{
     future::pending,
@@ -18,7 +18,7 @@ use url::Url;
 
 use super::{TestDatabase, eventually, in_background};
 
-/// Forwards to a server, until it is silenced.
+/// TCP proxy to a server, which forwards until [`Wire::fall_silent`].
 #[derive(Debug, Clone)]
 pub struct Wire {
     port: u16,
@@ -27,7 +27,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// One to a database, and the address under which that is behind it.
+    /// Starts a proxy to a database. Returns the proxy, and the URL of the database through the proxy.
     pub async fn to(database: &TestDatabase) -> (Self, String) {
         let mut url = Url::parse(database.url()).expect("an address");
         let server_port = url.port().expect("a port");
@@ -37,7 +37,8 @@ impl Wire {
             silence: Arc::default(),
             is_unheard: Arc::default(),
         };
-        url.set_port(Some(wire.port)).expect("it has a host");
+        url.set_port(Some(wire.port))
+            .expect("the address has a host");
         let accepting = wire.clone();
         in_background(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -45,7 +46,7 @@ impl Wire {
                 in_background(
                     accepting
                         .clone()
-                        .forward(client, server.expect("it listens")),
+                        .forward(client, server.expect("the server listens")),
                 );
             }
         });
@@ -57,7 +58,7 @@ impl Wire {
         tokio::select! {
             biased;
             () = silence.cancelled() => {
-                // Both stay open, and neither hears of the other.
+                // Both connections stay open, and no byte is forwarded.
                 client.readable().await.ok();
                 self.is_unheard.store(true, Ordering::SeqCst);
                 pending::<()>().await;
@@ -70,21 +71,21 @@ impl Wire {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing passes from here on, on no connection that there is or will be.
+    /// Stops forwarding on all existing and new connections.
     pub fn fall_silent(&self) {
         self.is_unheard.store(false, Ordering::SeqCst);
         self.silence().cancel();
     }
 
-    /// Waits until somebody has spoken into the silence.
+    /// Waits until a client has sent bytes that were not forwarded.
     pub async fn until_unheard(&self) {
-        eventually("somebody speaks", async || {
+        eventually("a client sends bytes", async || {
             self.is_unheard.load(Ordering::SeqCst).then_some(())
         })
         .await;
     }
 
-    /// New connections work; the old ones stay as they are.
+    /// Forwards new connections again. Existing connections stay silent.
     pub fn mend(&self) {
         *self.silence() = CancellationToken::new();
     }

@@ -20,8 +20,8 @@ use crate::{
 
 /// Measure how fast linkledger is, in ratios to Postgres and axum on the same machine.
 ///
-/// Exits with 1 if a question can't be answered. The table says which targets are reached or
-/// missed; a missed target does not change the exit code, since another machine may be busier.
+/// Exits with 1 if a question can't be answered. The table names the reached and the missed
+/// targets; a missed target does not change the exit code, since another machine may be busier.
 #[derive(Debug, Parser)]
 #[command(name = "linkledger-bench", version)]
 struct BenchCommandLine {
@@ -33,8 +33,8 @@ struct BenchCommandLine {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Make the large data sets that are missing, and verify them. Without this command, the first
-    /// question that needs a data set makes it.
+    /// Make and verify the missing large data sets. Without this command, the first question that
+    /// needs a data set makes the data set.
     Prepare {
         /// Print the addresses of the data sets, and keep the server running until Ctrl-C.
         #[arg(long)]
@@ -52,7 +52,7 @@ enum BenchCommand {
     One(Question),
 }
 
-/// Runs the command that the arguments of the process name.
+/// Runs the command in the arguments of the process.
 pub async fn run() -> ExitCode {
     let BenchCommandLine { options, command } = BenchCommandLine::parse();
     let done = match command {
@@ -72,7 +72,7 @@ pub async fn run() -> ExitCode {
     }
 }
 
-/// Serves the baseline of the redirects, on threads of its own.
+/// Serves the baseline of the redirects, on separate threads.
 async fn serve(bare: BareRedirect) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(|| bare.serve()).await?
 }
@@ -134,7 +134,7 @@ async fn answer(
     written
 }
 
-/// Runs `work` until Ctrl-C or SIGTERM. Dropping `work` kills the processes that it has started.
+/// Runs `work` until Ctrl-C or SIGTERM. Dropping `work` kills the processes started by `work`.
 async fn unless_stopped<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::select! {
         done = work => done,

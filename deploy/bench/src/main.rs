@@ -1,4 +1,4 @@
-//! The binary `linkledger-bench`; what it does is in the library of the same name.
+//! The program `linkledger-bench`: its command line is in the library.
 
 use std::process::ExitCode;
 

@@ -55,7 +55,7 @@ enum LinkledgerCommand {
     /// Create, list, read, change and delete links.
     #[command(after_help = EXIT_CODES)]
     Links(LinksOptions),
-    /// Show the credit balance of the account, or its credit entries.
+    /// Show the credit balance or the credit entries of the account.
     #[command(after_help = EXIT_CODES)]
     Credits(CreditsOptions),
     /// Print the completion script of a shell.
@@ -87,9 +87,9 @@ impl LinkledgerCommand {
     }
 }
 
-/// Runs the command line of this process, and returns its exit code.
+/// Runs the command line of this process, and returns the exit code.
 ///
-/// The futures of all commands are compiled here, so the program itself is only linked.
+/// The futures of all commands are compiled in the library; the program is only linked.
 // More threads than cores: the services of one process must not wait for each other's work.
 #[tokio::main(worker_threads = 8)]
 pub async fn main() -> ExitCode {

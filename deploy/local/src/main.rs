@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Returns freed memory that many threads have held (ADR 11).
+/// Returns memory of many threads to the system (ADR 11).
 #[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

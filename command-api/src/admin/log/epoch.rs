@@ -11,14 +11,14 @@ use linkledger_core::{
 use serde::Serialize;
 
 use crate::{
-    admin::{Options, print},
+    admin::{AdminCommandOptions, print},
     epoch::{self, Epochs, Raise, Raised},
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum EpochSubcommand {
     /// Show the epoch, its raises, and the cursors and read tables of another epoch.
-    Show(Options),
+    Show(AdminCommandOptions),
     /// Give the log another epoch, after a restore or a failover to a lagging standby that has lost
     /// events: later events get the sequences of the lost events, and consumers would drop them as
     /// repetitions.
@@ -44,7 +44,7 @@ pub(super) struct RaiseOptions {
     #[command(flatten)]
     operator: Operator,
     #[command(flatten)]
-    options: Options,
+    options: AdminCommandOptions,
 }
 
 #[derive(Serialize)]

@@ -27,7 +27,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{progress, shards};
-use crate::admin::{Options, print};
+use crate::admin::{AdminCommandOptions, print};
 use shard_file::ShardFile;
 
 /// Arguments of `log export`.
@@ -45,7 +45,7 @@ pub(super) struct Export {
           conflicts_with = "to", value_parser = clap::value_parser!(i64).range(0..))]
     after: Position,
     #[command(flatten)]
-    options: Options,
+    options: AdminCommandOptions,
 }
 
 /// Result of an export.
@@ -97,7 +97,7 @@ async fn to_folder(
     mut log: Log,
     folder: PathBuf,
     only: Option<Shard>,
-    options: &Options,
+    options: &AdminCommandOptions,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::PgPool;
 
-use crate::admin::{Options, print};
+use crate::admin::{AdminCommandOptions, print};
 
 /// Arguments for showing a stream.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct ShowLog {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
     #[command(flatten)]
-    pub options: Options,
+    pub options: AdminCommandOptions,
 }
 
 /// Event for an operator.

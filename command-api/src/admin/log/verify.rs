@@ -19,7 +19,7 @@ use linkledger_core::shard::{Position, Shard};
 use serde::Serialize;
 
 use super::{progress, shards};
-use crate::admin::{Options, print};
+use crate::admin::{AdminCommandOptions, print};
 use audit::findings::{Finding, Findings};
 use snapshot::Snapshot;
 
@@ -33,7 +33,7 @@ pub(super) struct Verify {
     #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
     shard: Option<Shard>,
     #[command(flatten)]
-    options: Options,
+    options: AdminCommandOptions,
 }
 
 /// Size of the log, and the findings.

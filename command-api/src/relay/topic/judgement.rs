@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_partition_count_and_missing_replicas_are_found() {
+    fn wrong_partitions_and_missing_replicas_are_found() {
         for replicas in [vec![3; 15], vec![3; 17]] {
             let topic = Topic {
                 replicas,

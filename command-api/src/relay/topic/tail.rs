@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn span_covers_the_last_records_behind_a_cursor() {
+    fn span_covers_last_records_behind_cursor() {
         for (offset, low, high, expected) in [
             (Some(6), 0, 7, None),
             (Some(6), 7, 7, None),

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_case_of_key_do_not_matter() {
+    fn quotes_and_case_of_key_are_ignored() {
         let key = code(&[b"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"]).unwrap();
         assert_eq!(code(&[b"0B1C2D3E-4F50-4172-8394-A5B6C7D8E9F0"]), Ok(key));
         assert_eq!(

@@ -19,7 +19,7 @@ const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 const DEATH_TIME_MAX: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_small_message_limit_holds_the_relay_up() {
+async fn too_small_message_limit_stops_relay() {
     if !TestBroker::is_apache() {
         return;
     }

@@ -47,7 +47,7 @@ async fn kill_at_any_step_leaves_no_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stopped_process_repeats_no_more_than_successor_sent() {
+async fn stopped_process_repeats_only_successors_records() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
     let pool = database.pool();
     let load = Load::append(&database).await;

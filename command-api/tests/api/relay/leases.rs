@@ -105,7 +105,7 @@ async fn relay_without_lease_cannot_move_the_cursor() {
 
 /// Another process with one shard prevents the lease: an earlier release leases shard by shard.
 #[tokio::test]
-async fn lease_is_acquired_for_all_shards_or_none() {
+async fn lease_covers_all_shards_or_none() {
     let database = TestDatabase::create().await;
     let lease = |expires_at: &str| {
         sqlx::AssertSqlSafe(format!(

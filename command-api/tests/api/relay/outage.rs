@@ -75,7 +75,7 @@ const OUTAGE_SECONDS: u64 = 5;
 const OUTAGE_SECONDS_VARIABLE: &str = "LINKLEDGER_TEST_OUTAGE_SECONDS";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broker_outage_fails_no_create_and_keeps_order() {
+async fn broker_outage_keeps_creates_and_order() {
     let seconds = std::env::var(OUTAGE_SECONDS_VARIABLE);
     let seconds = seconds.map_or(OUTAGE_SECONDS, |it| it.parse().unwrap());
     let (database, mut broker) = (TestDatabase::create().await, Broker::start().await);
@@ -233,7 +233,7 @@ async fn refused_size_is_retried_without_gap() {
 }
 
 #[tokio::test]
-async fn too_large_event_is_named_and_not_skipped() {
+async fn too_large_event_is_reported_not_skipped() {
     let database = TestDatabase::create().await;
     super::with_links(&database, 2).await;
     let broker = TestBroker::embedded();
@@ -256,7 +256,7 @@ async fn too_large_event_is_named_and_not_skipped() {
 }
 
 #[tokio::test]
-async fn backlog_and_age_are_reported_during_an_outage() {
+async fn outage_reports_backlog_and_age() {
     let metrics = PrometheusBuilder::new().build_recorder();
     let _recording = metrics::set_default_local_recorder(&metrics);
     let sum = |name: &str| -> f64 {

@@ -70,7 +70,7 @@ async fn dropped_close_is_finished_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refill_waits_for_records_of_a_killed_process() {
+async fn refill_waits_for_killed_process_records() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     let shard = Shard::of(with_links(&database, 3).await);
     let mut killed = relay(&database, Recorder::default(), "one");

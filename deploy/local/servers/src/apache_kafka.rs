@@ -1,7 +1,7 @@
-//! An Apache Kafka of our own: one broker, as a process that is started, stopped, killed and
-//! started again. How it is set up stands in `deploy/kafka`, whose files are in this program.
+//! An Apache Kafka on this machine: one broker process that can be started, stopped, killed and
+//! restarted. The setup is in `deploy/kafka`; the program contains the files of that folder.
 //!
-//! The broker ends with the process that holds it, however that ends.
+//! The broker ends with the process that started the broker, even if that process is killed.
 
 use std::{
     fs,
@@ -30,32 +30,32 @@ mod watchdog;
 use launcher::Launcher;
 use watchdog::Watchdog;
 
-/// Some 100 MB the first time, nothing later.
+/// Timeout of the download: some 100 MB the first time, nothing later.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(10);
-/// Usually 3 s; includes the recovery after a crash.
+/// Timeout of a start, including the recovery after a crash. A start usually takes 3 s.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Usually half a second; then it is killed, after which nothing is lost either.
+/// Timeout of a stop, after which the broker is killed; no record is lost. A stop usually takes 0.5 s.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// The port of the last start, which is taken again where it is free.
+/// File with the port of the last start, which the next start prefers.
 const PORT_FILE: &str = "port";
 
-/// Where the broker keeps its data, and what is to differ from `deploy/kafka/server.properties`.
+/// Data folder of a broker, and the differences from `deploy/kafka/server.properties`.
 #[derive(Debug, Clone, Default)]
 pub struct ApacheKafkaOptions {
-    /// Folder of everything; `None` takes a temporary one, which is removed at the end.
+    /// Folder of data, settings and log. `None` means a temporary folder, removed at the end.
     pub data_dir: Option<PathBuf>,
-    /// Settings that win. The listener for clients is called `CLIENT`.
+    /// Settings that override `server.properties`. The name of the listener for clients is `CLIENT`.
     pub settings: Vec<(String, String)>,
-    /// Arguments of the storage tool for a folder that is empty, such as `--add-scram`.
+    /// Arguments of Kafka's storage tool for an empty folder, such as `--add-scram`.
     pub format_arguments: Vec<String>,
 }
 
-/// A broker, which is killed when this value is dropped.
+/// A broker process, killed when this value is dropped.
 ///
-/// It holds nothing of a Tokio runtime, so it may be shared by tests that each have their own.
+/// The value needs no Tokio runtime between calls, so tests with a runtime each can share a broker.
 #[derive(Debug)]
 pub struct ApacheKafka {
     launcher: Launcher,
@@ -66,10 +66,10 @@ pub struct ApacheKafka {
 }
 
 impl ApacheKafka {
-    /// Starts a broker and waits until it answers.
+    /// Starts a broker and waits until the broker serves clients.
     ///
     /// # Errors
-    /// One line that says what is missing, or why the broker ended.
+    /// Returns an error of one line with the missing program, or the reason why the broker ended.
     pub async fn start(options: ApacheKafkaOptions) -> anyhow::Result<Self> {
         let is_temporary = options.data_dir.is_none();
         let data_dir = match options.data_dir {
@@ -101,17 +101,17 @@ impl ApacheKafka {
         })
     }
 
-    /// Where clients reach it; the same after [`ApacheKafka::restart`].
+    /// Returns the address for clients, which stays the same after [`ApacheKafka::restart`].
     pub fn bootstrap_servers(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The process, for signals.
+    /// Returns the id of the broker's process, for signals.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
-    /// Resolves when the broker ends without having been asked to.
+    /// Waits until the broker ends by itself, and returns an error with the path of the log.
     pub async fn died(&mut self) -> anyhow::Error {
         while self.is_alive() {
             tokio::time::sleep(DEATH_POLL_INTERVAL).await;
@@ -123,10 +123,10 @@ impl ApacheKafka {
         )
     }
 
-    /// Lets the broker finish what it is doing, and ends it; it is killed if that takes too long.
+    /// Shuts the broker down, and kills the broker if the shutdown exceeds `STOP_TIMEOUT`.
     ///
     /// # Errors
-    /// When it may not be sent signals.
+    /// Returns an error if this process may not send signals to the broker.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + STOP_TIMEOUT;
         if self.is_alive() {
@@ -138,10 +138,10 @@ impl ApacheKafka {
         self.kill()
     }
 
-    /// Ends the broker at once.
+    /// Kills the broker.
     ///
     /// # Errors
-    /// When it may not be sent signals.
+    /// Returns an error if this process may not send signals to the broker.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if self.is_alive() {
             self.signal(Signal::SIGKILL)?;
@@ -150,10 +150,10 @@ impl ApacheKafka {
         Ok(())
     }
 
-    /// Starts a broker that has ended again, on the same port and data; stops one that runs.
+    /// Stops the broker if the broker runs, and starts a broker on the same port and data.
     ///
     /// # Errors
-    /// As for [`ApacheKafka::start`], and when the port was taken by somebody else.
+    /// Returns the errors of [`ApacheKafka::start`], and an error if another process took the port.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.stop().await?;
         let port = self.port;
@@ -167,7 +167,8 @@ impl ApacheKafka {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Only for a process that has just been seen alive: another may have its id later.
+    /// Sends a signal to the broker. Call only if the broker is alive: another process may get the id
+    /// of a dead one.
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         match kill(self.pid(), signal) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
@@ -184,7 +185,7 @@ impl Drop for ApacheKafka {
     }
 }
 
-/// Starts the process and waits until it serves clients; where a port is taken, tries others.
+/// Starts the broker and waits until the broker serves clients. If a port is taken, tries others.
 async fn launch(
     launcher: &Launcher,
     watchdog: &mut Watchdog,
@@ -204,7 +205,7 @@ async fn launch(
         command.stdout(file.try_clone()?).stderr(file);
         let mut child = command.spawn().context("cannot run /bin/sh")?;
         watchdog.watch(child.id())?;
-        left_over::note(launcher.data_dir(), child.id())?;
+        left_over::record(launcher.data_dir(), child.id())?;
         match wait_until_ready(&mut child, &log, &launcher.log_path()).await {
             Ok(()) => return Ok((child, port)),
             Err(_) if port_was_taken(&log) && ports_tried < PORT_ATTEMPTS_MAX => {}
@@ -216,7 +217,7 @@ async fn launch(
 async fn wait_until_ready(child: &mut Child, log: &RunLog, log_path: &Path) -> anyhow::Result<()> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while Instant::now() < deadline {
-        // Asked before the log is read: after an end, the log is complete.
+        // Checked before the log is read: the log of a dead process is complete.
         let has_ended = child.try_wait()?.is_some();
         if log.text().contains("Kafka Server started") && !has_ended {
             return Ok(());
@@ -243,7 +244,8 @@ fn port_was_taken(log: &RunLog) -> bool {
     log.text().contains("Socket server failed to bind to")
 }
 
-/// The last exception of Kafka's own, which says more than its causes; else whatever came last.
+/// Returns the message of the last exception of Kafka's own classes, or else the last line. Kafka's
+/// own exception explains more than the causes below.
 fn reason(log: &str) -> String {
     let exception = log
         .lines()
@@ -252,5 +254,5 @@ fn reason(log: &str) -> String {
         .map(|(_, message)| message)
         .next_back();
     let reason = exception.or_else(|| log.lines().next_back());
-    reason.unwrap_or("it gave no reason").to_owned()
+    reason.unwrap_or("the log has no reason").to_owned()
 }

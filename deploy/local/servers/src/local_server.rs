@@ -1,5 +1,5 @@
-//! What the servers have in common that we start ourselves on this machine: a lock on their folder,
-//! a port, and the log of one run.
+//! Common parts of the servers that linkledger starts on this machine: the lock on a data folder, a
+//! free port, and the log of one run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -11,12 +11,15 @@ use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// Between finding a free port and the server's using it, another process may take it.
+/// Most ports that a start tries: another process may take a free port before the server listens.
 pub(crate) const PORT_ATTEMPTS_MAX: u32 = 5;
-/// A log is truncated at a start above this size.
+/// Largest log that a start keeps; a larger log is truncated.
 const LOG_SIZE_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
-/// Makes the folder ours alone while the value lives, or says that it is in use.
+/// Locks the data folder for this process until the returned value is dropped.
+///
+/// # Errors
+/// Returns an error if another process holds the lock, or the lock file cannot be opened.
 pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     let path = data_dir.join("lock");
     let file = OpenOptions::new()
@@ -29,7 +32,7 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| {
         if errno == Errno::EWOULDBLOCK {
             anyhow::anyhow!(
-                "{} is in use by another linkledger process; end that one, or choose another folder",
+                "{} is in use by another linkledger process; end that process, or choose another folder",
                 data_dir.display()
             )
         } else {
@@ -38,6 +41,7 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     })
 }
 
+/// Returns a port of 127.0.0.1 that no process uses at the moment.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
     Ok(listener
@@ -45,7 +49,7 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
         .port())
 }
 
-/// A server's log from the start of one run on.
+/// Log of one run of a server, within a file that has the logs of many runs.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     path: PathBuf,
@@ -53,7 +57,7 @@ pub(crate) struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run that is to begin, and the file to append to.
+    /// Opens the log file for a new run. Returns the log of the run, and the file to append to.
     pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, File)> {
         let context = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
@@ -73,7 +77,8 @@ impl RunLog {
         ))
     }
 
-    /// Empty when it can't be read: it only explains.
+    /// Reads the log of the run. Returns an empty text if the file cannot be read, because the log
+    /// only explains a failure.
     pub(crate) fn text(&self) -> String {
         let mut bytes = Vec::new();
         let read = File::open(&self.path).and_then(|mut file| {

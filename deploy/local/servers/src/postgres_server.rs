@@ -1,7 +1,8 @@
-//! A Postgres server of the user's own: found or downloaded, started, adopted, stopped.
+//! A Postgres server on this machine: finds or downloads the programs, and starts, adopts and stops
+//! the server.
 //!
-//! The server is a process of its own group and outlives an application that is killed; the next
-//! start on the same folder adopts it. Nothing here knows what is kept in the databases.
+//! The server runs in a separate process group and outlives a killed application; the next start on
+//! the same data folder adopts the server. This module does not depend on the databases' contents.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,35 +26,35 @@ pub mod temporary;
 #[cfg(test)]
 mod tests;
 
-/// How long a server left over from a killed application may take to answer or to go away.
+/// Timeout for a server that outlived a killed application to answer, or to end.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 const TAKE_OVER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where the cluster lies, under which settings it runs.
+/// Data folder, settings and durability of a server.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Folder of the password, the lock and, where it can be, the cluster.
+    /// Folder of the password and the lock, and of the cluster if the server's account can enter.
     pub data_dir: PathBuf,
-    /// Passed to the server as `-c name=value`; an adopted server keeps those it has.
+    /// Settings passed as `-c name=value`. An adopted server keeps the settings of its start.
     pub settings: Vec<(String, String)>,
-    /// `false` gives up every guarantee of a database for speed: for tests only.
+    /// `false` trades all durability for speed, for tests only.
     pub durable: bool,
 }
 
-/// A running server; dropped without [`PostgresServer::stop`] it is told to shut down all the same.
+/// A running server. A drop without [`PostgresServer::stop`] requests the shutdown without waiting.
 #[derive(Debug)]
 pub struct PostgresServer {
-    // Before `folder`: the server is told to shut down while the lock is still held.
+    // Dropped before `folder`: the shutdown is requested while the lock is still held.
     postmaster: Postmaster,
     folder: DataFolder,
 }
 
 impl PostgresServer {
-    /// Starts the server of this data folder, or adopts the one that a killed process left behind.
+    /// Starts the server of this data folder, or adopts the server that a killed process left behind.
     ///
     /// # Errors
-    /// One line that says which folder, file or program is at fault.
+    /// Returns an error of one line that names the folder, file or program at fault.
     pub async fn start(options: PostgresOptions) -> anyhow::Result<Self> {
         let deadline = Instant::now() + TAKE_OVER_TIMEOUT;
         let folder = DataFolder::open(&options.data_dir).await?;
@@ -75,25 +76,26 @@ impl PostgresServer {
         Ok(Self { postmaster, folder })
     }
 
-    /// The address of a database; its name must need no escaping.
+    /// Returns the URL of a database. The name must need no escaping.
     pub fn url(&self, database: &str) -> String {
         self.folder.cluster.url(self.postmaster.port, database)
     }
 
-    /// Where the cluster really lies.
+    /// Returns the resolved path of the cluster's directory.
     pub fn cluster_dir(&self) -> &Path {
         self.folder.cluster.dir()
     }
 
-    /// Whether the cluster lies outside of the data folder, closed to the server's account.
+    /// Returns true if the cluster is outside of the data folder, because the server's account cannot
+    /// enter the data folder.
     pub fn relocated(&self) -> bool {
         self.folder.relocated
     }
 
-    /// Creates an empty database of this name where there is none.
+    /// Creates an empty database, unless a database of this name exists.
     ///
     /// # Errors
-    /// When the server can't be reached or refuses the name.
+    /// Returns an error if the server does not answer or refuses the name.
     pub async fn create_database_if_missing(&self, name: &str) -> anyhow::Result<()> {
         let context = || format!("cannot create the database {name}");
         let mut connection = self
@@ -118,7 +120,7 @@ impl PostgresServer {
         connection.close().await.with_context(context)
     }
 
-    /// Resolves when the server ends without having been asked to.
+    /// Waits until the server ends by itself, and returns an error with the path of the log.
     pub async fn died(&mut self) -> anyhow::Error {
         while self.postmaster.is_alive() {
             tokio::time::sleep(DEATH_POLL_INTERVAL).await;
@@ -130,19 +132,19 @@ impl PostgresServer {
         )
     }
 
-    /// Fast shutdown, an immediate one if that takes too long; an adopted server is stopped too.
+    /// Stops the server, also an adopted one: by a fast shutdown, then by an immediate shutdown.
     ///
     /// # Errors
-    /// When the server survives both.
+    /// Returns an error if the server survives both shutdowns.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.postmaster.stop().await
     }
 }
 
-/// The server that already runs on this cluster, once it lets us in.
+/// Adopts the server that already runs on this cluster, if any.
 ///
-/// One that is starting or recovering is waited for and adopted; one that is shutting down is
-/// waited for until it is gone.
+/// Waits for a starting or recovering server until the server accepts connections, and for a server
+/// in shutdown until the server has ended.
 async fn adopt(cluster: &Cluster, deadline: Instant) -> Option<Postmaster> {
     while Instant::now() < deadline {
         let running = postmaster::find_running(cluster.dir())?;

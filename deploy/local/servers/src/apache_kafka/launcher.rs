@@ -1,4 +1,4 @@
-//! The files of `deploy/kafka` in the data folder, and the commands that run them.
+//! Writes the files of `deploy/kafka` to the data folder, and runs the scripts among these files.
 
 use std::{
     fs,
@@ -26,14 +26,14 @@ const FILES: [(&str, &str); 5] = [
     ),
     ("start", include_str!("../../../../kafka/start")),
 ];
-/// Where those files lie in the data folder.
+/// Folder, within the data folder, of the files of `deploy/kafka`.
 const LAUNCHER: &str = "launcher";
 const SETTINGS: &str = "settings.properties";
 const LOG: &str = "kafka.log";
-/// Enough for a broker on one machine, and small enough to stand beside all the rest.
+/// Heap limit of the broker: enough on one machine, and small enough beside the other processes.
 const JVM_OPTIONS: &str = "-Xmx512m";
 
-/// A data folder from which brokers can be started.
+/// Data folder with the scripts that start a broker.
 #[derive(Debug)]
 pub(super) struct Launcher {
     data_dir: PathBuf,
@@ -69,7 +69,7 @@ impl Launcher {
         self.data_dir.join(LOG)
     }
 
-    /// Writes a file of the data folder, for its owner only: settings may hold secrets.
+    /// Writes a file of the data folder that only the owner can read: settings may hold secrets.
     pub(super) fn keep(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.data_dir.join(name);
         let mut options = fs::OpenOptions::new();
@@ -80,30 +80,36 @@ impl Launcher {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Reads a file that may be missing.
+    /// Reads a file of the data folder, or returns `None` if the file is missing.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.data_dir.join(name)).ok()
     }
 
-    /// Makes sure that Kafka and what it needs are on this machine.
+    /// Downloads Kafka, unless Kafka is on this machine already.
+    ///
+    /// # Errors
+    /// Returns an error if Java or Maven is missing, or the download fails.
     pub(super) async fn fetch(&self) -> anyhow::Result<()> {
         let (log, file) = RunLog::open(&self.log_path())?;
         let mut command = tokio::process::Command::from(self.script("fetch"));
         command.stdout(Stdio::null()).stderr(file);
         let status = tokio::time::timeout(FETCH_TIMEOUT, command.kill_on_drop(true).status())
             .await
-            .context("fetching Apache Kafka takes too long")?
+            .context("the download of Apache Kafka timed out; run the command again")?
             .context("cannot run /bin/sh")?;
         if !status.success() {
             let text = log.text();
-            let reason = text.lines().next_back().unwrap_or("it gave no reason");
+            let reason = text
+                .lines()
+                .next_back()
+                .unwrap_or("the script `fetch` gave no reason");
             anyhow::bail!("{reason}");
         }
         Ok(())
     }
 
-    /// What becomes the broker, in a process group of its own: Ctrl-C in a terminal must not hit
-    /// it before the application has drained.
+    /// Returns the command of the broker, in a separate process group: Ctrl-C in a terminal must not
+    /// end the broker before the application has drained.
     pub(super) fn command(&self, port: u16, controller_port: u16) -> Command {
         let mut command = self.script("start");
         command

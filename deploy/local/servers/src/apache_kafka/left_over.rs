@@ -1,4 +1,4 @@
-//! A broker that outlived the process that held it: it is ended before another is started.
+//! Ends a broker that has outlived the process of an earlier start, before a new broker starts.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -13,13 +13,13 @@ const PID_FILE: &str = "kafka.pid";
 const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Notes the process, for a later start.
-pub(super) fn note(data_dir: &Path, pid: u32) -> anyhow::Result<()> {
+/// Records the process id of the broker for the next start.
+pub(super) fn record(data_dir: &Path, pid: u32) -> anyhow::Result<()> {
     let path = data_dir.join(PID_FILE);
     fs::write(&path, pid.to_string()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Kills the broker that was noted last, if it is still one of this folder.
+/// Kills the recorded broker, if the process is still a broker of this folder.
 pub(super) async fn end(data_dir: &Path) -> anyhow::Result<()> {
     let Some(pid) = fs::read_to_string(data_dir.join(PID_FILE))
         .ok()
@@ -32,16 +32,17 @@ pub(super) async fn end(data_dir: &Path) -> anyhow::Result<()> {
     while is_broker_of(pid, data_dir) {
         anyhow::ensure!(
             Instant::now() < deadline,
-            "Apache Kafka (process {pid}) is left over from an earlier start and does not end"
+            "Apache Kafka (process {pid}) is left over from an earlier start and does not end; kill that process"
         );
-        // It may be gone by now.
+        // The process may have ended since the check.
         kill(pid, Signal::SIGKILL).ok();
         tokio::time::sleep(DEATH_POLL_INTERVAL).await;
     }
     Ok(())
 }
 
-/// Whether the process was started on this folder; where that can't be told, it is left alone.
+/// Returns true if the process is a broker of this folder. Returns false without `/proc`, so that no
+/// unrelated process is killed.
 pub(super) fn is_broker_of(pid: Pid, data_dir: &Path) -> bool {
     let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let settings = data_dir.join("server.properties");

@@ -1,5 +1,5 @@
-//! Whole lives of brokers, with processes that are really killed. What starts one does nothing
-//! unless the tests are told to use an Apache Kafka: all others ask for no Java.
+//! Starts, restarts and ends of brokers, with processes that are killed. A test that starts a broker
+//! returns at once unless `LINKLEDGER_TEST_KAFKA` is `apache`: the other tests need no Java.
 
 use std::{env, fs, path::Path, process::Stdio, time::Duration};
 
@@ -13,19 +13,19 @@ use rdkafka::{
 
 use super::*;
 
-/// Longest time until a condition holds, in minutes.
+/// Longest time until a condition holds.
 const DEADLINE: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TOPIC: &str = "facts";
 const CLIENT_TIMEOUT: Duration = Duration::from_mins(3);
 const HOLDER_DIR: &str = "LINKLEDGER_TEST_KAFKA_HOLDER_DIR";
 
-/// Returns true if the tests are told to use an Apache Kafka.
+/// Returns true if the tests use an Apache Kafka.
 fn is_apache() -> bool {
     env::var("LINKLEDGER_TEST_KAFKA").is_ok_and(|kind| kind == "apache")
 }
 
-/// Asks until there is an answer, and returns it.
+/// Polls until `ask` returns an answer, and returns the answer.
 async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
     let begun = Instant::now();
     while begun.elapsed() < DEADLINE {
@@ -85,7 +85,7 @@ fn options(data_dir: &Path) -> ApacheKafkaOptions {
 }
 
 #[tokio::test]
-async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyhow::Result<()> {
+async fn records_and_address_survive_kill_and_restart() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
@@ -110,7 +110,7 @@ async fn records_and_address_survive_a_kill_a_restart_and_a_new_start() -> anyho
 }
 
 #[tokio::test]
-async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
+async fn broker_death_is_detected() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
@@ -122,7 +122,7 @@ async fn end_of_the_broker_is_noticed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
+async fn second_start_on_folder_is_refused() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
@@ -138,7 +138,7 @@ async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn setting_that_kafka_refuses_is_named_in_one_line() -> anyhow::Result<()> {
+async fn refused_setting_is_named_in_one_line() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
@@ -155,7 +155,7 @@ async fn setting_that_kafka_refuses_is_named_in_one_line() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Does nothing as a test: the next one runs it, with a folder.
+/// Holds a broker if `HOLDER_DIR` names a folder; returns at once as an ordinary test.
 #[tokio::test]
 async fn hold_until_killed() -> anyhow::Result<()> {
     let Some(dir) = env::var_os(HOLDER_DIR) else {
@@ -171,7 +171,7 @@ async fn hold_until_killed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> anyhow::Result<()> {
+async fn killed_holder_ends_broker_and_temporary_folder() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
@@ -188,7 +188,7 @@ async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> any
     .await;
     let (pid, folder) = report.split_once(' ').context("two words")?;
     assert!(Path::new(folder).exists());
-    // A broker that is stopped ends all the same.
+    // The watchdog must also end a broker that is stopped by SIGSTOP.
     kill(Pid::from_raw(pid.parse()?), Signal::SIGSTOP)?;
     holder.kill()?;
     holder.wait()?;
@@ -202,45 +202,45 @@ async fn broker_and_its_temporary_folder_go_when_their_holder_is_killed() -> any
 }
 
 #[tokio::test]
-async fn broker_left_over_is_ended_by_the_next_start() -> anyhow::Result<()> {
+async fn next_start_ends_leftover_broker() -> anyhow::Result<()> {
     if !is_apache() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().canonicalize()?;
-    // Looks like a broker of this folder, and its holder is no more.
+    // This process has the command line of a broker of this folder, and no watchdog.
     let mut left_over = std::process::Command::new("/bin/sh")
         .args(["-c", "sleep 60; true", "start"])
         .arg(&data_dir)
         .spawn()?;
-    // A process has its identifier a moment before the kernel tells its arguments.
+    // The kernel shows the arguments of a process a moment after the start.
     let pid = Pid::from_raw(left_over.id().try_into()?);
-    eventually("its arguments can be read", || async {
+    eventually("the arguments of the process can be read", || async {
         left_over::is_broker_of(pid, &data_dir).then_some(())
     })
     .await;
-    left_over::note(&data_dir, left_over.id())?;
+    left_over::record(&data_dir, left_over.id())?;
     let waited = std::thread::spawn(move || left_over.wait());
     let _kafka = ApacheKafka::start(options(dir.path())).await?;
-    let status = waited.join().expect("it is waited for")?;
+    let status = waited.join().expect("the waiting thread ends")?;
     assert!(!status.success(), "{status}");
     Ok(())
 }
 
 #[tokio::test]
-async fn another_process_with_the_noted_id_is_left_alone() -> anyhow::Result<()> {
+async fn unrelated_process_with_recorded_id_survives() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut innocent = std::process::Command::new("/bin/sleep").arg("60").spawn()?;
-    left_over::note(dir.path(), innocent.id())?;
+    left_over::record(dir.path(), innocent.id())?;
     left_over::end(dir.path()).await?;
-    assert!(innocent.try_wait()?.is_none(), "it lives");
+    assert!(innocent.try_wait()?.is_none(), "the process is alive");
     innocent.kill()?;
     innocent.wait()?;
     Ok(())
 }
 
-/// A machine with the usual tools and these programs.
-fn fetch_where_there_is(programs: &[(&str, &str)]) -> anyhow::Result<String> {
+/// Runs `fetch` with only the usual tools and these programs in PATH. Returns standard error.
+fn fetch_with_programs(programs: &[(&str, &str)]) -> anyhow::Result<String> {
     let dir = tempfile::tempdir()?;
     let launcher = Launcher::write(dir.path().to_owned(), &[], Vec::new())?;
     let bin = dir.path().join("bin");
@@ -264,7 +264,7 @@ fn fetch_where_there_is(programs: &[(&str, &str)]) -> anyhow::Result<String> {
 }
 
 #[test]
-fn what_is_missing_is_said_in_one_line() -> anyhow::Result<()> {
+fn missing_program_is_named_in_one_line() -> anyhow::Result<()> {
     let java = |version| ("java", format!("echo 'openjdk version \"{version}\"' >&2"));
     let (java_11, java_17) = (java("11.0.22"), java("17.0.15"));
     let of = |(name, script): &(&'static str, String)| (*name, script.clone());
@@ -294,10 +294,10 @@ fn what_is_missing_is_said_in_one_line() -> anyhow::Result<()> {
             .iter()
             .map(|(name, script)| (*name, script.as_str()))
             .collect();
-        let said = fetch_where_there_is(&programs)?;
+        let message = fetch_with_programs(&programs)?;
         assert!(
-            said.ends_with(expected) && said.lines().count() == 1,
-            "{said}"
+            message.ends_with(expected) && message.lines().count() == 1,
+            "{message}"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Ends the broker with the process that holds it, however that ends.
+//! Ends the broker when the process that started the broker ends, for whatever reason.
 
 use std::{
     io::Write as _,
@@ -9,9 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 
-/// Nobody catches `kill -9`, but the kernel closes pipes: this waits for the end of its input, then
-/// kills the process whose id it has read last, unless that is no broker of this folder any more.
-/// A temporary folder is removed, repeatedly, because the broker may still be writing to it.
+/// Script of the watchdog. A process cannot catch `kill -9`, but the kernel closes the pipes of a
+/// dead process: the script waits for the end of its input, then kills the process whose id came
+/// last, if that process is still a broker of this folder. The removal of a temporary folder is
+/// retried, because the broker may still be writing.
 const SCRIPT: &str = r#"
 dir=$1 is_temporary=$2 pid=
 while read -r line; do pid=$line; done
@@ -22,7 +23,7 @@ fi
 for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$dir" && break; sleep 1; done
 "#;
 
-/// The process that watches.
+/// Process of the script.
 #[derive(Debug)]
 pub(super) struct Watchdog(Child);
 
@@ -37,14 +38,18 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // Its own group: Ctrl-C must not end the watchdog before its work is done.
+        // A separate process group: Ctrl-C must not end the watchdog early.
         command.process_group(0);
         Ok(Self(command.spawn().context("cannot run /bin/sh")?))
     }
 
-    /// From here on this process ends with us.
+    /// Makes the watchdog kill the process `pid` when this process ends.
     pub(super) fn watch(&mut self, pid: u32) -> anyhow::Result<()> {
-        let input = self.0.stdin.as_mut().expect("its input is a pipe");
+        let input = self
+            .0
+            .stdin
+            .as_mut()
+            .expect("the watchdog's input is a pipe");
         writeln!(input, "{pid}").context("the watchdog of Apache Kafka ended")
     }
 }

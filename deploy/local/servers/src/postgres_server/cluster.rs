@@ -1,4 +1,4 @@
-//! A cluster on disk: making it, telling its version, logging in to its server.
+//! A cluster on disk: creates the cluster, reads the version, connects to the server.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -20,12 +20,12 @@ use linkledger_core::clock::random_text;
 const PASSWORD_LENGTH: usize = 32;
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SUPERUSER: &str = "linkledger";
-/// A server that is stopped (SIGSTOP) accepts a connection and then says nothing.
+/// Timeout of a connection. A server that is stopped by SIGSTOP accepts connections and sends nothing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The cluster in the folder `home`; it may not exist yet. `Debug` does not show the password.
+/// Cluster in the folder `home`, which may not exist yet. `Debug` does not show the password.
 pub(super) struct Cluster {
-    /// Holds the cluster, its log and the downloaded programs.
+    /// Folder of the cluster, the log and the downloaded programs.
     pub(super) home: PathBuf,
     pub(super) account: Account,
     dir: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) const DIR_NAME: &str = "cluster";
-    /// How the names of clusters begin that are being made.
+    /// Prefix of the folder of a cluster that `initdb` is creating.
     pub(super) const UNFINISHED: &str = "cluster-setup.";
 
     pub(super) fn new(home: PathBuf, account: Account, password: String) -> Self {
@@ -54,10 +54,15 @@ impl Cluster {
         self.home.join("postgres.log")
     }
 
-    /// The major version that made this cluster; `None` when it is yet to be made.
+    /// Returns the major version that created this cluster, or `None` if the cluster does not exist.
     pub(super) fn major(&self) -> anyhow::Result<Option<u32>> {
         let path = self.dir.join("PG_VERSION");
-        let context = || format!("cannot tell the version from {}", path.display());
+        let context = || {
+            format!(
+                "cannot read the version of the cluster from {}",
+                path.display()
+            )
+        };
         match fs::read_to_string(&path) {
             Ok(version) => Ok(Some(version.trim().parse().with_context(context)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.dir.exists() => Ok(None),
@@ -65,7 +70,8 @@ impl Cluster {
         }
     }
 
-    /// Makes the cluster beside and renames it: after a crash in the middle, just start over.
+    /// Creates the cluster under a temporary name and renames the folder, so that a crash leaves no
+    /// incomplete cluster under the final name.
     pub(super) async fn init(&self, binaries: &Binaries, durable: bool) -> anyhow::Result<()> {
         let context = || format!("cannot prepare a cluster in {}", self.home.display());
         let beside = tempfile::Builder::new()
@@ -104,12 +110,12 @@ impl Cluster {
             .context("cannot run initdb")?;
         anyhow::ensure!(
             output.status.success(),
-            "initdb could not make a cluster in {}: {}",
+            "initdb could not create a cluster in {}: {}",
             self.home.display(),
             initdb_reason(&String::from_utf8_lossy(&output.stderr))
         );
         fs::rename(&unfinished, &self.dir)
-            // Else a loss of power could undo the rename after data were written.
+            // Without the sync, a loss of power could undo the rename after data were written.
             .and_then(|()| File::open(&self.home)?.sync_all())
             .with_context(context)
     }
@@ -121,7 +127,7 @@ impl Cluster {
         )
     }
 
-    /// A connection to the database `postgres`, which every cluster has.
+    /// Connects to the database `postgres`, which every cluster has.
     pub(super) async fn connect(&self, port: u16) -> sqlx::Result<PgConnection> {
         let options = PgConnectOptions::new_without_pgpass()
             .host("127.0.0.1")
@@ -146,7 +152,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Letters and digits only: it stands in URLs as it is.
+/// Returns a random password of letters and digits, which a URL can contain without escaping.
 pub(super) fn random_password() -> String {
     random_text(ALPHANUMERIC, PASSWORD_LENGTH)
 }

@@ -1,4 +1,4 @@
-//! The data folder: its lock, the password, and where the cluster lies.
+//! The data folder: the lock, the password, and the place of the cluster.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -13,10 +13,10 @@ use super::cluster::{Cluster, random_password};
 use super::postmaster::{self, Postmaster};
 use crate::local_server::lock;
 
-/// Where clusters lie whose own folder is closed to the account that runs Postgres.
+/// Folder of the clusters whose data folder the account of Postgres cannot enter.
 const RELOCATION_ROOT: &str = "/var/lib/linkledger";
 
-/// A data folder that is ours alone while this value lives.
+/// Data folder, locked for this process until this value is dropped.
 #[derive(Debug)]
 pub(super) struct DataFolder {
     pub(super) cluster: Cluster,
@@ -34,7 +34,7 @@ impl DataFolder {
         let elsewhere = Path::new(RELOCATION_ROOT).join(name_of(&data_dir));
         let [here, there] = [&data_dir, &elsewhere].map(|home| home.join(Cluster::DIR_NAME));
         let account = Account::for_clusters(&[&here, &there])?;
-        // A cluster that exists stays where it is, whatever became of the permissions above it.
+        // An existing cluster is not moved, even if the permissions of the folders above change.
         let relocated = !here.exists()
             && (there.exists()
                 || !account.can_reach(&data_dir).with_context(|| {
@@ -59,10 +59,10 @@ impl DataFolder {
     }
 }
 
-/// The password that the cluster was or will be made with.
+/// Reads the password of the cluster, or stores a new password for a cluster that does not exist.
 async fn password(data_dir: &Path, home: &Path, relocated: bool) -> anyhow::Result<String> {
     let path = data_dir.join("postgres_password");
-    let context = || format!("cannot keep the password in {}", path.display());
+    let context = || format!("cannot read or write the password in {}", path.display());
     match fs::read_to_string(&path) {
         Ok(password) => return Ok(password.trim().to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -70,17 +70,18 @@ async fn password(data_dir: &Path, home: &Path, relocated: bool) -> anyhow::Resu
     }
     let cluster = home.join(Cluster::DIR_NAME);
     if cluster.exists() {
-        // Whoever removed the data folder removed the password with it and wants to begin anew,
-        // but a cluster that lies elsewhere is still there.
+        // The removal of the data folder has removed the password, and the user expects an empty
+        // cluster; but a relocated cluster still exists.
         anyhow::ensure!(
             relocated,
-            "{} is missing, without which the cluster beside it can't be opened",
+            "{} is missing, and the cluster in the same folder cannot be opened without the password; \
+             restore the file, or choose another folder",
             path.display()
         );
         set_aside(&cluster).await?;
     }
     let password = random_password();
-    // Mode 0600 is what a `NamedTempFile` has.
+    // A `NamedTempFile` has mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(data_dir).with_context(context)?;
     file.write_all(password.as_bytes()).with_context(context)?;
     file.as_file().sync_all().with_context(context)?;
@@ -88,7 +89,8 @@ async fn password(data_dir: &Path, home: &Path, relocated: bool) -> anyhow::Resu
     Ok(password)
 }
 
-/// Data are never deleted on a guess; one generation is kept.
+/// Renames a cluster whose password is lost, and removes the cluster renamed before. The data of the
+/// last cluster are kept, in case the data folder was removed by mistake.
 async fn set_aside(cluster: &Path) -> anyhow::Result<()> {
     if let Some(running) = postmaster::find_running(cluster) {
         Postmaster::adopted(running.pid, 0, cluster).stop().await?;
@@ -106,10 +108,10 @@ async fn set_aside(cluster: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what a crashed process left under a temporary name.
+/// Removes the folders that a crashed process left under a temporary name.
 ///
-/// Failing to is no failure: an orphaned `initdb` may still be writing there, and the next start
-/// tries again.
+/// A folder that cannot be removed is no error: an orphaned `initdb` may still be writing, and the
+/// next start retries.
 pub(super) fn remove_leftovers(dir: &Path, prefix: &str) -> anyhow::Result<()> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     for entry in entries.flatten() {
@@ -125,14 +127,15 @@ pub(super) fn remove_leftovers(dir: &Path, prefix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A folder that every account may enter, whatever the umask says.
+/// Creates a folder that every account may enter, regardless of the umask.
 pub(super) fn create_public_dir(path: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(path)
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
         .with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// FNV-1a of the path: the standard library's hashes may change between its releases.
+/// Returns the FNV-1a hash of the path. The hashes of the standard library may change between
+/// releases.
 fn name_of(data_dir: &Path) -> PathBuf {
     let hash = data_dir
         .as_os_str()

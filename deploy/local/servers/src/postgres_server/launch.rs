@@ -1,4 +1,4 @@
-//! Starting a server process and waiting until it lets us in.
+//! Starts a server process and waits until the server accepts connections.
 
 use std::time::Duration;
 
@@ -10,23 +10,24 @@ use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Includes the recovery after a crash.
+/// Timeout of a start, including the recovery after a crash.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Settings of a server without durability.
 const NOT_DURABLE: [&str; 3] = [
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=off",
 ];
-/// Only this machine may knock.
+/// Settings that restrict connections to this machine.
 const REACHABLE_LOCALLY: [&str; 2] = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
 
 /// SQLSTATE `invalid_password`.
 const INVALID_PASSWORD: &str = "28P01";
 
-/// Starts the server; until the deadline, waits for the children of a dead one to go away.
+/// Starts the server. Waits until the deadline for the children of a dead server to end.
 pub(super) async fn launch(
     cluster: &Cluster,
     binaries: &Binaries,
@@ -54,23 +55,27 @@ pub(super) async fn launch(
     }
 }
 
-/// All arguments of `postgres` but folder and port; what we insist on comes last and wins.
+/// Returns all arguments of `postgres` but folder and port. The last value of a setting wins, so the
+/// settings that linkledger enforces come last.
 pub(super) fn server_arguments(settings: &[(String, String)], durable: bool) -> Vec<String> {
-    let asked = settings
+    let requested = settings
         .iter()
         .map(|(name, value)| format!("{name}={value}"));
     let not_durable = NOT_DURABLE
         .iter()
         .filter(|_| !durable)
         .map(ToString::to_string);
-    let insisted = REACHABLE_LOCALLY.iter().map(ToString::to_string);
-    let settings = asked.chain(not_durable).chain(insisted);
+    let enforced = REACHABLE_LOCALLY.iter().map(ToString::to_string);
+    let settings = requested.chain(not_durable).chain(enforced);
     settings
         .flat_map(|setting| ["-c".to_owned(), setting])
         .collect()
 }
 
-/// Waits until the server accepts connections and our password, or has ended.
+/// Waits until the server accepts connections and the cluster's password, or has ended.
+///
+/// # Errors
+/// Returns an error if the server refuses the password, has ended, or exceeds `READY_TIMEOUT`.
 pub(super) async fn wait_until_ready(
     cluster: &Cluster,
     port: u16,
@@ -79,13 +84,17 @@ pub(super) async fn wait_until_ready(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while Instant::now() < deadline {
-        // Asked before the connection is tried: after an end, the log is complete.
+        // Checked before the connection is tried: the log of a dead process is complete.
         let ended = ended();
         match cluster.connect(port).await {
             Ok(_) => return Ok(()),
-            // Not by a stranger that has our port, while our server is still failing to get it.
+            // A refusal counts only from this server: a stranger may use the port while this server
+            // is still failing to bind.
             Err(error) if has_code(&error, INVALID_PASSWORD) && log.server_got_ready() => {
-                anyhow::bail!("the password kept for {} is wrong", cluster.dir().display())
+                anyhow::bail!(
+                    "the stored password of the cluster {} is wrong; restore the file postgres_password",
+                    cluster.dir().display()
+                )
             }
             Err(_) if ended => {
                 let log_path = cluster.log_path();

@@ -1,4 +1,4 @@
-//! The server's main process: finding it by its pid file, watching it, ending it.
+//! Main process of a server: finds the process by the pid file, watches the process, ends the process.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -12,19 +12,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::Instant;
 
-/// A fast shutdown ends sessions and writes a checkpoint.
+/// Timeout of a fast shutdown, which ends sessions and writes a checkpoint.
 const FAST_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// An immediate one kills whatever has not gone after 5 s.
+/// Timeout of an immediate shutdown, in which Postgres kills the remaining children after 5 s.
 const IMMEDIATE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A server process that we answer for; dropping it asks it to shut down.
+/// Server process that this process owns. A drop requests the shutdown.
 #[derive(Debug)]
 pub(super) struct Postmaster {
     pub(super) pid: Pid,
     pub(super) port: u16,
     cluster_dir: PathBuf,
-    /// `None` when another process started it.
+    /// Child of this process, or `None` for an adopted server.
     child: Option<Child>,
 }
 
@@ -38,8 +38,8 @@ impl Postmaster {
         }
     }
 
-    /// Starts the server in its own process group: Ctrl-C in a terminal must not hit it before
-    /// the application has drained.
+    /// Starts the server in a separate process group: Ctrl-C in a terminal must not end the server
+    /// before the application has drained.
     pub(super) fn spawn(
         mut command: Command,
         cluster_dir: &Path,
@@ -86,11 +86,14 @@ impl Postmaster {
                 tokio::time::sleep(STOP_POLL_INTERVAL).await;
             }
         }
-        anyhow::bail!("PostgreSQL (process {}) does not stop", self.pid)
+        anyhow::bail!(
+            "PostgreSQL (process {}) does not stop; end that process",
+            self.pid
+        )
     }
 
     fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        // Asked first: the pid of a process that is gone may be somebody else's by now.
+        // Checked first: another process may have the pid of a dead process.
         if !self.is_alive() {
             return Ok(());
         }
@@ -109,29 +112,30 @@ impl Drop for Postmaster {
     }
 }
 
-/// What the pid file says of a server that is alive.
+/// Pid and port of a live server, read from the pid file.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningPostmaster {
     pub(super) pid: Pid,
-    /// Written a little later than the pid.
+    /// Port, or `None` while the server has written only the pid.
     pub(super) port: Option<u16>,
 }
 
-/// The server that runs on this cluster, in whatever state, whoever started it.
-pub(super) fn find_running(cluster_dir: &Path) -> Option<Running> {
+/// Finds the server that runs on this cluster, in any state, started by any process.
+pub(super) fn find_running(cluster_dir: &Path) -> Option<RunningPostmaster> {
     let text = fs::read_to_string(pid_file(cluster_dir)).ok()?;
     let mut lines = text.lines();
     let pid = Pid::from_raw(lines.next()?.trim().parse().ok()?);
     // Lines: pid, data directory, start time, port.
     let port = lines.nth(2).and_then(|port| port.trim().parse().ok());
-    is_postmaster_of(pid, cluster_dir).then_some(Running { pid, port })
+    is_postmaster_of(pid, cluster_dir).then_some(RunningPostmaster { pid, port })
 }
 
-/// Lets a new server start although another process has the pid of the dead one by now.
+/// Writes the pid of this process to the pid file of a dead server, so that a new server starts even
+/// if another process has got the pid of the dead server.
 ///
-/// Postgres refuses to start while any process has the pid in the file, except its own parent:
-/// so our pid is written there. The rest stays, from which the new server learns whether children
-/// of the dead one still use its shared memory; removing the file would give that up.
+/// Postgres refuses to start while a process other than the parent has the pid in the file. The other
+/// lines are kept: from these lines the new server learns whether children of the dead server still
+/// use the shared memory, so the file must not be removed.
 pub(super) fn disown_reused_pid(cluster_dir: &Path) -> anyhow::Result<()> {
     let path = pid_file(cluster_dir);
     let Ok(text) = fs::read_to_string(&path) else {
@@ -150,12 +154,13 @@ fn pid_file(cluster_dir: &Path) -> PathBuf {
     cluster_dir.join("postmaster.pid")
 }
 
-/// Whether this process is the main process of a server on this cluster.
+/// Returns true if the process is the main process of a server on this cluster.
 ///
-/// Its children change their command line, and that of a dead process not yet reaped is empty.
+/// Child processes of a server change the command line, and the command line of a dead process that is
+/// not reaped yet is empty.
 fn is_postmaster_of(pid: Pid, cluster_dir: &Path) -> bool {
     if !Path::new("/proc/self/cmdline").exists() {
-        // Not Linux: whoever adopts it finds out by logging in.
+        // Without `/proc`, the login of an adoption shows if the process is the server.
         return kill(pid, None).is_ok();
     }
     let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

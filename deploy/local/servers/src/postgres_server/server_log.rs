@@ -1,19 +1,19 @@
-//! What the server wrote to its log since we started it: the only place where it says why it died.
+//! Log of the server since the start: the only place with the reason of an end.
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::local_server::RunLog;
 
-/// Refused connections are logged as FATAL too, and are none of the reasons for an end.
+/// Beginning of the FATAL lines about refused connections, which do not explain an end.
 const REFUSED_CONNECTION: &str = "the database system is";
 
-/// The log from the start of one run on.
+/// Log of one run of the server.
 #[derive(Debug)]
 pub(super) struct ServerLog(RunLog);
 
 impl ServerLog {
-    /// The log of a run that is to begin, and the file to append to.
+    /// Opens the log file for a new run. Returns the log of the run, and the file to append to.
     pub(super) fn open(path: &Path) -> anyhow::Result<(Self, File)> {
         let (log, file) = RunLog::open(path)?;
         Ok((Self(log), file))
@@ -31,14 +31,14 @@ impl ServerLog {
             .contains("could not create any TCP/IP sockets")
     }
 
-    /// By a server that is still alive, or by the remaining children of one that is not.
+    /// Returns true if a live server, or a child of a dead server, uses the cluster.
     pub(super) fn cluster_is_in_use(&self) -> bool {
         let text = self.0.text();
         text.contains("pre-existing shared memory block")
             || text.contains("lock file \"postmaster.pid\" already exists")
     }
 
-    /// The last FATAL line.
+    /// Returns the last FATAL line that explains an end.
     pub(super) fn fatal(&self) -> Option<String> {
         let text = self.0.text();
         text.lines()
@@ -48,22 +48,22 @@ impl ServerLog {
             .map(str::to_owned)
     }
 
-    /// The last FATAL line, or whatever came last.
+    /// Returns the last FATAL line, or else the last line.
     pub(super) fn reason(&self) -> String {
         let last_line = || self.0.text().lines().next_back().map(str::to_owned);
         let reason = self.fatal().or_else(last_line);
-        reason.unwrap_or_else(|| "it gave no reason".to_owned())
+        reason.unwrap_or_else(|| "the log has no reason".to_owned())
     }
 }
 
-/// Of the output of a failed `initdb`, what says why.
+/// Returns the line of a failed `initdb`'s output that explains the failure.
 pub(super) fn initdb_reason(output: &str) -> &str {
-    let telling = |line: &&str| line.contains("FATAL:") || line.contains("error:");
+    let is_reason = |line: &&str| line.contains("FATAL:") || line.contains("error:");
     let line = output
         .lines()
-        .find(telling)
+        .find(is_reason)
         .or_else(|| output.lines().next_back());
-    let line = line.unwrap_or("it gave no reason");
+    let line = line.unwrap_or("initdb gave no reason");
     line.split_once("FATAL:")
         .map_or(line, |(_, message)| message)
         .trim()

@@ -1,4 +1,5 @@
-//! A server for tests that vanishes, data and all, however the process that holds it ends.
+//! A server for tests that ends with the process that started the server, even if that process is
+//! killed. The data are removed.
 
 use std::env;
 use std::io::Write as _;
@@ -15,13 +16,14 @@ use super::launch::{server_arguments, wait_until_ready};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Rust drops no statics and nobody catches `kill -9`, but the kernel closes pipes: this waits
-/// for the end of its input, then ends the server and removes the folder.
+/// Script of the watchdog. Rust drops no statics and a process cannot catch `kill -9`, but the kernel
+/// closes the pipes of a dead process: the script waits for the end of its input, then ends the server
+/// and removes the folder.
 ///
-/// Each line it reads is a port and the program to start on it. It asks for an immediate shutdown: there
-/// is nothing to save, and a fast one would wait for ever for a backend that a test has stopped
-/// (SIGSTOP). It repeats itself because a server that has just been started may not listen to
-/// signals yet, and because an orphaned `initdb` may still be writing to the folder.
+/// Each line of input is a port and the program to start on the port. The shutdown is immediate: a fast
+/// shutdown would wait for ever for a backend that a test has stopped by SIGSTOP. Signal and removal
+/// are retried, because a new server may not handle signals yet, and an orphaned `initdb` may still be
+/// writing to the folder.
 const WATCHDOG: &str = r#"
 dir=$1; shift; pid=
 while read -r port postgres; do "$postgres" "$@" -p "$port" & pid=$!; done
@@ -30,9 +32,9 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$dir" && break; sleep 1; done
 "#;
 const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "64MB"), ("max_connections", "300")];
 
-/// A server on a fresh cluster without any durability.
+/// A server on a new cluster, without durability.
 ///
-/// It holds nothing of a Tokio runtime, so it may be shared by tests that each have their own.
+/// The value needs no Tokio runtime between calls, so tests with a runtime each can share a server.
 #[derive(Debug)]
 pub struct TemporaryPostgres {
     cluster: Cluster,
@@ -41,10 +43,10 @@ pub struct TemporaryPostgres {
 }
 
 impl TemporaryPostgres {
-    /// Makes a cluster and starts it, in about a second.
+    /// Creates a cluster and starts the server, in about a second.
     ///
     /// # Errors
-    /// When there is no usable Postgres, or no folder that its account can reach.
+    /// Returns an error if Postgres is missing, or if the server's account can reach no folder.
     pub async fn start() -> anyhow::Result<Self> {
         let account = Account::for_clusters(&[])?;
         let home = tempfile::Builder::new()
@@ -54,7 +56,7 @@ impl TemporaryPostgres {
         account.take(home.path())?;
         let cluster = Cluster::new(home.path().to_owned(), account, random_password());
         let mut watchdog = start_watchdog(&cluster)?;
-        // From here on the folder is the watchdog's to remove.
+        // From here on, the watchdog removes the folder.
         drop(home.keep());
 
         let binaries = binaries::find_or_download(&cluster.home, None, account).await?;
@@ -67,13 +69,13 @@ impl TemporaryPostgres {
         })
     }
 
-    /// The address of a database; `postgres` is there from the start.
+    /// Returns the URL of a database. The database `postgres` exists from the start.
     pub fn url(&self, database: &str) -> String {
         self.cluster.url(self.port, database)
     }
 }
 
-/// Its input is the pipe that we hold.
+/// Starts the watchdog, whose input is a pipe of this process.
 fn start_watchdog(cluster: &Cluster) -> anyhow::Result<Child> {
     let (_, log) = ServerLog::open(&cluster.log_path())?;
     let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -83,13 +85,13 @@ fn start_watchdog(cluster: &Cluster) -> anyhow::Result<Child> {
         .arg(&cluster.home);
     command.arg("-D").arg(cluster.dir());
     command.args(server_arguments(&settings, false));
-    // Its own group: Ctrl-C must not end the watchdog before its work is done.
+    // A separate process group: Ctrl-C must not end the watchdog early.
     command.process_group(0).stdin(Stdio::piped());
     command.stdout(log.try_clone()?).stderr(log);
     command.spawn().context("cannot run /bin/sh")
 }
 
-/// Has the watchdog start the server, and returns its port.
+/// Makes the watchdog start the server, and returns the port.
 async fn start_server(
     watchdog: &mut Child,
     binaries: &Binaries,
@@ -100,10 +102,13 @@ async fn start_server(
         let (log, _) = ServerLog::open(&cluster.log_path())?;
         let port = free_port()?;
         ports_tried += 1;
-        let input = watchdog.stdin.as_mut().expect("its input is a pipe");
+        let input = watchdog
+            .stdin
+            .as_mut()
+            .expect("the watchdog's input is a pipe");
         writeln!(input, "{port} {}", binaries.postgres().display())
             .context("the watchdog of the temporary PostgreSQL ended")?;
-        // The server is the watchdog's child, not ours: its end shows in the log only.
+        // The server is a child of the watchdog, so only the log shows the end of the server.
         match wait_until_ready(cluster, port, &log, || log.fatal().is_some()).await {
             Ok(()) => return Ok(port),
             Err(_) if log.port_was_taken() && ports_tried < PORT_ATTEMPTS_MAX => {}
@@ -112,7 +117,8 @@ async fn start_server(
     }
 }
 
-/// The usual temporary folder, which for root may be one of its own.
+/// Returns the usual temporary folder, or `/tmp` if the account cannot reach the usual one: root may
+/// have a private one.
 fn reachable_temp_dir(account: Account) -> anyhow::Result<PathBuf> {
     let usual = env::temp_dir();
     let reachable = account

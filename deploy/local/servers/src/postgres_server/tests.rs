@@ -1,4 +1,4 @@
-//! Whole lives of servers, with processes that are really killed.
+//! Starts, adoptions and ends of servers, with processes that are killed.
 
 use std::fs::{self, Permissions};
 use std::future::Future;
@@ -27,7 +27,7 @@ fn options(data_dir: &Path) -> PostgresOptions {
     PostgresOptions {
         data_dir: data_dir.to_owned(),
         settings,
-        // What a killed server had committed must be there afterwards.
+        // The commits of a killed server must survive.
         durable: true,
     }
 }
@@ -94,7 +94,7 @@ async fn data_survive_stop_and_start() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn killed_server_is_noticed_and_recovers() -> anyhow::Result<()> {
+async fn killed_server_is_detected_and_recovers() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let mut server = PostgresServer::start(options(dir.path())).await?;
     write(&server).await?;
@@ -109,7 +109,7 @@ async fn killed_server_is_noticed_and_recovers() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn server_of_a_killed_process_is_adopted_and_stopped() -> anyhow::Result<()> {
+async fn server_of_killed_process_is_adopted() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let mut holder = Holder::spawn("server", dir.path())?;
     eventually("the holder starts a server", || async {
@@ -148,11 +148,11 @@ async fn server_of_a_killed_process_is_adopted_and_stopped() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn server_that_is_shutting_down_is_waited_for() -> anyhow::Result<()> {
+async fn start_waits_for_server_in_shutdown() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let server = PostgresServer::start(options(dir.path())).await?;
     write(&server).await?;
-    // Asks it to shut down and waits for nothing.
+    // The drop requests the shutdown without waiting.
     drop(server);
     let server = PostgresServer::start(options(dir.path())).await?;
     assert_eq!(read(&server).await?, 42);
@@ -160,15 +160,15 @@ async fn server_that_is_shutting_down_is_waited_for() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
+async fn second_start_on_folder_is_refused() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let server = PostgresServer::start(options(dir.path())).await?;
     let error = PostgresServer::start(options(dir.path()))
         .await
-        .expect_err("it is locked");
+        .expect_err("the folder is locked");
     let folder = dir.path().canonicalize()?;
     let expected = format!(
-        "{} is in use by another linkledger process; end that one, or choose another folder",
+        "{} is in use by another linkledger process; end that process, or choose another folder",
         folder.display()
     );
     assert_eq!(format!("{error:#}"), expected);
@@ -176,7 +176,7 @@ async fn second_process_on_the_same_folder_is_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn interrupted_initdb_is_begun_anew() -> anyhow::Result<()> {
+async fn interrupted_initdb_is_retried() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let mut holder = Holder::spawn("server", dir.path())?;
     let unfinished = || -> Option<PathBuf> {
@@ -204,7 +204,7 @@ async fn interrupted_initdb_is_begun_anew() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn pid_file_whose_pid_was_reused_does_not_matter() -> anyhow::Result<()> {
+async fn pid_file_with_reused_pid_is_ignored() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let server = PostgresServer::start(options(dir.path())).await?;
     write(&server).await?;
@@ -213,7 +213,9 @@ async fn pid_file_whose_pid_was_reused_does_not_matter() -> anyhow::Result<()> {
     kill(pid_of(&server), Signal::SIGKILL)?;
     drop(server);
 
-    let account = Account::for_clusters(&[pid_file.parent().context("it lies in the cluster")?])?;
+    let account = Account::for_clusters(&[pid_file
+        .parent()
+        .context("the pid file has no parent folder")?])?;
     let mut innocent = account.command(Path::new("/bin/sleep")).arg("60").spawn()?;
     let (_, rest) = text.split_once('\n').context("the pid is the first line")?;
     fs::write(&pid_file, format!("{}\n{rest}", innocent.id()))?;
@@ -229,7 +231,7 @@ async fn pid_file_whose_pid_was_reused_does_not_matter() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn server_that_refuses_its_settings_says_why_in_one_line() -> anyhow::Result<()> {
+async fn unknown_setting_is_named_in_one_line() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let mut options = options(dir.path());
     options
@@ -251,8 +253,8 @@ async fn server_that_refuses_its_settings_says_why_in_one_line() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn folder_closed_to_the_account_of_the_server_moves_the_cluster() -> anyhow::Result<()> {
-    // For root the cluster must lie elsewhere; everybody else reaches their own folders.
+async fn cluster_is_relocated_from_closed_folder() -> anyhow::Result<()> {
+    // Root must relocate the cluster; other users can enter their own folders.
     let closed = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o700))
         .tempdir()?;
@@ -267,13 +269,17 @@ async fn folder_closed_to_the_account_of_the_server_moves_the_cluster() -> anyho
     assert_eq!(read(&server).await?, 42);
     server.stop().await?;
     if geteuid().is_root() {
-        // Whoever removes the data folder begins anew, and can still change their mind.
+        // After a removal of the data folder, the server has an empty cluster; the old one is kept.
         fs::remove_dir_all(&data_dir)?;
         let server = PostgresServer::start(options(&data_dir)).await?;
         write(&server).await?;
         assert!(cluster.with_extension("old").join("PG_VERSION").exists());
         server.stop().await?;
-        fs::remove_dir_all(cluster.parent().context("it lies in a folder of its own")?)?;
+        fs::remove_dir_all(
+            cluster
+                .parent()
+                .context("the cluster has no parent folder")?,
+        )?;
     }
     Ok(())
 }

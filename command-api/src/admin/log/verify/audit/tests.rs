@@ -120,7 +120,7 @@ fn row_is_compared_at_its_own_version() {
 }
 
 #[test]
-fn account_created_after_the_rows_needs_no_row() {
+fn account_newer_than_rows_needs_no_row() {
     let events = [granted(1, 10)];
     assert_eq!(found(&events, Vec::new(), 0), []);
     assert_eq!(found(&events, Vec::new(), 1).len(), 1);
@@ -133,7 +133,7 @@ fn row_without_events_must_be_initial() {
 }
 
 #[test]
-fn event_after_deletion_of_a_link_is_found() {
+fn event_after_link_deletion_is_found() {
     let (link_id, account_id) = (LINK, ACCOUNT);
     let deleted = LinkEvent::Deleted(LinkDeleted {
         link_id,
@@ -182,7 +182,7 @@ fn stream_without_link_created_is_found() {
 }
 
 #[test]
-fn missing_charge_at_end_of_log_is_found() {
+fn missing_charge_at_log_end_is_found() {
     let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
     assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
 }

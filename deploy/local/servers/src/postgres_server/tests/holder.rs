@@ -1,4 +1,4 @@
-//! This test program once more, as a process that holds a server until it is killed.
+//! A second process of this test program, which owns a server until the process is killed.
 
 use std::env;
 use std::fs;
@@ -24,7 +24,7 @@ impl Holder {
         static SPAWNED: AtomicU32 = AtomicU32::new(0);
         let number = SPAWNED.fetch_add(1, Ordering::Relaxed);
         let report = data_dir.join(format!("report.{number}"));
-        // Its path without the name of the crate, as the test harness wants it.
+        // The test harness expects the path of a test without the name of the crate.
         let (_, module) = module_path!()
             .split_once("::")
             .expect("a module of a crate");
@@ -38,12 +38,12 @@ impl Holder {
         Ok(Self { process, report })
     }
 
-    /// The address of its server, once it is there.
+    /// Returns the address of the holder's server, once the server runs.
     pub(super) fn report(&self) -> Option<String> {
         fs::read_to_string(&self.report).ok()
     }
 
-    /// `kill -9`.
+    /// Kills the holder with SIGKILL.
     pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -53,15 +53,15 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // Of a test that failed; killing it twice does no harm.
-        self.kill().expect("our own child can be killed");
+        // A failed test leaves a holder. A second kill does no harm.
+        self.kill().expect("a child process can be killed");
     }
 }
 
-/// Does nothing as a test: [`Holder`] runs it with a mode.
+/// Holds a server if [`Holder`] sets a mode; returns at once as an ordinary test.
 #[tokio::test]
 async fn hold_until_killed() -> anyhow::Result<()> {
-    // Like the tests of a crate do: in a static, which is never dropped.
+    // A static is never dropped, like the server of a test binary.
     static TEMPORARY: OnceLock<TemporaryPostgres> = OnceLock::new();
     let (Ok(mode), Some(data_dir), Some(report)) =
         (env::var(MODE), env::var_os(DATA_DIR), env::var_os(REPORT))

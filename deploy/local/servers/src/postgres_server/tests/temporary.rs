@@ -1,4 +1,4 @@
-//! The server for tests, held by a process that is really killed.
+//! The temporary server, owned by a process that is killed.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,16 @@ use super::holder::Holder;
 use super::{data_dir, eventually};
 
 #[tokio::test]
-async fn temporary_server_vanishes_when_its_holder_is_killed() -> anyhow::Result<()> {
+async fn killed_holder_ends_temporary_server() -> anyhow::Result<()> {
     let dir = data_dir()?;
     let mut holder = Holder::spawn("temporary", dir.path())?;
     eventually("the holder starts a server", || async {
         holder.report().is_some()
     })
     .await;
-    let url = holder.report().context("reported")?;
+    let url = holder
+        .report()
+        .context("the holder has reported no address")?;
     let mut connection = PgConnection::connect(&url).await?;
     let row = sqlx::query("SHOW data_directory")
         .fetch_one(&mut connection)
@@ -33,7 +35,7 @@ async fn temporary_server_vanishes_when_its_holder_is_killed() -> anyhow::Result
 }
 
 #[test]
-fn temporary_server_outlives_the_runtime_that_started_it() -> anyhow::Result<()> {
+fn temporary_server_outlives_starting_runtime() -> anyhow::Result<()> {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
