@@ -24,7 +24,7 @@ use sqlx::{PgPool, migrate::MigrateError};
 
 use crate::config::DatabaseConfig;
 
-/// Most sessions of one command.
+/// Maximum number of sessions of one command.
 const CONNECTIONS_MAX: u32 = 2;
 
 /// Commands of operators.

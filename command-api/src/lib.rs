@@ -46,12 +46,12 @@ use relay::{Relay, batch_interval::BatchInterval, publisher::KafkaPublisher};
 use routes::{WriteGuards, WriteState};
 use sealing::Sealer;
 
-/// Most sessions for looking up API keys.
+/// Maximum number of sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
-/// Most sessions of the relay. The relay has a separate pool, so that a flood of unknown keys does
-/// not delay events.
+/// Maximum number of sessions of the relay. The relay has a separate pool, so that a flood of
+/// unknown keys does not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
-/// Most sessions of the sealer, which runs one statement at a time.
+/// Maximum number of sessions of the sealer, which runs one statement at a time.
 const SEALER_CONNECTIONS_MAX: u32 = 1;
 
 /// The running service without its sockets.
@@ -81,10 +81,10 @@ pub fn start(
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<CommandApi>> {
-    Box::pin(start_among(config, clock, tasks))
+    Box::pin(start_unboxed(config, clock, tasks))
 }
 
-async fn start_among(
+async fn start_unboxed(
     config: CommandApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
@@ -93,7 +93,7 @@ async fn start_among(
     let url = config.database.database_url.reveal();
     let writers = event_store::pool(url, SessionKind::Writer, u32::from(config.writers))?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
-    admit(&config).await?;
+    check_servers(&config).await?;
     migrations::check(&readers).await?;
     let log_epoch = log::epoch(&readers).await;
     let log_epoch = LogEpoch::new(log_epoch.context("cannot read the epoch of the log")?);
@@ -111,6 +111,7 @@ async fn start_among(
     let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
 
     let relay_url = config.relay_database_url();
+    // `SessionKind::Reader` fits sessions that read, and that write single rows.
     let relay_pool = event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config
         .instance_id
@@ -121,6 +122,7 @@ async fn start_among(
         .with_batch_interval(BatchInterval::up_to(batch_interval_max));
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
+    // A reader like the relay: the sealer reads, and writes single rows.
     let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
     let sealer = Sealer::new(sealer_pool, Arc::clone(&clock));
     tasks.spawn("sealer", sealer.run(tasks.shutdown()));
@@ -155,7 +157,7 @@ async fn start_among(
 }
 
 /// Checks that the servers do not lose committed events, and that the relay uses the same database.
-async fn admit(config: &CommandApiConfig) -> anyhow::Result<()> {
+async fn check_servers(config: &CommandApiConfig) -> anyhow::Result<()> {
     let url = config.database.database_url.reveal();
     let allows_unsafe = config.allow_unsafe_postgres;
     server::admit(url, SessionKind::Writer, allows_unsafe).await?;

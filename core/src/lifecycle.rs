@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 
-/// Longest time for accepted work to finish after the shutdown began, in seconds.
+/// Longest time for accepted work to finish after the shutdown began.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Supervised background tasks of a process. A task that ends before the shutdown, by an error, a
@@ -26,8 +26,9 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 pub struct Tasks {
     set: JoinSet<(&'static str, anyhow::Result<()>)>,
     shutdown: CancellationToken,
-    /// Tasks that the tasks of `set` need until they have ended.
+    /// Tasks that must outlive all tasks of `set`.
     until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
+    /// Cancelled when all tasks of `set` have ended.
     drained: CancellationToken,
 }
 
@@ -56,14 +57,14 @@ impl Tasks {
         self.set.spawn(async move { (name, task.await) });
     }
 
-    /// Returns the token that is cancelled when the last request of the shutdown is answered. For
-    /// tasks that requests depend on.
+    /// Returns the token that is cancelled when all tasks of [`Tasks::spawn`] have ended, so no
+    /// request is left. For tasks that requests depend on.
     pub fn drained(&self) -> CancellationToken {
         self.drained.clone()
     }
 
-    /// Spawns a task that other tasks need until they have ended. The task must end with
-    /// [`Tasks::drained`].
+    /// Spawns a task that must outlive all tasks of [`Tasks::spawn`]. The task must end when the
+    /// token of [`Tasks::drained`] is cancelled.
     pub fn spawn_until_drained(
         &mut self,
         name: &'static str,

@@ -38,7 +38,7 @@ pub struct Config {
     #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub fetch_wait_max_ms: u16,
-    /// Most connections to the database.
+    /// Maximum number of connections to the database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,

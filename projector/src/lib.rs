@@ -76,10 +76,10 @@ pub struct Projector {
 /// refused.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<Projector>> {
-    Box::pin(start_among(config, tasks))
+    Box::pin(start_unboxed(config, tasks))
 }
 
-async fn start_among(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
+async fn start_unboxed(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
     // Kafka settings can be refused without a database, and are refused first.
     drop(config.kafka.client_settings()?);
     let database_url = config.database_url.reveal();

@@ -43,7 +43,7 @@ pub(crate) struct TokenHeader {
 ///
 /// # Errors
 /// Returns `invalid_header` if the token is malformed, repeated, or of another account.
-pub(crate) fn position_of_token(
+pub(crate) fn position_of_consistency_token(
     headers: &HeaderMap,
     account_id: AccountId,
     log_epoch: i32,
@@ -160,7 +160,7 @@ mod tests {
         for value in values {
             headers.append(CONSISTENCY_TOKEN, HeaderValue::from_str(value).unwrap());
         }
-        position_of_token(&headers, ACCOUNT, LOG_EPOCH).map_err(|problem| problem.code)
+        position_of_consistency_token(&headers, ACCOUNT, LOG_EPOCH).map_err(|problem| problem.code)
     }
 
     #[test]

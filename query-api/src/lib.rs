@@ -54,7 +54,7 @@ use crate::{
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
 
-/// Most sessions of the follower that invalidates the redirect cache.
+/// Maximum number of sessions of the follower that invalidates the redirect cache.
 const FOLLOWER_CONNECTIONS: u32 = 1;
 
 /// The running service without its sockets.
@@ -88,10 +88,10 @@ pub fn start(
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
-    Box::pin(start_among(config, clock, tasks))
+    Box::pin(start_unboxed(config, clock, tasks))
 }
 
-async fn start_among(
+async fn start_unboxed(
     config: QueryApiConfig,
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,

@@ -39,7 +39,7 @@ const LIMIT_DEFAULT: u8 = 50;
 /// Page of a list that a request asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PageRequest {
-    /// Most items on the page.
+    /// Maximum number of items on the page.
     pub(crate) limit: u8,
     /// Start of the page, as `next_cursor` of the page before.
     pub(crate) cursor: Option<String>,

@@ -9,9 +9,9 @@ use linkledger_core::{
 };
 use serde_json::{Value, json};
 
-/// Most errors about unknown parameters in one answer.
+/// Maximum number of errors about unknown parameters in one answer.
 const ERRORS_MAX: usize = 20;
-/// Most characters of an unknown name that an answer shows.
+/// Maximum number of characters of an unknown name that an answer shows.
 const NAME_SHOWN_MAX: usize = 64;
 
 /// Error in the value of a parameter.

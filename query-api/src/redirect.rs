@@ -183,7 +183,7 @@ impl Redirects {
         };
         let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                read_in_time(redirects::find_of_owner(
+                read_in_time(redirects::find_with_visibility(
                     &self.pool,
                     slug,
                     holder.account_id,

@@ -21,7 +21,7 @@ use crate::{
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of one poll. Lookups bypass the cache long before this timeout.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(2);
-/// Most changes that one poll applies singly; more changes invalidate the whole cache.
+/// Maximum number of changes that one poll applies singly; more changes invalidate the whole cache.
 const CHANGES_MAX: i64 = 1_000;
 
 /// Last change that the cache was invalidated for.
@@ -62,7 +62,7 @@ pub(crate) struct ChangeFollower {
     /// Pool of the follower alone: requests that wait for the database must not delay the follower.
     pool: PgPool,
     cursor: Option<ChangeCursor>,
-    fresh_at: Instant,
+    last_read_began_at: Instant,
 }
 
 impl ChangeFollower {
@@ -71,12 +71,12 @@ impl ChangeFollower {
             cache,
             pool,
             cursor: None,
-            fresh_at: Instant::now(),
+            last_read_began_at: Instant::now(),
         }
     }
 
-    /// Follows the changes until the shutdown. After a failure the follower retries; meanwhile
-    /// lookups bypass the cache.
+    /// Follows the changes until the shutdown. After a failure the follower retries; lookups bypass
+    /// the redirect cache from 0.5 s after the last successful read, until a retry succeeds.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut due = interval(FOLLOW_INTERVAL);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -91,7 +91,8 @@ impl ChangeFollower {
             match &outcome {
                 Err(error) if is_following => tracing::warn!(
                     error = format!("{error:#}"),
-                    "cannot read the changes of redirects; lookups bypass the redirect cache until a retry succeeds"
+                    "cannot read the changes of redirects; lookups bypass the redirect cache from 0.5 s \
+                     after the last successful read, until a retry succeeds"
                 ),
                 Ok(()) if !is_following => {
                     tracing::info!(
@@ -101,7 +102,7 @@ impl ChangeFollower {
                 Ok(()) | Err(_) => {}
             }
             is_following = outcome.is_ok();
-            gauge!(REDIRECT_CACHE_AGE_SECONDS).set(self.fresh_at.elapsed().as_secs_f64());
+            gauge!(REDIRECT_CACHE_AGE_SECONDS).set(self.last_read_began_at.elapsed().as_secs_f64());
             gauge!(REDIRECT_CACHE_BYTES).set(self.cache.bytes());
         }
     }
@@ -120,7 +121,7 @@ impl ChangeFollower {
             self.cache.invalidate(&invalidation);
         }
         self.cache.mark_fresh(begun_at);
-        self.fresh_at = begun_at;
+        self.last_read_began_at = begun_at;
         self.cursor = Some(cursor);
         Ok(())
     }

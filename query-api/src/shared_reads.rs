@@ -24,7 +24,7 @@ use crate::read_model::{
     read_in_time, storage_unavailable,
 };
 
-/// Most concurrent statements: one statement that hangs must not block the others.
+/// Maximum number of concurrent statements: one statement that hangs must not block the others.
 const READERS: usize = 4;
 /// Longest time that the next statement waits for the statement before.
 const TURN_TIME_MAX: Duration = Duration::from_millis(5);
@@ -37,7 +37,7 @@ pub(crate) trait SharedRead: Copy + Send + Sync + 'static {
     type Value: Send + 'static;
     /// Name of the background task.
     const TASK: &'static str;
-    /// Most reads of one statement.
+    /// Maximum number of reads of one statement.
     const REQUESTS_MAX: usize;
 
     /// Reads the value of each key, all from one snapshot.
@@ -63,7 +63,7 @@ impl SharedRead for LinkKey {
 impl SharedRead for LinkRange {
     type Value = Vec<LinkView>;
     const TASK: &'static str = "list reader";
-    /// Most pages of one statement: a page usually has 10 KB, and at most 220 KB.
+    /// Maximum number of pages of one statement: a page usually has 10 KB, and at most 220 KB.
     const REQUESTS_MAX: usize = 16;
 
     async fn read_each(

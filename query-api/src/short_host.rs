@@ -32,7 +32,7 @@ impl Serve for ShortHost {
         let (head, _) = request.into_parts();
         let handle = async |head: &Parts, _| self.handle(head).await;
         let mut response = self.answers.answer(&head, handle).await;
-        page::put_page(&mut response, &head.headers);
+        page::render_problem_as_page(&mut response, &head.headers);
         response
     }
 }

@@ -21,9 +21,9 @@ use super::{
 };
 use crate::command_reply::{CommandRefusal, CommandReply};
 
-/// Most commands of one batch.
+/// Maximum number of commands of one batch.
 const BATCH_COMMANDS_MAX: usize = 512;
-/// Most bytes of destinations in one batch; the largest destination has 2 KiB.
+/// Maximum number of bytes of destinations in one batch; the largest destination has 2 KiB.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// First backoff before the retry of an account that another process locks.
 const BACKOFF_MIN: Duration = Duration::from_millis(2);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{QueuedCommand, batch_run, waiting::WaitingCommands};
 use crate::command_handler::CommandHandler;
 
-/// Most commands that a writer holds in addition to its queue.
+/// Maximum number of commands that a writer holds in addition to its queue.
 const WAITING_MAX: usize = 4_096;
 
 /// Runs until the queue is closed and all commands are answered.
@@ -48,6 +48,7 @@ pub(super) async fn run(
             .map(|queued| queued.command.account_id())
             .collect();
         let requeued = batch_run::run(&handler, batch).await;
+        // Accounts of the batch without a requeued command lose their backoff.
         waiting.requeue(accounts, requeued, Instant::now());
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow:
     let heads = log::heads(pool)
         .await
         .context("cannot read the heads of the log")?;
-    let recorded = log::recorded_after(pool, acknowledged).await;
+    let recorded = log::recording_times_after(pool, acknowledged).await;
     let recorded = recorded.context("cannot read the log")?;
     let now = SystemClock.now();
     let mut backlog = Backlog::default();

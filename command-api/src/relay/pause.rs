@@ -16,7 +16,7 @@ pub struct Pause {
     pub reason: String,
 }
 
-/// Reads the pause, if there is one.
+/// Reads the pause of the lowest paused shard; `None` if no shard is paused.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
@@ -34,8 +34,8 @@ pub async fn find(pool: &PgPool) -> anyhow::Result<Option<Pause>> {
     .context("cannot read whether the relay is paused")
 }
 
-/// Pauses every shard; an earlier pause keeps its reason. Returns true if a shard was not paused
-/// before.
+/// Pauses every shard; an earlier pause keeps its reason. Returns true if at least one
+/// shard was running.
 ///
 /// # Errors
 /// Returns an error if the database does not answer.

@@ -106,7 +106,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
             after: shard.position,
         })
         .collect();
-    let recorded = log::recorded_after(pool, &places).await;
+    let recorded = log::recording_times_after(pool, &places).await;
     let now = SystemClock.now();
     for (shard, recorded_at) in shards
         .iter_mut()

@@ -204,7 +204,7 @@ pub async fn read_at(
 ///
 /// # Errors
 /// Returns an error if the database does not answer.
-pub async fn recorded_after(
+pub async fn recording_times_after(
     pool: &PgPool,
     places: &[ReadFrom],
 ) -> sqlx::Result<Vec<Option<OffsetDateTime>>> {

@@ -38,7 +38,7 @@ pub fn of_version(version: i64) -> String {
 
 /// Returns true if `If-None-Match` contains the current tag, compared weakly. Malformed tags are
 /// ignored, so the caller receives the whole answer.
-pub fn none_match_fails(headers: &HeaderMap, current: &str) -> bool {
+pub fn if_none_match_names(headers: &HeaderMap, current: &str) -> bool {
     lists(headers, &IF_NONE_MATCH)
         .any(|list| is_any(list) || EntityTags(list).any(|tag| tag.opaque == current))
 }
@@ -108,7 +108,7 @@ mod tests {
         for value in values {
             headers.append(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap());
         }
-        none_match_fails(&headers, &of_version(7))
+        if_none_match_names(&headers, &of_version(7))
     }
 
     #[test]

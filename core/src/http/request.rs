@@ -29,7 +29,8 @@ const HEADERS_MAX: usize = 64;
 /// Maximal length of the names and values of all headers together, in bytes.
 const HEADERS_LENGTH_MAX: usize = 16 * 1024;
 
-/// Head of a request, for requests that are given away and for requests that are lent.
+/// Method, target and headers of a request: implemented for an owned [`Request`] and a borrowed
+/// [`Parts`].
 pub trait RequestHead {
     /// Returns the method.
     fn method(&self) -> &Method;

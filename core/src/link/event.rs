@@ -26,7 +26,7 @@ pub enum LinkEvent {
 
 /// A short link was created. Visitors can follow the link from this event on.
 ///
-/// The `CreditsCharged` that pays for the link has the next position.
+/// The `CreditsCharged` that pays for the link is at the next position of the same shard.
 // `Debug` shows only the host of the destination, like the `Debug` of `Destination`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

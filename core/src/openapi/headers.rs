@@ -73,7 +73,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "RateLimit",
-            "Rest of the account's limit: `r` requests are left now, and all of them again in `t` seconds.",
+            "Rest of the account's limit: `r` requests remain now; the full limit is available again in `t` seconds.",
             text(
                 "^\"(read|write)\";r=[0-9]+;t=[0-9]+$",
                 "\"write\";r=199;t=1",
@@ -81,7 +81,7 @@ fn sometimes_there() -> [(String, RefOr<Header>); 6] {
         ),
         optional(
             "RateLimit-Policy",
-            "Limit of the account: `q` requests in `w` seconds. Missing without a limit.",
+            "Limit of the account: `q` requests in `w` seconds. Absent if the account has no limit.",
             text(
                 "^\"(read|write)\";q=[0-9]+;w=[0-9]+$",
                 "\"write\";q=200;w=2",

@@ -37,7 +37,7 @@ impl DataFolder {
 
     /// Returns ` --data-dir FOLDER` for the command lines that are shown to people, or nothing if
     /// the folder is the default one.
-    pub(crate) fn option(&self) -> String {
+    pub(crate) fn data_dir_argument(&self) -> String {
         if self.0 == Path::new(DATA_DIR) {
             String::new()
         } else {
@@ -60,7 +60,8 @@ impl DataFolder {
         }
     }
 
-    /// Writes a file atomically: a crash leaves either the old text or the new text.
+    /// Writes a private file (mode 0600) atomically: a crash leaves either the old text or the new
+    /// text.
     pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path(name);
         let unfinished = self.path(&format!("{name}.unfinished"));
@@ -79,8 +80,8 @@ impl DataFolder {
         write().with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Reads the text of a file, without white space at its ends. Writes the file first if the file
-    /// is missing.
+    /// Reads the text of a file, without white space at its ends. If the file is missing, writes
+    /// the text of `make` first.
     pub(crate) fn read_or_make(
         &self,
         name: &str,

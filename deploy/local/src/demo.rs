@@ -20,14 +20,14 @@ const KEY_FILE: &str = "demo_key";
 
 /// Returns the API key of the demo account. Creates account, credits and API key if the database
 /// does not have the key.
-pub(crate) async fn key(
+pub(crate) async fn demo_key(
     folder: &DataFolder,
     pool: &PgPool,
     clock: &dyn Clock,
     demo_credits: i64,
 ) -> anyhow::Result<ApiKey> {
-    // The API key is written to disk before the database knows the key: a crash in between leaves
-    // an account without a key, never a key that is lost.
+    // The file is written first: the database keeps only a hash. A crash before `issue` can leave
+    // an unused account; the next start creates another.
     let text = folder.read_or_make(KEY_FILE, || ApiKey::generate().reveal().to_owned())?;
     let secret = ApiKey::parse(&text).with_context(|| {
         let path = folder.path(KEY_FILE);

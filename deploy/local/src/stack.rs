@@ -96,7 +96,7 @@ async fn run(
     };
     broker.prepare(&kafka, database).await?;
     let pool = &database.pool;
-    let key = demo::key(folder, pool, &SystemClock, options.credits).await?;
+    let key = demo::demo_key(folder, pool, &SystemClock, options.credits).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::ServiceSettings {
         database_url: database.url.clone(),
@@ -114,7 +114,7 @@ async fn run(
     let started = services::start(&settings, clock, sockets, &mut tasks).await?;
     let environment = environment(&settings, &started, key.reveal());
     let ready = async {
-        started.are_ready(&shutdown).await;
+        started.until_ready_or_shutdown(&shutdown).await;
         if shutdown.is_cancelled() {
             return Ok(());
         }
@@ -147,16 +147,21 @@ fn environment(
     api_key: &str,
 ) -> EnvironmentFile {
     let environment = EnvironmentFile::default()
+        // Addresses for people and clients.
         .with("API_URL", &settings.base_url)
         .with("SHORT_URL", &settings.short_base_url)
+        // Settings of the services, which show these addresses in their answers.
         .with("BASE_URL", &settings.base_url)
         .with("SHORT_BASE_URL", &settings.short_base_url)
+        // Secret for clients.
         .with("API_KEY", api_key)
+        // Settings of the services again.
         .with("DATABASE_URL", &settings.database_url)
         .with("CURSOR_KEYS", &settings.cursor_keys)
         // All members of a group speak one protocol.
         .with("GROUP_PROTOCOL", settings.group_protocol.name())
         .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
+        // Addresses for operators.
         .with(
             "COMMAND_METRICS_URL",
             RunningServices::metrics_url(started.command_internal),
@@ -234,7 +239,7 @@ ready",
         kafka = get("KAFKA_BROKERS"),
         env = EnvironmentFile::path(folder).display(),
         program = std::env::args().next().as_deref().unwrap_or("linkledger"),
-        data_dir = folder.option(),
+        data_dir = folder.data_dir_argument(),
         idempotency_key =
             linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&SystemClock)),
     )?;

@@ -118,7 +118,7 @@ async fn ages_s(pool: &PgPool, checkpoints: &[StoredCheckpoint]) -> anyhow::Resu
 }
 
 async fn ages_after_s(pool: &PgPool, places: &[ReadFrom]) -> anyhow::Result<Vec<f64>> {
-    let recorded = log::recorded_after(pool, places)
+    let recorded = log::recording_times_after(pool, places)
         .await
         .context("cannot read the age of events")?;
     let now = SystemClock.now();

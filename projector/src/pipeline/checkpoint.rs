@@ -65,7 +65,7 @@ pub struct LiveCheckpoint {
     pub has_skipped: bool,
 }
 
-/// Most parked accounts that are counted in a shard.
+/// Maximum number of parked accounts that are counted in a shard.
 pub const PARKED_COUNTED_MAX: i64 = 1_000;
 
 /// Advance of a checkpoint from an expected state to a later position.

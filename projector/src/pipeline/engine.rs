@@ -38,7 +38,7 @@ use crate::pipeline::{
 /// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
 /// takes longer.
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
-/// Most events of one transaction, which then takes far less than a second.
+/// Maximum number of events of one transaction, which then takes far less than a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
 
 /// Fewest events for which a cycle uses two parallel transactions.

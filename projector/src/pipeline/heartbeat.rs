@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a report.
 const REPORT_TIME_MAX: Duration = Duration::from_millis(500);
-/// Most characters of a reported error.
+/// Maximum number of characters of a reported error.
 const ERROR_LENGTH_MAX: usize = 500;
 
 /// Report on a shard that this process owns.

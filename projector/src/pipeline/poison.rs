@@ -3,7 +3,7 @@
 
 use linkledger_core::event::DecodeError;
 
-/// Most characters of the detail of a poison event.
+/// Maximum number of characters of the detail of a poison event.
 const DETAIL_LENGTH_MAX: usize = 500;
 
 /// Category of a poison event.

@@ -14,7 +14,7 @@ use crate::pipeline::retry;
 const KEPT_FOR: Duration = Duration::from_mins(10);
 /// Interval of the pruning. A full batch is followed by the next one at once.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
-/// Most rows that one statement deletes.
+/// Maximum number of rows that one statement deletes.
 pub const PRUNED_MAX: u16 = 1_000;
 
 /// Deletes the oldest changes, at most [`PRUNED_MAX`]. The highest number is never deleted, nor any

@@ -38,7 +38,7 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 
 use self::{error_page::ErrorPage, guard::Hosts, lag_samples::LagSamples};
 
-/// Sessions that all pages share; the projections have sessions of their own.
+/// Maximum number of database connections, shared by all pages.
 pub(crate) const CONNECTIONS_MAX: u32 = 2;
 /// Longest wait for a session, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ struct Console {
 /// browsers may reach the listener, besides IP addresses and `localhost`.
 ///
 /// # Errors
-/// Returns an error if the address of the database can't be read.
+/// Returns an error if `database_url` is not a valid URL.
 pub fn start(database_url: &str, hosts: Vec<String>, tasks: &mut Tasks) -> sqlx::Result<Router> {
     let console = Console {
         pool: pool(database_url)?,

@@ -26,8 +26,8 @@ use crate::{
 
 /// Number of rows of a large table.
 pub(crate) const LARGE: i32 = 20_000;
-/// Most index entries that the statements below may read: far more than they have rows, and far
-/// fewer than a scan of one large table per batch.
+/// Maximum number of index entries that the statements below may read: far more than they have
+/// rows, and far fewer than a scan of one large table per batch.
 const ENTRIES_MAX: i64 = 10_000;
 const LINKS: usize = 8;
 const BATCH_LENGTH: usize = 7;

@@ -223,6 +223,7 @@ pub(crate) async fn find_each(
     )
     .fetch_all(pool)
     .await?;
+    // A shard has no checkpoint.
     if rows.len() != keys.len() {
         return Err(sqlx::Error::RowNotFound);
     }
@@ -230,7 +231,7 @@ pub(crate) async fn find_each(
     Ok(rows.into_iter().map(snapshot).collect())
 }
 
-/// Row of a checkpoint and of the columns of several links. All columns have the same length.
+/// One row: a checkpoint, and a page of links as parallel arrays of equal length.
 struct LinkPage {
     epoch: i32,
     position: Position,

@@ -20,7 +20,8 @@ pub(crate) struct Redirect {
 pub(crate) enum RedirectTarget {
     /// Stored destination that visitors are redirected to.
     Destination(Box<str>),
-    /// No destination: the link is deleted or disabled, or the links of the account are stopped.
+    /// No destination: the link is deleted or disabled, or an operator suspended the account with
+    /// `--stop-redirects`.
     Gone,
 }
 
@@ -130,8 +131,9 @@ pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redi
     Ok(row.and_then(RedirectRow::into_redirect))
 }
 
-/// Reads the short link of a slug, with the visibility of its owner's events.
-pub(crate) async fn find_of_owner(
+/// Reads the redirect of a slug, and how far the events of `owner` are visible. Does not check that
+/// `owner` owns the slug.
+pub(crate) async fn find_with_visibility(
     pool: &PgPool,
     slug: &Slug,
     owner: AccountId,
@@ -179,6 +181,7 @@ struct RedirectRow {
     account_id: Option<Uuid>,
     destination_url: Option<String>,
     state: Option<String>,
+    /// True if an operator suspended the account with `--stop-redirects`.
     is_stopped: bool,
 }
 

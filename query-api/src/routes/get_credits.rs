@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 
 use super::{ApiState, NOT_SHARED};
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_token},
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     read_model::{credits, read_in_time},
 };
 
@@ -62,7 +62,7 @@ pub(super) async fn get_credits(
     let account_id = caller.account_id;
     check_no_query(&uri)?;
     check_accept(&headers)?;
-    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     let snapshot = wait

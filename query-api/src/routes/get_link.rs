@@ -29,7 +29,7 @@ use linkledger_core::{
 
 use super::{ApiState, NOT_SHARED};
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_token, read_model_behind},
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token, read_model_behind},
     read_model::{
         LogPosition,
         links::{LinkKey, LinkView},
@@ -68,12 +68,13 @@ pub(super) async fn get_link(
 ) -> Result<Response, Problem> {
     check_no_query(&uri)?;
     check_accept(&headers)?;
-    let position = position_of_token(&headers, caller.account_id, api.watcher.log_epoch())?;
+    let position =
+        position_of_consistency_token(&headers, caller.account_id, api.watcher.log_epoch())?;
     let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
     let link = find(&api, caller.account_id, link_id, position).await?;
 
     let entity_tag = entity_tag::of_version(link.version);
-    let is_not_modified = entity_tag::none_match_fails(&headers, &entity_tag);
+    let is_not_modified = entity_tag::if_none_match_names(&headers, &entity_tag);
     let headers = [(ETAG, entity_tag.as_str()), (CACHE_CONTROL, NOT_SHARED)];
     if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
@@ -103,8 +104,8 @@ async fn find(
         }
     }
     if snapshot.value.is_none() {
-        // The link may have been deleted during the wait. Otherwise the link exists, and the read
-        // table lags behind.
+        // Called for its error: 404 if the link was deleted during the wait. Otherwise the link
+        // exists, and the read table lags behind.
         position_of_creation(api, account_id, link_id).await?;
     }
     snapshot.value.ok_or_else(read_model_behind)

@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 
 use super::ApiState;
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_token},
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::{
@@ -115,7 +115,7 @@ pub(super) async fn list_credit_entries(
     });
     let before = list.start_of(&page)?;
     check_accept(&headers)?;
-    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let range = EntryRange {
         account_id,

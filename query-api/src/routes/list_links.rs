@@ -23,7 +23,7 @@ use uuid::Uuid;
 use self::filters::{DESTINATION_URL, LinkFilters, SLUG};
 use super::ApiState;
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_token},
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     paging::{CURSOR, LIMIT, Page, PageRequest},
     parameters::Parameters,
     read_model::links::{LinkRange, LinkView},
@@ -75,7 +75,7 @@ pub(super) async fn list_links(
         count_max: page.count_max(),
     };
     check_accept(&headers)?;
-    let position = position_of_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let filter = filters.look_up(&api.pool).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));

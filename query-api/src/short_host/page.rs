@@ -30,7 +30,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// Replaces every problem by a page, unless the request prefers JSON. Adds a header to every answer
 /// that keeps search engines from indexing the short host.
-pub(super) fn put_page(response: &mut Response, request: &HeaderMap) {
+pub(super) fn render_problem_as_page(response: &mut Response, request: &HeaderMap) {
     let status = response.status();
     let headers = response.headers_mut();
     headers.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));

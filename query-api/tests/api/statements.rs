@@ -38,8 +38,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("slugs::find_holder", "event_store.events", "who follows a link has no account"),
     ("redirects::find", "read_model.redirects", "who follows a link has no account"),
     ("redirects::find", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
-    ("redirects::find_of_owner", "read_model.redirects", "who follows a link has no account"),
-    ("redirects::find_of_owner", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
+    ("redirects::find_with_visibility", "read_model.redirects", "who follows a link has no account"),
+    ("redirects::find_with_visibility", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
     ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
 ];
 

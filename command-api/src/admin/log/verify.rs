@@ -73,16 +73,16 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     let segments = snapshot.segment_count();
     let unsealed_events = snapshot.unsealed_count(&chosen);
     let bar = progress::bar(events);
-    let audited = shards::for_each(chosen, |shard| {
+    let reports = shards::for_each(chosen, |shard| {
         one_shard::verify(pool.clone(), snapshot.take(shard), bar.clone())
     })
     .await;
     bar.finish_and_clear();
     let (mut links, mut accounts) = (0, 0);
-    for shard in audited? {
-        links += shard.links;
-        accounts += shard.accounts;
-        findings.append(shard.findings);
+    for report in reports? {
+        links += report.links;
+        accounts += report.accounts;
+        findings.append(report.findings);
     }
     let verified = Verified {
         epoch: snapshot.epoch,
@@ -93,7 +93,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         unsealed_events,
         seconds: begun.elapsed().as_secs_f64(),
         finding_count: findings.count(),
-        findings: findings.shown().to_vec(),
+        findings: findings.first().to_vec(),
     };
     let text = verified.text(begun.elapsed());
     print(&verify.options, &verified, &text)?;

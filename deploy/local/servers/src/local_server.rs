@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// Most ports that a start tries: another process may take a free port before the server listens.
+/// Maximum number of ports that a start tries: another process may take a free port before the
+/// server listens.
 pub(crate) const PORT_ATTEMPTS_MAX: u32 = 5;
 /// Largest log that a start keeps; a larger log is truncated.
 const LOG_SIZE_MAX_BYTES: u64 = 10 * 1024 * 1024;

@@ -183,7 +183,7 @@ impl RunningServices {
     }
 
     /// Waits until all three services are ready for requests, or until the shutdown.
-    pub(super) async fn are_ready(&self, shutdown: &CancellationToken) {
+    pub(super) async fn until_ready_or_shutdown(&self, shutdown: &CancellationToken) {
         let mut next_warning = Instant::now() + SLOW_START;
         while !shutdown.is_cancelled() && !self.readiness.iter().all(Readiness::is_ready) {
             if Instant::now() >= next_warning {

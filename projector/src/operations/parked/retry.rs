@@ -19,9 +19,9 @@ use crate::{
     },
 };
 
-/// Most chunks of one account, so that the command ends even while new events arrive.
+/// Maximum number of chunks of one account, so that the command ends even while new events arrive.
 const CHUNKS_MAX: u32 = 10_000;
-/// Most consecutive attempts blocked by another process.
+/// Maximum number of consecutive attempts blocked by another process.
 const CONTESTED_MAX: u32 = 6;
 
 /// Outcome of a retry, for one account in one projection.

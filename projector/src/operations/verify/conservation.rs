@@ -17,7 +17,8 @@ use super::{
 };
 use crate::read_models::credits::ENTRIES;
 
-/// Account and version of the first entry of a page: the last entry of the page before.
+/// Account and version of the first entry of a page. Added up already, as the last row of the page
+/// before.
 type FirstEntry = (Uuid, i64);
 
 /// Entries in the order of accounts and versions.
@@ -77,7 +78,7 @@ pub(super) async fn verify_ledgers(
     }
 }
 
-/// Adds up a page.
+/// Finds the entries of one page that do not add up.
 async fn add_up(
     tx: &mut PgConnection,
     target: GenerationTarget,

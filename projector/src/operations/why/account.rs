@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{operations::figures::grouped, read_models::Projection};
 
-/// Most events of the account's status to pass on the way back to its last credits event.
+/// Maximum number of events of the account's status to pass on the way back to its last
+/// credits event.
 const STATUS_EVENTS_MAX: usize = 100;
 
 pub(super) async fn explain(

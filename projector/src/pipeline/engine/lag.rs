@@ -84,7 +84,7 @@ impl Engine {
             }));
         }
         let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
-        let recorded = log::recorded_after(&self.pool, &starts)
+        let recorded = log::recording_times_after(&self.pool, &starts)
             .await
             .context("cannot read when events were recorded")?;
         let now = SystemClock.now();

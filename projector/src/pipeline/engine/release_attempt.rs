@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use crate::pipeline::{parking::ParkedAccount, retry::Backoff};
 
-/// Most retries of one release: with the backoffs, some minutes.
+/// Maximum number of retries of one release: with the backoffs, some minutes.
 const RETRIES_MAX: u32 = 60;
 
 /// The next attempt to release a parked account.

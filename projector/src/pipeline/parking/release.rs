@@ -20,7 +20,8 @@ use crate::{
     read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
 };
 
-/// Most events of one transaction, which then locks the checkpoint for far less than a second.
+/// Maximum number of events of one transaction, which then locks the checkpoint for far less than
+/// a second.
 pub const CHUNK_EVENTS_MAX: u16 = 1_000;
 
 /// Outcome of an attempt to release an account.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Most links of an account that are counted.
+/// Maximum number of links of an account that are counted.
 pub(crate) const LINKS_COUNTED_MAX: i64 = 1_000;
 
 /// Row of `read_model.links`.

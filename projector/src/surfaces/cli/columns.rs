@@ -72,7 +72,8 @@ impl Screen {
     }
 }
 
-/// Removes control characters: a text from outside must not steer the terminal or begin a line.
+/// Replaces control characters by spaces: foreign text must not control the terminal or start a new
+/// line.
 pub(super) fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(shown).collect()
@@ -91,7 +92,7 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    const fn is_number(self) -> bool {
+    const fn is_right_aligned(self) -> bool {
         matches!(self, Self::Number | Self::OptionalNumber)
     }
 
@@ -121,7 +122,7 @@ pub(super) fn table(
         for index in &shown {
             let cell = &cells[*index];
             let padding = " ".repeat(widths[*index] - measure_text_width(cell));
-            if columns[*index].1.is_number() {
+            if columns[*index].1.is_right_aligned() {
                 line.extend([padding.as_str(), cell]);
             } else {
                 line.extend([cell.as_str(), &padding]);

@@ -22,7 +22,7 @@ pub enum ParkedSubcommand {
     Show(show::Show),
     /// Apply the waiting events in order, up to an event that still cannot be applied.
     Retry(retry::Retry),
-    /// Skip the event that an account is parked for, for good, and apply the events behind it.
+    /// Permanently skip the event that blocks a parked account, then apply the later ones.
     Skip(skip::SkipEvent),
 }
 
@@ -65,7 +65,7 @@ fn text_of(parked: &[ParkedReport]) -> String {
         ("ACCOUNT", Layout::Text),
         ("PROJECTION", Layout::Text),
         ("SINCE", Layout::OptionalText),
-        ("WAITING", Layout::Number),
+        ("EVENTS WAITING", Layout::Number),
         ("SHARD", Layout::OptionalNumber),
         ("POSITION", Layout::Number),
         ("WHY", Layout::Text),

@@ -50,7 +50,7 @@ pub struct Rebuild {
 /// Rate limit of a rebuild.
 #[derive(Debug, Clone, Copy, Args)]
 struct Rate {
-    /// Most events to read per second, so that the services stay fast; 0 for no limit.
+    /// Maximum number of events to read per second, so that the services stay fast; 0 for no limit.
     #[arg(long, value_name = "EVENTS", default_value_t = 20_000)]
     max_rate: u32,
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::operations::figures::grouped;
 
-/// Most events of a link that are read for a page of one type.
+/// Maximum number of events of a link that are read for a page of one type.
 const STREAM_SPAN: usize = 2_000;
 /// Longest type that is accepted, in characters.
 const TYPE_LENGTH_MAX: usize = 100;

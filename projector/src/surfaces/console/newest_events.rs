@@ -20,9 +20,9 @@ use time::OffsetDateTime;
 
 /// Events on a page.
 pub(super) const PAGE_EVENTS: usize = 50;
-/// Most events that are read for a page of one shard.
+/// Maximum number of events that are read for a page of one shard.
 const ONE_SHARD_SPAN: i64 = 20_000;
-/// Most events that are read in each shard for a page of all shards.
+/// Maximum number of events that are read in each shard for a page of all shards.
 const ALL_SHARDS_SPAN: i64 = 2_000;
 
 /// Filters of the events.
@@ -61,7 +61,7 @@ pub(super) async fn find(
     };
     let mut events = log::read_before(pool, &spans, newest).await?;
     let beginnings: Vec<ReadFrom> = spans.iter().map(right_before).collect();
-    let recorded = log::recorded_after(pool, &beginnings).await?;
+    let recorded = log::recording_times_after(pool, &beginnings).await?;
     let looked = spans.iter().zip(recorded).map(|(span, began_at)| {
         let own = events.extract_if(.., |event| event.shard == span.shard);
         ShardEvents::at(*span, own.collect(), began_at)

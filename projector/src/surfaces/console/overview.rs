@@ -21,7 +21,7 @@ use crate::operations::{
     status::{self, StatusReport},
 };
 
-/// Most parked accounts on the page.
+/// Maximum number of parked accounts on the page.
 const PARKED_MAX: i64 = 20;
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {

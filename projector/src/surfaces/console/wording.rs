@@ -32,8 +32,12 @@ fn of_link(event: &LinkEvent) -> Markup {
             span.was { "was " (short_address(&changed.previous_destination_url)) }
         },
         LinkEvent::Deleted(deleted) => html! { b { (deleted.slug) } " is gone for ever" },
-        LinkEvent::Disabled(disabled) => html! { "out of service: " (said(&disabled.reason)) },
-        LinkEvent::Enabled(enabled) => html! { "back in service: " (said(&enabled.reason)) },
+        LinkEvent::Disabled(disabled) => {
+            html! { "out of service: " (quoted_reason(&disabled.reason)) }
+        }
+        LinkEvent::Enabled(enabled) => {
+            html! { "back in service: " (quoted_reason(&enabled.reason)) }
+        }
     }
 }
 
@@ -41,9 +45,9 @@ fn of_account(event: &AccountEvent) -> Markup {
     match event {
         AccountEvent::Suspended(suspended) => html! {
             @if suspended.stop_redirects { "its links too: " } @else { "its links go on: " }
-            (said(&suspended.reason))
+            (quoted_reason(&suspended.reason))
         },
-        AccountEvent::Resumed(resumed) => said(&resumed.reason),
+        AccountEvent::Resumed(resumed) => quoted_reason(&resumed.reason),
     }
 }
 
@@ -51,11 +55,11 @@ fn of_credits(event: &CreditsEvent) -> Markup {
     let balance = event.balance_after();
     match event {
         CreditsEvent::Granted(granted) => html! {
-            b { (change(granted.amount)) } ", balance " (grouped(balance)) ": " (said(&granted.reason))
+            b { (change(granted.amount)) } ", balance " (grouped(balance)) ": " (quoted_reason(&granted.reason))
         },
         CreditsEvent::Adjusted(adjusted) => html! {
             b { (change(adjusted.amount)) } ", balance " (grouped(balance)) ": "
-            (said(&adjusted.reason))
+            (quoted_reason(&adjusted.reason))
         },
         CreditsEvent::Charged(charged) => html! {
             b { (change(-charged.amount)) } ", balance " (grouped(balance)) " for "
@@ -64,9 +68,8 @@ fn of_credits(event: &CreditsEvent) -> Markup {
     }
 }
 
-/// Shows the reason of an operator, in any script and without changing the direction of the text
-/// behind.
-fn said(reason: &str) -> Markup {
+/// Quotes an operator's reason; `bdi` keeps right-to-left text from reordering what follows.
+fn quoted_reason(reason: &str) -> Markup {
     html! { "“" bdi { (reason) } "”" }
 }
 
@@ -88,9 +91,9 @@ pub(super) fn table(caption: &str, events: &[RecordedEvent], of_one_stream: bool
                 @if of_one_stream { th.number scope="col" { "Version" } }
                 th scope="col" { "Recorded" }
                 th scope="col" { "Event" }
-                th scope="col" { "What" }
-                @if !of_one_stream { th scope="col" { "Of" } }
-                th scope="col" { "Place" }
+                th scope="col" { "Details" }
+                @if !of_one_stream { th scope="col" { "Subject" } }
+                th scope="col" { "Shard/position" }
             } }
             tbody {
                 @for event in events { (row(event, of_one_stream)) }
@@ -105,13 +108,13 @@ fn row(event: &RecordedEvent, of_one_stream: bool) -> Markup {
             @if of_one_stream { td.number data-label="Version" { (event.version) } }
             td.when data-label="Recorded" { (instant(event.recorded_at)) }
             td data-label="Event" { span.type { (event.event_type) } }
-            td.what data-label="What" { div { (what_happened(event)) (stored(event)) } }
+            td.what data-label="Details" { div { (what_happened(event)) (stored(event)) } }
             @if !of_one_stream {
-                td.of data-label="Of" { div {
+                td.of data-label="Subject" { div {
                     (subject(event)) br; (account(event.account_id))
                 } }
             }
-            td.place data-label="Place" { (event.shard) "/" (event.position) }
+            td.place data-label="Shard/position" { (event.shard) "/" (event.position) }
         }
     }
 }

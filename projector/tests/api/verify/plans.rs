@@ -9,8 +9,9 @@ use crate::{
     stage::Stage,
 };
 
-/// Most index entries read for each event and its rows in five tables: some look-ups for each of three
-/// projections, and one for each stopped account in each of sixteen shards.
+/// Maximum number of index entries read for each event and its rows in five tables: some
+/// look-ups for each of three projections, and one for each stopped account in each of sixteen
+/// shards.
 const ENTRIES_PER_EVENT_MAX: i64 = 70;
 
 async fn verify_all(pool: &PgPool) -> u64 {

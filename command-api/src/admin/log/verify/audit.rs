@@ -285,8 +285,8 @@ fn fault_in_words(fault: &Fault, version: i64) -> String {
         Fault::Version { before } => follows(version, i64::from(*before)),
         Fault::CreatedAgain => "it was created before".to_owned(),
         Fault::NotCreated => "its stream begins with this, not with LinkCreated".to_owned(),
-        Fault::NoState => "the metadata don't say what the link is after it".to_owned(),
-        Fault::State => {
+        Fault::MetadataLacksState => "the metadata don't say what the link is after it".to_owned(),
+        Fault::StateDoesNotFollow => {
             "what the link is after it, by its metadata, is not what its events come to".to_owned()
         }
     }

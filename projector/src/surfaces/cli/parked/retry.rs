@@ -17,7 +17,7 @@ use crate::{
     surfaces::cli::{OperatorArgs, Options},
 };
 
-/// Most accounts in a dry run.
+/// Maximum number of accounts in a dry run.
 const DRY_RUN_MAX: i64 = 10_000;
 
 /// Arguments of `parked retry`.

@@ -15,7 +15,7 @@ use crate::{
     surfaces::cli::columns::{Layout, Screen, printable, table},
 };
 
-/// Most shards that are shown without `--shards`.
+/// Maximum number of shards that are shown without `--shards`.
 const SHARDS_SHOWN_MAX: usize = 16;
 
 const PROJECTION_COLUMNS: &[(&str, Layout)] = &[

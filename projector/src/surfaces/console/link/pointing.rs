@@ -13,7 +13,8 @@ use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use crate::surfaces::console::figures::{address, instant};
 
-/// Most events that are read for a day; of a day with more changes, the last ones are shown.
+/// Maximum number of events that are read for a day; of a day with more changes, the last
+/// ones are shown.
 pub(super) const CHANGES_MAX: i64 = 200;
 
 /// Day in UTC.

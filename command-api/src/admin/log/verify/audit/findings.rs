@@ -47,7 +47,7 @@ impl Findings {
         self.count += others.count;
     }
 
-    pub(in super::super) fn shown(&self) -> &[Finding] {
+    pub(in super::super) fn first(&self) -> &[Finding] {
         &self.shown
     }
 

@@ -24,9 +24,9 @@ pub(super) enum Fault {
     /// The first event of the stream creates no link.
     NotCreated,
     /// The metadata of a later event lack the state of the link.
-    NoState,
+    MetadataLacksState,
     /// The state of the link in the metadata is not the result of the event.
-    State,
+    StateDoesNotFollow,
 }
 
 /// Links of the checked events.
@@ -89,18 +89,18 @@ impl Links {
             });
             return faults;
         }
-        // With another version, the missing events are reported already.
+        // A gap is already reported as `Fault::Version`.
         if (before.version, version) == (0, 1) {
             faults.push(Fault::NotCreated);
         }
         let Some(after) = after else {
-            faults.push(Fault::NoState);
+            faults.push(Fault::MetadataLacksState);
             return faults;
         };
         let is_sound = undone(event, after)
             .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
         if !is_sound {
-            faults.push(Fault::State);
+            faults.push(Fault::StateDoesNotFollow);
         }
         link.state = hash(after);
         faults
@@ -110,6 +110,7 @@ impl Links {
 /// Returns the state before the event that leads to the state `after`; `None` if the event can't
 /// lead to `after`.
 fn undone(event: &LinkEvent, after: &LinkState) -> Option<LinkState> {
+    // No event follows a deletion, so the link was not deleted before.
     let before = LinkState {
         deleted: false,
         ..after.clone()

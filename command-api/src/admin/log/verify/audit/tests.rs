@@ -52,7 +52,7 @@ fn found(
         });
     }
     let findings = audit.finish().findings;
-    let shown = findings.shown().iter();
+    let shown = findings.first().iter();
     shown
         .map(|finding| (finding.position, finding.what.clone()))
         .collect()

@@ -19,7 +19,7 @@ use crate::operations::{
 
 /// Age in seconds of the oldest failure to show.
 const ERRORS_SHOWN_FOR_S: f64 = 3_600.0;
-/// Most failures to show.
+/// Maximum number of failures to show.
 const ERRORS_SHOWN_MAX: usize = 3;
 
 pub(super) fn lines(status: &StatusReport) -> Vec<String> {
