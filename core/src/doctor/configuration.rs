@@ -127,9 +127,12 @@ mod tests {
     #[test]
     fn remote_database_without_verify_full_warns() {
         // A build without TLS refuses every address that asks for TLS.
-        let with_tls = |verdict| match cfg!(feature = "production") {
-            true => verdict,
-            false => Severity::Error,
+        let with_tls = |verdict| {
+            if cfg!(feature = "production") {
+                verdict
+            } else {
+                Severity::Error
+            }
         };
         for (url, verdict) in [
             ("postgres://u@127.0.0.1/d", Severity::Ok),
