@@ -4,8 +4,8 @@
 #   deploy/bench/delay.sh [SECONDS [CONNECTIONS [ACCOUNTS]]]
 #
 # First measures the maximum rate of creates, then creates links at half of this rate, while deploy/bench/delay.py
-# reads the topic. Needs Python with venv (Debian: apt-get install python3-venv), and a stack started by `cargo run
-# --release`, with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
+# reads the topic. Needs Python with venv (Debian: apt-get install python3-venv), and a running stack
+# (target/dist/linkledger), with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
 # (default: target/dist/linkledger-bench).
 set -euo pipefail
 

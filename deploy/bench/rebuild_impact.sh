@@ -6,7 +6,7 @@
 #
 # First creates fill the log up to EVENTS (default: 1,000,000). The variable REBUILD_OPTIONS has further options
 # of `projector rebuild --all`. During the rebuild a client pages through a list and checks each scan.
-# Needs psql, Python, and a stack started by `cargo run --release`, with the data folder .linkledger or the folder
+# Needs psql, Python, and a running stack (target/dist/linkledger), with the data folder .linkledger or the folder
 # in DATA_DIR. The variables BENCH and PROJECTOR name the programs (default: those in target/dist).
 set -euo pipefail
 

@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn baseline_has_as_many_threads_as_the_stack() {
-        let stack = include_str!("../../../local/src/main.rs");
+        let stack = include_str!("../../../local/src/command_line.rs");
         let threads = format!("#[tokio::main(worker_threads = {STACK_THREADS})]");
         assert!(
             stack.contains(&threads),

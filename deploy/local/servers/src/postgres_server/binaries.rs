@@ -20,7 +20,8 @@ const MAJOR_DOWNLOADED: u32 = 17;
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(20);
 /// Package of the program that downloads Postgres, in the workspace of this program.
 const DOWNLOADER: &str = "linkledger-postgres-download";
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
+/// Manifest of this package, from the top of the workspace.
+const DOWNLOADER_MANIFEST: &str = "deploy/local/postgres-download/Cargo.toml";
 /// Parents of version folders, each with the prefix of a version folder's name: Debian, RPM, Homebrew,
 /// macOS.
 const USUAL_PLACES: [(&str, &str); 5] = [
@@ -168,14 +169,27 @@ async fn download(downloads: &Path, major: u32, account: Account) -> anyhow::Res
         .with_context(|| format!("the PostgreSQL in {} does not run here", dir.display()))
 }
 
+/// Returns the top of the workspace in which cargo has started or built this program. A program that is
+/// installed elsewhere has none.
+fn workspace() -> Option<PathBuf> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let program = env::current_exe().ok();
+    let starts = [package, program].into_iter().flatten();
+    let mut folders = starts.flat_map(|start| {
+        let folders: Vec<PathBuf> = start.ancestors().map(Path::to_owned).collect();
+        folders
+    });
+    folders.find(|folder| folder.join(DOWNLOADER_MANIFEST).exists())
+}
+
 /// Builds and runs, with cargo, the program that downloads Postgres into `folder`. Returns the version.
 ///
 /// A separate program downloads, so that TLS and archives are compiled only if needed.
 async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
-    anyhow::ensure!(
-        Path::new(WORKSPACE).exists(),
-        "the download needs the source tree of linkledger, and {WORKSPACE} does not exist"
-    );
+    let workspace = workspace().context(
+        "no PostgreSQL found, and the download needs the source tree of linkledger: install \
+         PostgreSQL 14 or later (Debian: apt-get install postgresql)",
+    )?;
     tracing::warn!(
         "no PostgreSQL found: building {DOWNLOADER}, then downloading PostgreSQL {major}; \
          this takes some minutes, once"
@@ -183,7 +197,8 @@ async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
     command
         .args(["run", "--quiet", "--locked", "--package", DOWNLOADER])
-        .args(["--manifest-path", WORKSPACE]);
+        // Cargo reads the settings of the workspace by the current folder.
+        .current_dir(workspace);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
@@ -191,7 +206,9 @@ async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
     let output = tokio::time::timeout(DOWNLOAD_TIMEOUT, command.kill_on_drop(true).output())
         .await
         .context("the download of PostgreSQL timed out; run the command again")?
-        .context("cannot run cargo")?;
+        .context(
+            "cannot run cargo, which builds the download; or install PostgreSQL 14 or later",
+        )?;
     let errors = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{}", errors.trim_end());
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
