@@ -37,12 +37,16 @@ pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 /// The session that holds the lock also does the round's reads and writes. If Postgres ends that
 /// session, the lock is released, the round fails, and another instance seals. Postgres notices a
 /// vanished client by the TCP keepalives of [`event_store::pool`](linkledger_core::event_store::pool)
-/// within some seconds. The lock outlives transactions, so no transaction stays open and vacuum is
+/// within some seconds, and ends the session of a frozen process after
+/// [half a minute](SET_IDLE_TIMEOUT). The lock outlives transactions, so no transaction stays open and vacuum is
 /// not held back. A pooler that shares sessions between transactions would break the lock, and
 /// command-api refuses to start behind such a pooler.
 static SEALER_LOCK: LazyLock<PgAdvisoryLock> =
     LazyLock::new(|| PgAdvisoryLock::new("linkledger sealer"));
 
+/// Sets the idle time after which Postgres ends the session of a frozen process. Longer than every
+/// pause between two statements of a round, and than the pause between two rounds.
+const SET_IDLE_TIMEOUT: &str = "SET idle_session_timeout = '30s'";
 /// Timeout for one segment, which takes several statements.
 const SEALING_TIMEOUT: Duration = Duration::from_mins(1);
 /// Pause after a round that sealed nothing.
@@ -123,12 +127,17 @@ impl Sealer {
     async fn try_round(&mut self) -> sqlx::Result<usize> {
         // A timeout may leave the lock with the session in the pool. The pool has one session, so
         // this sealer acquires the lock again, until the pool replaces the session.
-        let session = self.pool.acquire().await?;
+        let mut session = self.pool.acquire().await?;
+        within(
+            SEALING_TIMEOUT,
+            sqlx::raw_sql(SET_IDLE_TIMEOUT).execute(&mut *session),
+        )
+        .await?;
         match within(SEALING_TIMEOUT, SEALER_LOCK.try_acquire(session)).await? {
             Either::Left(mut lock) => {
                 let sealed = self.seal_shards(&mut lock).await?;
                 // After a failure, the drop of the guard releases the lock.
-                lock.release_now().await?;
+                within(SEALING_TIMEOUT, lock.release_now()).await?;
                 Ok(sealed)
             }
             Either::Right(mut session) => {

@@ -130,8 +130,11 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
     })
 }
 
+/// Checks that this build has TLS if the address asks for TLS.
+///
+/// # Errors
 /// Returns an error if the address asks for TLS and this build has none.
-fn check_tls(options: &PgConnectOptions) -> sqlx::Result<()> {
+pub(crate) fn check_tls(options: &PgConnectOptions) -> sqlx::Result<()> {
     let asks_for_tls = matches!(
         options.get_ssl_mode(),
         PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull

@@ -8,6 +8,7 @@ use url::Url;
 use super::{Finding, Severity};
 use crate::{
     config::BaseUrl,
+    event_store,
     kafka_config::KafkaConfig,
     telemetry::{self, TelemetryConfig},
 };
@@ -17,8 +18,8 @@ const ENCRYPTION: &str = "encryption";
 /// Parameters of a database address that name files.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-/// Checks that the address is valid, that its files are readable and that the connection is
-/// encrypted.
+/// Checks that the address is valid, that its files are readable, that the connection is encrypted
+/// and that this build has the encryption.
 pub fn database(url: &str) -> Vec<Finding> {
     let check = DATABASE;
     let options = match PgConnectOptions::from_str(url) {
@@ -29,7 +30,11 @@ pub fn database(url: &str) -> Vec<Finding> {
             return vec![Finding::new(check, Severity::Error, error, remedy)];
         }
     };
-    let mut findings = vec![encryption(&options)];
+    let encryption = match event_store::check_tls(&options) {
+        Ok(()) => encryption(&options),
+        Err(error) => Finding::new(ENCRYPTION, Severity::Error, error.to_string(), ""),
+    };
+    let mut findings = vec![encryption];
     let url = Url::parse(url).ok();
     let parameters = url.iter().flat_map(Url::query_pairs);
     for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
@@ -121,6 +126,14 @@ mod tests {
 
     #[test]
     fn remote_database_without_verify_full_warns() {
+        // A build without TLS refuses every address that asks for TLS.
+        let with_tls = |verdict| {
+            if cfg!(feature = "production") {
+                verdict
+            } else {
+                Severity::Error
+            }
+        };
         for (url, verdict) in [
             ("postgres://u@127.0.0.1/d", Severity::Ok),
             ("postgres://u@localhost/d?sslmode=disable", Severity::Ok),
@@ -128,15 +141,15 @@ mod tests {
             ("postgres://u@%2Frun%2Fpostgresql/d", Severity::Ok),
             (
                 "postgres://u@db.example/d?sslmode=verify-full",
-                Severity::Ok,
+                with_tls(Severity::Ok),
             ),
             (
                 "postgres://u@db.example/d?sslmode=verify-ca",
-                Severity::Warning,
+                with_tls(Severity::Warning),
             ),
             (
                 "postgres://u@db.example/d?sslmode=require",
-                Severity::Warning,
+                with_tls(Severity::Warning),
             ),
             ("postgres://u@10.0.0.1/d", Severity::Warning),
             ("nonsense", Severity::Error),

@@ -4,10 +4,10 @@
 //! sessions of its own: sessions keep settings and prepared statements, and the outcome of a commit
 //! whose answer is lost is found by the locks of its session.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, server::DatabaseRefused};
 use crate::event_store::{self, SessionKind, sqlstate};
 
 /// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
@@ -46,7 +46,21 @@ pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
     }
 }
 
+/// Refuses a pooler that shares sessions.
+///
+/// # Errors
+/// Returns [`DatabaseRefused`] if sessions are shared, or an error if the server does not answer.
+pub async fn refuse(url: &str, kind: SessionKind) -> anyhow::Result<()> {
+    let finding = look(url, kind).await?;
+    if finding.verdict == Severity::Error {
+        bail!(DatabaseRefused(finding));
+    }
+    Ok(())
+}
+
 /// Returns true if a session keeps its server session while other sessions begin transactions.
+/// Stops at the first transaction in the server session of the first session: a small pooler would
+/// have no server session left for the next statement.
 async fn survives(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
     let options = event_store::session_options(url, kind)?;
     let mut session = options.connect().await?;
@@ -55,6 +69,9 @@ async fn survives(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
     for _ in 0..OTHERS {
         let mut other = options.connect().await?;
         sqlx::raw_sql(BEGIN).execute(&mut other).await?;
+        if identity(&mut other).await? == before {
+            return Ok(false);
+        }
         others.push(other);
     }
     let after = identity(&mut session).await?;

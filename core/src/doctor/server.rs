@@ -182,12 +182,8 @@ impl fmt::Display for DatabaseRefused {
 /// Returns the first finding that is an error, or the reason why the server does not answer.
 pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
     let mut findings = super::configuration::database(url);
-    let pooler = pooler::look(url, kind).await?;
-    if pooler.verdict == Severity::Error {
-        // Stop here: further statements could meet the settings of other clients in a shared
-        // session.
-        bail!(DatabaseRefused(pooler));
-    }
+    // Comes first: further statements could meet the settings of other clients in a shared session.
+    pooler::refuse(url, kind).await?;
     let pool = event_store::pool(url, kind, 1)?;
     let facts = read(&pool)
         .await

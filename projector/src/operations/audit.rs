@@ -6,8 +6,10 @@
 //!
 //! A long command proves that it is alive by an advisory lock of a session of its own, keyed by the
 //! row. When the process dies, Postgres ends the session and releases the lock; the next command on
-//! the projection marks the row as interrupted. Advisory locks of sessions need a session for the
-//! whole run: a pooler in transaction mode would break them, and the doctor refuses such a pooler.
+//! the projection marks the row as interrupted. Postgres ends the session of a frozen process after
+//! five seconds without a statement; the process checks its row when it wakes. Advisory locks of
+//! sessions need a session for the whole run: a pooler in transaction mode would break them, and the
+//! long commands refuse such a pooler.
 //!
 //! The exclusion is a courtesy to operators: checkpoints prevent whatever must never happen twice.
 
@@ -35,6 +37,14 @@ use crate::read_models::Projection;
 
 /// Interval at which a running command checks its session and its rows.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Sets the idle time after which Postgres ends the session of a frozen command. A running command
+/// uses its session at every [`CHECK_INTERVAL`].
+const SET_IDLE_TIMEOUT: &str = "SET idle_session_timeout = '5s'";
+/// Time after which a command that lost its session gives up. Longer than Postgres needs to notice a
+/// broken connection by TCP keepalives: until then, the lost session holds the advisory lock.
+const RECONNECT_TIME_MAX: Duration = Duration::from_secs(15);
+/// Longest pause between two attempts at a new session.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Longest time that Postgres may take to notice the death of a process on a machine that is up.
 const DEATH_NOTICE_MAX: Duration = Duration::from_secs(2);
 /// Interval at which a new command looks for the end of the one before.
@@ -199,9 +209,14 @@ pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a session outside of the pool: dropping the session releases its advisory locks.
+/// Opens a session outside of the pool: dropping the session releases its advisory locks. Postgres
+/// ends the session of a frozen process.
 async fn session(pool: &PgPool) -> sqlx::Result<PgConnection> {
-    Ok(pool.acquire().await?.detach())
+    let mut session = pool.acquire().await?.detach();
+    sqlx::raw_sql(SET_IDLE_TIMEOUT)
+        .execute(&mut session)
+        .await?;
+    Ok(session)
 }
 
 /// Records that the command runs, unless another command runs. Waits for a moment: Postgres may not
@@ -234,16 +249,17 @@ async fn begin(
 }
 
 /// Holds the advisory lock while the rows are those of a running command, and returns the reason
-/// for the end. A lost session is replaced, unless another command has begun in between.
+/// for the end. Extends the lease of the rows. A lost session is replaced, unless another command has
+/// begun in between.
 async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Error {
     loop {
         time::sleep(CHECK_INTERVAL).await;
-        let checked = within(ANSWER_TIME_MAX, table::are_unfinished_in_tx(lock, ids)).await;
+        let checked = within(ANSWER_TIME_MAX, table::extend_lease(lock, ids)).await;
         let is_held = match checked {
             Ok(is_held) => Ok(is_held),
             Err(error) => {
                 tracing::debug!(%error, "the session of the command is lost; reconnecting");
-                within(ANSWER_TIME_MAX, relock(pool, lock, ids)).await
+                reconnect(pool, lock, ids).await
             }
         };
         match is_held {
@@ -257,11 +273,28 @@ async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Er
     }
 }
 
+/// Locks in a new session, with retries for [`RECONNECT_TIME_MAX`]. Returns false if another command
+/// has marked the rows as interrupted.
+async fn reconnect(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
+    let give_up_at = Instant::now() + RECONNECT_TIME_MAX;
+    let mut pause = POLL_INTERVAL;
+    loop {
+        match within(ANSWER_TIME_MAX, relock(pool, lock, ids)).await {
+            Err(error) if Instant::now() + pause < give_up_at => {
+                tracing::debug!(%error, "the command has no new session yet; retrying");
+            }
+            ended => return ended,
+        }
+        time::sleep(pause).await;
+        pause = RECONNECT_PAUSE_MAX.min(pause * 2);
+    }
+}
+
 /// Locks in a new session. Returns false if another command has marked the rows as interrupted.
 async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
     *lock = session(pool).await?;
     table::lock(lock, ids).await?;
-    table::are_unfinished_in_tx(lock, ids).await
+    table::extend_lease(lock, ids).await
 }
 
 async fn finish(

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     config::Secret,
+    doctor::pooler,
     event_store::{self, SessionKind},
     migrations,
     operator::{Operator, parse_text},
@@ -128,6 +129,20 @@ impl Options {
     /// Returns a pool on a database that answers and has every migration.
     async fn pool(&self) -> anyhow::Result<PgPool> {
         self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
+    }
+
+    /// Returns a pool for a long command, whose advisory lock needs a session for the whole run.
+    ///
+    /// # Errors
+    /// Also returns an error if a pooler shares sessions between transactions.
+    async fn pool_for_lock(
+        &self,
+        kind: SessionKind,
+        connections_max: u32,
+    ) -> anyhow::Result<PgPool> {
+        let pool = self.pool_of(kind, connections_max).await?;
+        pooler::refuse(self.database_url.reveal(), kind).await?;
+        Ok(pool)
     }
 
     /// Returns a pool of sessions of the given kind.

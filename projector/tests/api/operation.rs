@@ -189,6 +189,29 @@ async fn superseded_command_ends_with_an_error() {
     assert_eq!(outcomes(pool).await, texts(["interrupted"]));
 }
 
+/// An earlier release takes a command without a valid lease for dead.
+#[tokio::test]
+async fn running_command_extends_its_lease() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    let seconds_left = "SELECT extract(epoch FROM lease_expires_at - now())::float8
+                        FROM read_model.operations";
+    let lease = "SELECT lease_expires_at::text FROM read_model.operations";
+    let work = async {
+        let first: String = sqlx::query_scalar(lease).fetch_one(pool).await?;
+        eventually("the lease is extended", async || {
+            let now: String = sqlx::query_scalar(lease).fetch_one(pool).await.unwrap();
+            (now != first).then_some(())
+        })
+        .await;
+        let left: f64 = sqlx::query_scalar(seconds_left).fetch_one(pool).await?;
+        assert!((5.0..=16.0).contains(&left), "{left}");
+        anyhow::Ok(())
+    };
+    let ended = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
+    ended.unwrap();
+}
+
 /// Returns the processes of Postgres whose sessions prove a command alive.
 async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
     let sessions = sqlx::query_scalar(

@@ -61,15 +61,21 @@ async fn stopped(child: &Child) -> Pid {
     Pid::from_raw(pid.cast_signed())
 }
 
-/// Ends the session that proves the command alive, as a broken connection would.
-async fn end_session(pool: &PgPool) {
-    let ended = sqlx::query(
-        "SELECT pg_terminate_backend(pid) FROM pg_locks
-         WHERE locktype = 'advisory' AND objsubid = 2
-           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-    );
-    let ended = ended.execute(pool).await.unwrap();
-    assert_eq!(ended.rows_affected(), 1);
+/// Waits until Postgres ends the session that proves the command alive.
+async fn session_ended(pool: &PgPool) {
+    let locks = async || {
+        let locks = sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM pg_locks
+             WHERE locktype = 'advisory' AND objsubid = 2
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        );
+        locks.fetch_one(pool).await.unwrap()
+    };
+    assert_eq!(locks().await, 1);
+    eventually("the session of the frozen command has ended", async || {
+        (locks().await == 0).then_some(())
+    })
+    .await;
 }
 
 fn stderr(output: &Output) -> String {
@@ -86,7 +92,7 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
         let pool = stage.database.pool();
         let frozen = rebuild_of(&stage, "links", Some(stop_at));
         let pid = stopped(&frozen).await;
-        end_session(pool).await;
+        session_ended(pool).await;
         let second = rebuild_of(&stage, "links", None)
             .wait_with_output()
             .await

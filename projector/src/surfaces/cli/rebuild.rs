@@ -104,7 +104,8 @@ struct PlannedBuild {
 
 impl Options {
     pub(super) async fn rebuild_pool(&self) -> anyhow::Result<PgPool> {
-        self.pool_of(SessionKind::Projector, CONNECTIONS_MAX).await
+        self.pool_for_lock(SessionKind::Projector, CONNECTIONS_MAX)
+            .await
     }
 }
 

@@ -79,8 +79,13 @@ impl ProjectionOutput {
 pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     let begun = Instant::now();
     // One session more, for the lock of the command.
-    let pool = command.options.pool_of(SessionKind::Writer, SESSIONS + 1);
-    let pool = pool.await?;
+    let repairs = command.repair && !command.operator.dry_run;
+    let (options, kind, sessions) = (&command.options, SessionKind::Writer, SESSIONS + 1);
+    let pool = if repairs {
+        options.pool_for_lock(kind, sessions).await?
+    } else {
+        options.pool_of(kind, sessions).await?
+    };
     let progress = ProgressReport::shown(command.options.json);
     let work = Box::pin(async {
         let mut projections = Vec::new();
@@ -90,7 +95,6 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         }
         anyhow::Ok(projections)
     });
-    let repairs = command.repair && !command.operator.dry_run;
     let projections = if repairs {
         let names: Vec<_> = command
             .projection
