@@ -82,8 +82,8 @@ impl<'a> Rows<'a> {
         self.redirects.changes()
     }
 
-    /// Returns the redirect changes.
-    pub fn into_redirect_changes(self) -> RedirectChanges {
-        self.redirects.into_changes()
+    /// Returns the redirect changes, with the slugs of all rows, those of creations included.
+    pub fn into_redirect_changes_of_all_rows(self) -> RedirectChanges {
+        self.redirects.into_changes_of_all_rows()
     }
 }

@@ -170,7 +170,7 @@ pub async fn read_after(
 /// # Errors
 /// Returns an error if the database does not answer.
 pub async fn read_at(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     shard: Shard,
     positions: &[Position],
 ) -> sqlx::Result<Vec<RecordedEvent>> {
@@ -194,7 +194,7 @@ pub async fn read_at(
         shard.number(),
         positions
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     rows.into_iter().map(EventRow::into_event).collect()
 }

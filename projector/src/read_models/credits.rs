@@ -1,6 +1,6 @@
 //! Read model `credits`.
 
-mod expected;
+pub(crate) mod expected;
 pub(crate) mod lookup;
 mod orphans;
 pub mod projection;
@@ -18,6 +18,7 @@ const BALANCES: ReadTable = ReadTable {
     row_id: RowId::Account,
     expected: expected::balances,
     events_of_row: expected::entry_and_last_event,
+    events_of_row_max: "2",
     rare_events: &[],
     explanation: Some(orphans::FIRST_BOOKED),
     invalidates: CacheEntry::None,
@@ -38,6 +39,7 @@ pub(crate) const ENTRIES: ReadTable = ReadTable {
     row_id: RowId::Entry("entry_id"),
     expected: expected::entries,
     events_of_row: expected::entry_and_last_event,
+    events_of_row_max: "2",
     rare_events: &[],
     explanation: Some(orphans::BOOKED),
     invalidates: CacheEntry::None,

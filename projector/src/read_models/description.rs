@@ -100,6 +100,8 @@ pub struct ReadTable {
     pub expected: fn() -> String,
     /// Query of the positions of all events that the projection needs to write the row `wrong`.
     pub events_of_row: fn() -> String,
+    /// Expression on a row of `expected`: the most events that `events_of_row` returns.
+    pub events_of_row_max: &'static str,
     /// Types of the events that determine the rows, if such events are rare: their positions are
     /// collected, and the rows of a shard are compared at its end. Empty if the rows are compared
     /// bucket by bucket.

@@ -20,6 +20,7 @@ pub static TABLES: [ReadTable; 1] = [ReadTable {
     row_id: RowId::Link("link_id"),
     expected: expected::links,
     events_of_row: expected::events_of_link,
+    events_of_row_max: "version",
     rare_events: &[],
     explanation: Some(orphans::CREATED),
     invalidates: CacheEntry::None,

@@ -7,7 +7,7 @@ use linkledger_core::{
     id::EventId,
     shard::{Position, Shard},
 };
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 
 use super::Projection;
 
@@ -21,7 +21,7 @@ impl Skipped {
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn within(
-        pool: &PgPool,
+        executor: impl PgExecutor<'_>,
         stretches: &[(Shard, RangeInclusive<Position>)],
     ) -> sqlx::Result<Self> {
         if stretches.is_empty() {
@@ -45,7 +45,7 @@ impl Skipped {
             &last,
             &projections as &[&str]
         )
-        .fetch_all(pool)
+        .fetch_all(executor)
         .await?;
         let known = rows.into_iter().filter_map(|row| {
             let projection = Projection::named(&row.projection)?;

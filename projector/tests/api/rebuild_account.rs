@@ -3,11 +3,15 @@
 use std::process::{Command, Output};
 
 use linkledger_core::id::AccountId;
+use linkledger_projector::{
+    operations::rebuild::account::rebuild_account, read_models::Projection,
+};
 use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
     events::{deleted, destination_changed, disabled, resumed, suspended},
+    poisoned::paint,
     redirect_changes::changes,
     stage::Stage,
     tables::Tables,
@@ -93,8 +97,16 @@ async fn rebuild_of_an_account_restores_its_rows() {
     let events = LINKS + 4 + 1;
     assert_eq!(rebuilt["rebuilt"][0]["events"], events);
     let caches_forget = changes(pool).await.into_iter();
-    let mut caches_forget = caches_forget.filter(|row| Some(row.0) > last_change);
-    assert!(caches_forget.any(|row| row.2 == Some(account_id.uuid())));
+    let caches_forget: Vec<_> = caches_forget
+        .filter(|row| Some(row.0) > last_change)
+        .collect();
+    assert!(
+        caches_forget
+            .iter()
+            .any(|row| row.2 == Some(account_id.uuid()))
+    );
+    let slugs = caches_forget.iter().filter(|row| row.1.is_some());
+    assert_eq!(slugs.count(), LINKS + 3);
     let recorded: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT command, projection, detail FROM read_model.operations ORDER BY projection",
     )
@@ -119,4 +131,24 @@ async fn rebuild_of_an_account_leaves_other_accounts() {
     let damaged = Tables::read(pool).await;
     rebuild(&stage, &["links", "--account", &account_id.to_string()]).await;
     assert_eq!(Tables::read(pool).await, damaged);
+}
+
+#[tokio::test]
+async fn rebuild_restores_link_whose_charge_waits() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("parked", 2).await;
+    let log = stage.log().await;
+    paint(pool, log.last().unwrap()).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let intact = Tables::read(pool).await;
+    for table in ["links", "redirects"] {
+        let lost = format!("DELETE FROM read_model.{table}");
+        let lost = sqlx::query(sqlx::AssertSqlSafe(lost)).execute(pool).await;
+        assert_eq!(lost.unwrap().rows_affected(), 2);
+    }
+    for projection in Projection::ALL {
+        rebuild_account(pool, projection, account_id).await.unwrap();
+    }
+    assert_eq!(Tables::read(pool).await, intact);
 }

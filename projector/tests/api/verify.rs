@@ -11,8 +11,10 @@ use std::collections::BTreeSet;
 
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
-    operations::verify::{
-        self, Finding, FindingKind, GenerationTarget, SESSIONS, VerificationReport,
+    operations::{
+        pause::{self, PauseChange},
+        rebuild::account::rebuild_account,
+        verify::{self, Finding, FindingKind, GenerationTarget, SESSIONS, VerificationReport},
     },
     read_models::Projection,
 };
@@ -262,6 +264,66 @@ async fn each_kind_of_damage_is_repaired() {
         );
         assert_eq!(Tables::read(pool).await, intact, "{statement}");
     }
+}
+
+#[tokio::test]
+async fn paused_projection_is_verified_but_not_repaired() {
+    let stage = Stage::set().await;
+    history(&stage).await;
+    let pool = stage.database.pool();
+    for statement in [
+        "UPDATE read_model.links SET version = 7 WHERE slug = 'first-1X'",
+        "INSERT INTO read_model.links
+         SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
+         WHERE slug_folded = 'second-2x'",
+    ] {
+        damage(pool, statement).await;
+        let damaged = Tables::read(pool).await;
+        let set = async |wish| pause::change(pool, &[Projection::Links], wish, "ada", None).await;
+        set(PauseChange::Pause).await.unwrap();
+        assert_eq!(findings(&stage).await.len(), 1);
+        let found = verify::verify_generation(pool, TARGETS[1], &|_| ()).await;
+        let repaired = verify::repair(pool, TARGETS[1], &found.unwrap(), &|_| ()).await;
+        let error = format!("{:#}", repaired.unwrap_err());
+        assert!(
+            error.contains("run `projector resume links` first"),
+            "{error}"
+        );
+        assert_eq!(Tables::read(pool).await, damaged);
+        set(PauseChange::Resume).await.unwrap();
+        assert_eq!(repair_all(&stage).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn links_with_many_events_are_repaired_in_chunks() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("changed", 4).await;
+    let links = stage.append_links(account_id, "often", 3).await;
+    for link in &links {
+        let url = "https://elsewhere.example/";
+        let changes: Vec<_> = (0..1_200).map(|_| destination_changed(link, url)).collect();
+        stage.append(account_id, &changes).await;
+    }
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let intact = Tables::read(pool).await;
+    for table in ["links", "redirects"] {
+        execute(pool, &format!("DELETE FROM read_model.{table}")).await;
+    }
+    assert_eq!(repair_all(&stage).await, 14);
+    assert_eq!(Tables::read(pool).await, intact);
+
+    for projection in [Projection::Links, Projection::Redirects] {
+        execute(
+            pool,
+            &format!("DELETE FROM read_model.{}", projection.name()),
+        )
+        .await;
+        let rebuilt = rebuild_account(pool, projection, account_id).await;
+        assert_eq!(rebuilt.unwrap().events, 4 + 3 * 1_201);
+    }
+    assert_eq!(Tables::read(pool).await, intact);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! First and last events of links.
 
-use sqlx::{PgPool, types::Json};
+use sqlx::{PgExecutor, PgPool, types::Json};
 use uuid::Uuid;
 
 use super::EventRow;
@@ -81,7 +81,7 @@ pub async fn link_extent(
 /// # Errors
 /// Returns an error if the database does not answer.
 pub async fn link_beginnings(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     links: &[(Shard, LinkId)],
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let shards: Vec<i16> = links.iter().map(|(shard, _)| shard.number()).collect();
@@ -106,7 +106,7 @@ pub async fn link_beginnings(
         &shards,
         &link_ids
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     rows.into_iter().map(EventRow::into_event).collect()
 }

@@ -17,14 +17,14 @@ use tokio::time::sleep;
 use crate::{
     operations::verify::{self, reprojection::project_in_tx, snapshot::ShardSnapshot},
     pipeline::retry::{self, Backoff},
-    read_models::{
-        Projection,
-        description::{NOT_SKIPPED, applied_up_to},
-    },
+    read_models::{Projection, credits::expected::first_waiting_version, description::NOT_SKIPPED},
 };
 
 /// Events of the account's stream in one chunk.
 const CHUNK_EVENTS: i64 = 200;
+
+/// Most events that one chunk projects, except for a link that alone has more.
+const PROJECTED_EVENTS: i64 = 2_000;
 
 /// Attempts at one chunk before the command gives up: another process may hold the checkpoint.
 const ATTEMPTS_MAX: u32 = 20;
@@ -107,7 +107,7 @@ struct AccountProgress {
 /// Row of [`chunk_statement`].
 #[derive(FromRow)]
 struct ChunkRow {
-    event_count: i64,
+    is_last: bool,
     last_version: Option<i64>,
     status_event: Option<Position>,
     positions: Vec<Position>,
@@ -130,12 +130,13 @@ async fn rebuild_chunk(
         .bind(account_id.uuid())
         .bind(progress.version)
         .bind(CHUNK_EVENTS)
+        .bind(PROJECTED_EVENTS)
         .fetch_one(&mut *snapshot.tx)
         .await
         .context("cannot read the events of the account")?;
     progress.version = chunk.last_version.unwrap_or(progress.version);
     progress.status_event = chunk.status_event.or(progress.status_event);
-    progress.is_done = chunk.event_count < CHUNK_EVENTS;
+    progress.is_done = chunk.is_last;
     let mut positions = chunk.positions;
     let ends_redirects = progress.is_done && projection == Projection::Redirects;
     if ends_redirects {
@@ -144,9 +145,9 @@ async fn rebuild_chunk(
     }
     positions.sort_unstable();
     positions.dedup();
-    let mut changes = project_in_tx(pool, &mut snapshot, &positions).await?;
+    let mut changes = project_in_tx(&mut snapshot, &positions).await?;
     if ends_redirects {
-        // Caches may hold wrong rows of any link of the account.
+        // Caches may hold redirects of the account that have no row.
         changes.add_account(account_id.uuid());
     }
     snapshot.commit(&changes).await?;
@@ -154,54 +155,93 @@ async fn rebuild_chunk(
     Ok((target.generation, progress))
 }
 
-/// Returns the statement of the next events of the account's stream after the version `$6`, up to `$7`,
-/// with the positions of all events from which the projection writes their rows.
+/// Returns the statement of the next events of the account's stream after the version `$6`, up to `$7`
+/// events whose rows have up to `$8` events, with the positions of all events from which the projection
+/// writes their rows.
 ///
-/// A charge stands right behind the creation of its link: no index by account is needed.
+/// A charge stands right behind the creation of its link: no index by account is needed. The link of a
+/// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
-    let applied_up_to = applied_up_to("$4");
-    let positions = match projection {
-        Projection::Credits => format!(
-            "SELECT e.position FROM chunk AS e WHERE e.is_credit_event AND {NOT_SKIPPED}
-             UNION
-             SELECT last.position FROM (
-                 SELECT e.position FROM event_store.events AS e
-                 WHERE e.shard = $3 AND e.stream_id = $5 AND e.position <= {applied_up_to}
-                   AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
-                   AND {NOT_SKIPPED}
-                 ORDER BY e.version DESC
-                 LIMIT 1
-             ) AS last"
+    let (link, positions, admitted) = match projection {
+        Projection::Credits => (
+            "SELECT NULL::uuid AS link_id, 1 AS event_count".to_owned(),
+            format!(
+                "SELECT e.position FROM chunk AS e WHERE e.is_credit_event AND {NOT_SKIPPED}
+                 UNION
+                 SELECT last.position FROM (
+                     SELECT e.position FROM event_store.events AS e
+                     WHERE e.shard = $3 AND e.stream_id = $5
+                       AND e.version < (SELECT first_waiting_version FROM bound)
+                       AND e.position <= (SELECT applied_up_to FROM bound)
+                       AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
+                       AND {NOT_SKIPPED}
+                     ORDER BY e.version DESC
+                     LIMIT 1
+                 ) AS last"
+            ),
+            "e.position",
         ),
-        Projection::Links | Projection::Redirects => format!(
-            "SELECT e.position FROM chunk
-             CROSS JOIN LATERAL (
-                 SELECT stream_id FROM event_store.events
-                 WHERE chunk.type = 'CreditsCharged' AND shard = $3
-                   AND position = chunk.position - 1
+        Projection::Links | Projection::Redirects => (
+            "SELECT first.stream_id AS link_id, last.version AS event_count
+             FROM (
+                 SELECT stream_id, account_id, version FROM event_store.events
+                 WHERE shard = $3 AND position = e.position - 1
                  LIMIT 1
-             ) AS link
+             ) AS first
              CROSS JOIN LATERAL (
-                 SELECT e.position FROM event_store.events AS e
-                 WHERE e.shard = $3 AND e.stream_id = link.stream_id
-                   AND e.position <= {applied_up_to} AND {NOT_SKIPPED}
-             ) AS e"
+                 SELECT version FROM event_store.events
+                 WHERE shard = $3 AND stream_id = first.stream_id
+                 ORDER BY version DESC
+                 LIMIT 1
+             ) AS last
+             WHERE first.account_id = $5 AND first.stream_id <> $5 AND first.version = 1"
+                .to_owned(),
+            format!(
+                "SELECT e.position FROM chunk
+                 CROSS JOIN LATERAL (
+                     SELECT e.position FROM event_store.events AS e
+                     WHERE e.shard = $3 AND e.stream_id = chunk.link_id
+                       AND e.position <= (SELECT applied_up_to FROM bound) AND {NOT_SKIPPED}
+                 ) AS e
+                 WHERE chunk.link_id IS NOT NULL"
+            ),
+            "e.position - (e.type NOT IN ('AccountSuspended', 'AccountResumed'))::int",
         ),
     };
+    let first_waiting_version = first_waiting_version("$5");
     format!(
-        "WITH chunk AS MATERIALIZED (
+        "WITH bound AS MATERIALIZED (
+            SELECT least($4, (
+                SELECT w.position - 1 FROM read_model.parked_events AS w
+                WHERE w.account_id = $5 AND w.projection = $1 AND w.generation = $2
+                ORDER BY w.position
+                LIMIT 1
+            )) AS applied_up_to, {first_waiting_version} AS first_waiting_version
+        ), next AS MATERIALIZED (
             SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
                             AS is_credit_event
             FROM event_store.events AS e
             WHERE e.shard = $3 AND e.stream_id = $5 AND e.version > $6
-              AND e.position <= {applied_up_to}
+              AND {admitted} <= (SELECT applied_up_to FROM bound)
             ORDER BY e.version
             LIMIT $7::bigint
+        ), measured AS MATERIALIZED (
+            SELECT e.*, link.link_id,
+                   sum(coalesce(link.event_count, 0)) OVER (
+                       ORDER BY e.version ROWS UNBOUNDED PRECEDING
+                   ) AS events_up_to,
+                   row_number() OVER (ORDER BY e.version) AS number
+            FROM next AS e
+            LEFT JOIN LATERAL ({link}) AS link ON true
+        ), chunk AS MATERIALIZED (
+            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $8::bigint
         )
-        SELECT (SELECT count(*) FROM chunk) AS event_count,
+        SELECT (SELECT count(*) FROM next) < $7
+                   AND (SELECT count(*) FROM chunk) = (SELECT count(*) FROM next) AS is_last,
                (SELECT max(version) FROM chunk) AS last_version,
                (SELECT max(e.position) FROM chunk AS e
-                WHERE NOT e.is_credit_event AND {NOT_SKIPPED}) AS status_event,
+                WHERE NOT e.is_credit_event AND e.position <= (SELECT applied_up_to FROM bound)
+                  AND {NOT_SKIPPED}) AS status_event,
                ARRAY({positions}) AS positions"
     )
 }

@@ -56,6 +56,8 @@ pub(super) struct WrongRow {
     pub(super) key: Vec<String>,
     /// Positions of the events from which the projection writes the row; empty for an orphan.
     pub(super) positions: Vec<Position>,
+    /// Number of all wrong rows, also of those beyond the limits.
+    pub(super) wrong_count: i64,
 }
 
 /// Compares the rows of a table.
@@ -92,16 +94,19 @@ pub(super) async fn compare(
     Ok(comparison)
 }
 
-/// Returns up to `limit` wrong rows of a table.
+/// Returns up to `rows_max` wrong rows of a table with up to `events_max` events, or one row with more
+/// events.
 pub(super) async fn wrong_rows(
     snapshot: &mut ShardSnapshot,
     table: &ReadTable,
     events: &ComparedEvents,
-    limit: i64,
+    rows_max: i64,
+    events_max: i64,
 ) -> sqlx::Result<Vec<WrongRow>> {
     let statement = sqlx::query_as(AssertSqlSafe(statements::wrong_rows(table)));
     bind(statement, snapshot, events)
-        .bind(limit)
+        .bind(rows_max)
+        .bind(events_max)
         .fetch_all(&mut *snapshot.tx)
         .await
 }

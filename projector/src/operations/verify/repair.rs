@@ -14,8 +14,8 @@ use super::{
     findings::{FindingPlace, Findings},
     orphans::{self, KeyText},
     reprojection::project_in_tx,
-    shard_pass::{BUCKET_EVENTS, RareEvents, next},
-    snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
+    shard_pass::{RareEvents, next},
+    snapshot::{GenerationTarget, LogBucket, ShardSnapshot, ensure_not_paused},
     statements,
 };
 use crate::{
@@ -32,8 +32,8 @@ const ATTEMPTS_MAX: u32 = 6;
 /// Most wrong rows of one transaction.
 const CHUNK_ROWS: i64 = 500;
 
-/// Most chunks of one bucket: a row that is still wrong after its repair must not be repaired for ever.
-const CHUNKS_MAX: i64 = BUCKET_EVENTS / CHUNK_ROWS + 1;
+/// Most events that one transaction projects, except for a row that alone has more.
+const CHUNK_EVENTS: i64 = 2_000;
 
 /// Repairs all findings, and returns the number of rows written or deleted.
 ///
@@ -63,7 +63,7 @@ pub(super) async fn repair_findings(
     Ok(rows)
 }
 
-async fn with_retries(attempt: impl AsyncFn() -> anyhow::Result<u64>) -> anyhow::Result<u64> {
+async fn with_retries<T>(attempt: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let mut backoff = Backoff::default();
     for _ in 1..ATTEMPTS_MAX {
         match attempt().await {
@@ -82,29 +82,38 @@ async fn repair_rows(
     target: GenerationTarget,
     place: (&ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<u64> {
-    let mut rows = 0;
-    for _ in 0..CHUNKS_MAX {
-        let repaired = with_retries(async || repair_chunk(pool, target, place).await).await?;
-        rows += repaired;
-        if repaired < CHUNK_ROWS.unsigned_abs() {
-            break;
-        }
+    let first = with_retries(async || repair_chunk(pool, target, place).await).await?;
+    let mut last = first;
+    let mut rows = first.rows;
+    // A row that is still wrong after its repair must not be repaired for ever.
+    while last.rows < last.wrong_rows && rows < first.wrong_rows {
+        last = with_retries(async || repair_chunk(pool, target, place).await).await?;
+        rows += last.rows;
     }
     Ok(rows)
+}
+
+/// Result of the repair of one chunk.
+#[derive(Debug, Clone, Copy)]
+struct RepairedChunk {
+    /// Number of rows written or deleted.
+    rows: u64,
+    /// Number of wrong rows before the repair.
+    wrong_rows: u64,
 }
 
 async fn repair_chunk(
     pool: &PgPool,
     target: GenerationTarget,
     (table, shard, bucket): (&ReadTable, Shard, LogBucket),
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<RepairedChunk> {
     let (mut snapshot, events) = if table.rare_events.is_empty() {
         let snapshot = ShardSnapshot::lock(pool, target, shard).await?;
         (snapshot, ComparedEvents::Bucket(bucket))
     } else {
         lock_at_rare_events(pool, target, shard).await?
     };
-    let wrong = wrong_rows(&mut snapshot, table, &events, CHUNK_ROWS).await?;
+    let wrong = wrong_rows(&mut snapshot, table, &events, CHUNK_ROWS, CHUNK_EVENTS).await?;
     let mut positions: Vec<Position> = wrong
         .iter()
         .flat_map(|row| &row.positions)
@@ -118,12 +127,17 @@ async fn repair_chunk(
         .map(|row| &row.key)
         .collect();
     delete_in_tx(&mut snapshot.tx, target, table, &orphans).await?;
-    let mut changes = project_in_tx(pool, &mut snapshot, &positions).await?;
+    let mut changes = project_in_tx(&mut snapshot, &positions).await?;
     for row in &wrong {
         add_change(&mut changes, table, row);
     }
     snapshot.commit(&changes).await?;
-    Ok(wrong.len() as u64)
+    Ok(RepairedChunk {
+        rows: wrong.len() as u64,
+        wrong_rows: wrong
+            .first()
+            .map_or(0, |row| row.wrong_count.unsigned_abs()),
+    })
 }
 
 fn add_change(changes: &mut RedirectChanges, table: &ReadTable, row: &WrongRow) {
@@ -204,19 +218,24 @@ async fn delete_in_tx(
     Ok(())
 }
 
-/// Locks the checkpoints of all shards, and returns true if the generation is served.
-async fn lock_all_in_tx(tx: &mut PgConnection, target: GenerationTarget) -> sqlx::Result<bool> {
-    let roles = sqlx::query_scalar!(
-        "
-        SELECT role FROM read_model.checkpoints
+/// Locks the checkpoints of all shards, and returns true if the generation is served. Refuses a paused
+/// projection.
+async fn lock_all_in_tx(tx: &mut PgConnection, target: GenerationTarget) -> anyhow::Result<bool> {
+    let checkpoints = sqlx::query!(
+        r#"
+        SELECT role = 'live' AS "is_live!", paused_at IS NOT NULL AS "is_paused!"
+        FROM read_model.checkpoints
         WHERE projection = $1 AND generation = $2
         ORDER BY shard
         FOR UPDATE
-        ",
+        "#,
         target.projection.name(),
         target.generation
     )
     .fetch_all(tx)
-    .await?;
-    Ok(roles.iter().any(|role| role == "live"))
+    .await
+    .context("cannot lock the checkpoints")?;
+    let is_paused = checkpoints.iter().any(|row| row.is_live && row.is_paused);
+    ensure_not_paused(target, is_paused)?;
+    Ok(checkpoints.iter().any(|row| row.is_live))
 }

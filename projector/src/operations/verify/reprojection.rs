@@ -2,7 +2,6 @@
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{event_store::log, shard::Position};
-use sqlx::PgPool;
 
 use super::snapshot::ShardSnapshot;
 use crate::{
@@ -20,14 +19,13 @@ use crate::{
 /// Returns an error if the log lacks an event or an event cannot be read, or if the database does not
 /// answer or refuses a row.
 pub(crate) async fn project_in_tx(
-    pool: &PgPool,
     snapshot: &mut ShardSnapshot,
     positions: &[Position],
 ) -> anyhow::Result<RedirectChanges> {
     if positions.is_empty() {
         return Ok(RedirectChanges::default());
     }
-    let found = log::read_at(pool, snapshot.shard, positions)
+    let found = log::read_at(&mut *snapshot.tx, snapshot.shard, positions)
         .await
         .context("cannot read the event store")?;
     ensure!(
@@ -49,11 +47,11 @@ pub(crate) async fn project_in_tx(
     }
     let target = snapshot.target;
     let needs_slugs = target.projection == Projection::Redirects;
-    let slugs = FoldedSlugs::read(pool, events.iter().filter(|_| needs_slugs)).await?;
+    let slugs = FoldedSlugs::read(&mut *snapshot.tx, events.iter().filter(|_| needs_slugs)).await?;
     let mut rows = Rows::new(&slugs);
     for event in &events {
         rows.project(target.projection, target.generation, event);
     }
     rows.write_in_tx(&mut snapshot.tx, Creation::Put).await?;
-    Ok(rows.into_redirect_changes())
+    Ok(rows.into_redirect_changes_of_all_rows())
 }

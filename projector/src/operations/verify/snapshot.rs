@@ -1,6 +1,6 @@
 //! Snapshot of the database: the checkpoint of a shard together with the rows up to that checkpoint.
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
     event_store::log::PerShard,
     shard::{Position, Shard},
@@ -62,19 +62,20 @@ impl ShardSnapshot {
     }
 
     /// Begins a transaction for writing, which locks the checkpoint: nobody else changes the rows of the
-    /// shard before its end.
+    /// shard before its end. Refuses a paused projection: no process writes its served generation.
     pub(crate) async fn lock(
         pool: &PgPool,
         target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {
         let mut tx = pool.begin().await.context("cannot begin a transaction")?;
-        sqlx::query!(
-            "
-            SELECT position FROM read_model.checkpoints
+        let is_paused = sqlx::query_scalar!(
+            r#"
+            SELECT (role = 'live' AND paused_at IS NOT NULL) AS "is_paused!"
+            FROM read_model.checkpoints
             WHERE projection = $1 AND generation = $2 AND shard = $3
             FOR UPDATE
-            ",
+            "#,
             target.projection.name(),
             target.generation,
             shard.number()
@@ -82,6 +83,7 @@ impl ShardSnapshot {
         .fetch_optional(&mut *tx)
         .await
         .context("cannot lock the checkpoint")?;
+        ensure_not_paused(target, is_paused == Some(true))?;
         Self::of(tx, target, shard).await
     }
 
@@ -164,6 +166,15 @@ impl ShardSnapshot {
         );
         Ok(events.unsigned_abs())
     }
+}
+
+/// Returns an error if an operator has paused the served generation.
+pub(super) fn ensure_not_paused(target: GenerationTarget, is_paused: bool) -> anyhow::Result<()> {
+    if is_paused {
+        let projection = target.projection;
+        bail!("`{projection}` is paused; run `projector resume {projection}` first");
+    }
+    Ok(())
 }
 
 /// Returns the positions of the checkpoints of a generation; 0 where there is no checkpoint.

@@ -26,24 +26,31 @@ pub fn compare(table: &ReadTable) -> String {
     )
 }
 
-/// Returns the statement that names up to `$7` wrong rows (`$6` for a table with rare events): account,
-/// key, and the positions of the events from which the projection writes the row.
+/// Returns the statement that names up to `$7` wrong rows with up to `$8` events (`$6` and `$7` for a
+/// table with rare events): account, key, the positions of the events from which the projection writes
+/// the row, and the number of all wrong rows. A row with more events is named alone.
 pub fn wrong_rows(table: &ReadTable) -> String {
     let compared = compared(table);
     let key = key_as_text(table, "wrong");
     let events_of_row = (table.events_of_row)();
-    let limit = if table.rare_events.is_empty() {
-        "$7"
+    let (rows_max, events_max) = if table.rare_events.is_empty() {
+        ("$7", "$8")
     } else {
-        "$6"
+        ("$6", "$7")
     };
+    let events_of_row_max = table.events_of_row_max;
     format!(
-        "WITH {compared}, wrong AS MATERIALIZED (
-            SELECT * FROM compared WHERE expected IS DISTINCT FROM found
-            ORDER BY account_id, row_id
-            LIMIT {limit}::bigint
+        "WITH {compared}, numbered AS (
+            SELECT *, row_number() OVER rows_up_to AS number, count(*) OVER () AS wrong_count,
+                   sum({events_of_row_max}) OVER rows_up_to AS events_up_to
+            FROM compared WHERE expected IS DISTINCT FROM found
+            WINDOW rows_up_to AS (ORDER BY account_id, row_id ROWS UNBOUNDED PRECEDING)
+        ), wrong AS MATERIALIZED (
+            SELECT * FROM numbered
+            WHERE number = 1 OR number <= {rows_max}::bigint AND events_up_to <= {events_max}::bigint
         )
-        SELECT wrong.account_id, {key} AS key, ARRAY({events_of_row}) AS positions
+        SELECT wrong.account_id, {key} AS key, ARRAY({events_of_row}) AS positions,
+               wrong.wrong_count
         FROM wrong"
     )
 }

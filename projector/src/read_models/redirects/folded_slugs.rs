@@ -6,7 +6,7 @@ use linkledger_core::{
     account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
     event_store::log, id::LinkId, link::LinkEvent, projection::Projection, shard::Shard,
 };
-use sqlx::PgPool;
+use sqlx::{Acquire, PgConnection, Postgres};
 use uuid::Uuid;
 
 use crate::read_models::{DecodedEvent, skipped::Skipped};
@@ -23,7 +23,7 @@ impl FoldedSlugs {
     /// Returns an error if the database does not answer, or if the creation of a link is absent or
     /// cannot be decoded.
     pub async fn read(
-        pool: &PgPool,
+        source: impl Acquire<'_, Database = Postgres>,
         events: impl Iterator<Item = &DecodedEvent>,
     ) -> sqlx::Result<Self> {
         let links: BTreeSet<(Shard, LinkId)> = events.filter_map(link_without_slug).collect();
@@ -31,12 +31,13 @@ impl FoldedSlugs {
         if links.is_empty() {
             return Ok(Self::default());
         }
+        let mut session = source.acquire().await?;
         let mut slugs = HashMap::with_capacity(links.len());
-        for beginning in log::link_beginnings(pool, &links).await? {
+        for beginning in log::link_beginnings(&mut *session, &links).await? {
             let link_id = beginning.stream_id;
             let slug = match beginning.decode() {
                 Ok(Event::Link(LinkEvent::Created(created))) => Some(fold(&created.slug)),
-                _ if is_skipped(pool, &beginning).await? => None,
+                _ if is_skipped(&mut session, &beginning).await? => None,
                 Ok(_) => continue,
                 Err(error) => return Err(sqlx::Error::Decode(error.into())),
             };
@@ -64,9 +65,9 @@ impl FoldedSlugs {
     }
 }
 
-async fn is_skipped(pool: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> {
+async fn is_skipped(session: &mut PgConnection, event: &RecordedEvent) -> sqlx::Result<bool> {
     let place = event.position..=event.position;
-    let skipped = Skipped::within(pool, &[(event.shard, place)]).await?;
+    let skipped = Skipped::within(session, &[(event.shard, place)]).await?;
     Ok(skipped.contains(Projection::Redirects, event))
 }
 

@@ -173,7 +173,12 @@ impl<'a> RedirectRows<'a> {
         &self.changes
     }
 
-    pub(crate) fn into_changes(self) -> RedirectChanges {
+    /// Returns the changes with the slugs of all rows: a cache may hold another state of a row that a
+    /// repair or rebuild puts again.
+    pub(crate) fn into_changes_of_all_rows(mut self) -> RedirectChanges {
+        for (_, slug_folded) in self.redirects.keys() {
+            self.changes.add_slug(slug_folded);
+        }
         self.changes
     }
 
