@@ -162,7 +162,49 @@ async fn rebuild_chunk(
 /// A charge stands right behind the creation of its link: no index by account is needed. The link of a
 /// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
-    let (link, positions, admitted) = match projection {
+    let (link, positions, admitted) = chunk_parts(projection);
+    let first_waiting_version = first_waiting_version("$5");
+    format!(
+        "WITH bound AS MATERIALIZED (
+            SELECT least($4, (
+                SELECT w.position - 1 FROM read_model.parked_events AS w
+                WHERE w.account_id = $5 AND w.projection = $1 AND w.generation = $2
+                ORDER BY w.position
+                LIMIT 1
+            )) AS applied_up_to, {first_waiting_version} AS first_waiting_version
+        ), next AS MATERIALIZED (
+            SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
+                            AS is_credit_event
+            FROM event_store.events AS e
+            WHERE e.shard = $3 AND e.stream_id = $5 AND e.version > $6
+              AND {admitted} <= (SELECT applied_up_to FROM bound)
+            ORDER BY e.version
+            LIMIT $7::bigint
+        ), measured AS MATERIALIZED (
+            SELECT e.*, link.link_id,
+                   sum(coalesce(link.event_count, 0)) OVER (
+                       ORDER BY e.version ROWS UNBOUNDED PRECEDING
+                   ) AS events_up_to,
+                   row_number() OVER (ORDER BY e.version) AS number
+            FROM next AS e
+            LEFT JOIN LATERAL ({link}) AS link ON true
+        ), chunk AS MATERIALIZED (
+            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $8::bigint
+        )
+        SELECT (SELECT count(*) FROM next) < $7
+                   AND (SELECT count(*) FROM chunk) = (SELECT count(*) FROM next) AS is_last,
+               (SELECT max(version) FROM chunk) AS last_version,
+               (SELECT max(e.position) FROM chunk AS e
+                WHERE NOT e.is_credit_event AND e.position <= (SELECT applied_up_to FROM bound)
+                  AND {NOT_SKIPPED}) AS status_event,
+               ARRAY({positions}) AS positions"
+    )
+}
+
+/// Returns the parts of [`chunk_statement`] that differ: the link of the event `e` with the number of
+/// the link's events, the positions to project, and the position that must be applied.
+fn chunk_parts(projection: Projection) -> (String, String, &'static str) {
+    match projection {
         Projection::Credits => (
             "SELECT NULL::uuid AS link_id, 1 AS event_count".to_owned(),
             format!(
@@ -207,41 +249,5 @@ pub fn chunk_statement(projection: Projection) -> String {
             ),
             "e.position - (e.type NOT IN ('AccountSuspended', 'AccountResumed'))::int",
         ),
-    };
-    let first_waiting_version = first_waiting_version("$5");
-    format!(
-        "WITH bound AS MATERIALIZED (
-            SELECT least($4, (
-                SELECT w.position - 1 FROM read_model.parked_events AS w
-                WHERE w.account_id = $5 AND w.projection = $1 AND w.generation = $2
-                ORDER BY w.position
-                LIMIT 1
-            )) AS applied_up_to, {first_waiting_version} AS first_waiting_version
-        ), next AS MATERIALIZED (
-            SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
-                            AS is_credit_event
-            FROM event_store.events AS e
-            WHERE e.shard = $3 AND e.stream_id = $5 AND e.version > $6
-              AND {admitted} <= (SELECT applied_up_to FROM bound)
-            ORDER BY e.version
-            LIMIT $7::bigint
-        ), measured AS MATERIALIZED (
-            SELECT e.*, link.link_id,
-                   sum(coalesce(link.event_count, 0)) OVER (
-                       ORDER BY e.version ROWS UNBOUNDED PRECEDING
-                   ) AS events_up_to,
-                   row_number() OVER (ORDER BY e.version) AS number
-            FROM next AS e
-            LEFT JOIN LATERAL ({link}) AS link ON true
-        ), chunk AS MATERIALIZED (
-            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $8::bigint
-        )
-        SELECT (SELECT count(*) FROM next) < $7
-                   AND (SELECT count(*) FROM chunk) = (SELECT count(*) FROM next) AS is_last,
-               (SELECT max(version) FROM chunk) AS last_version,
-               (SELECT max(e.position) FROM chunk AS e
-                WHERE NOT e.is_credit_event AND e.position <= (SELECT applied_up_to FROM bound)
-                  AND {NOT_SKIPPED}) AS status_event,
-               ARRAY({positions}) AS positions"
-    )
+    }
 }
