@@ -86,12 +86,20 @@ impl Drop for Import {
     }
 }
 
-/// Returns the failures that no restart explains: wrong responses, and clients without a response.
+/// Time after which a service gives a request up whose database or account does not answer, in seconds.
+const GIVEN_UP_AFTER_S: f64 = 1.0;
+
+/// Returns the failures for which a restart would be to blame: wrong responses, and clients without a
+/// response. A service that waited for its database until a time limit says 503 by itself: the host
+/// is busy, and the import retries.
 fn failed(deployment: &Deployment) -> Vec<String> {
     let log = deployment.nginx.access_log().into_iter();
     let failed = log.filter(|it| {
-        let status: u16 = it["status"].as_str().unwrap().parse().unwrap();
-        status == 499 || status >= 500
+        let text = |name: &str| it[name].as_str().unwrap().to_owned();
+        let status: u16 = text("status").parse().unwrap();
+        let is_given_up = text("upstream_status") == "503"
+            && text("duration_s").parse::<f64>().unwrap() >= GIVEN_UP_AFTER_S;
+        status == 499 || (status >= 500 && !is_given_up)
     });
     failed.map(|it| it.to_string()).collect()
 }
