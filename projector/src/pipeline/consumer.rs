@@ -151,7 +151,7 @@ impl Consumer {
         })
     }
 
-    /// Commits the offsets, at most once per [`COMMIT_INTERVAL`]. Neither waits nor fails: after an
+    /// Commits the offsets, at most once per `COMMIT_INTERVAL`. Neither waits nor fails: after an
     /// older offset, the next consumer drops the duplicates.
     pub fn commit_offsets_if_due(&mut self) {
         if self.committed_at.elapsed() >= COMMIT_INTERVAL {

@@ -68,7 +68,7 @@ impl Heartbeat {
         self.error = Some((text, SystemClock.now()));
     }
 
-    /// Writes the reports if the previous reports are older than [`REPORT_INTERVAL`].
+    /// Writes the reports if the previous reports are older than `REPORT_INTERVAL`.
     pub async fn report_if_due(&mut self, reports: &[AssignmentReport]) {
         if self
             .reported_at

@@ -47,7 +47,7 @@ pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
     Ok(result.rows_affected())
 }
 
-/// Prunes once per [`PRUNE_INTERVAL`] until the shutdown.
+/// Prunes once per `PRUNE_INTERVAL` until the shutdown.
 ///
 /// # Errors
 /// Returns the first error that a retry cannot remedy.
