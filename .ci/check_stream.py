@@ -208,7 +208,7 @@ def main(asyncapi_schema):
         f" {len(links):,} links of two events; {len(balances)} balances are the sums"
     )
     missing = sorted({event_type.split(".")[1] for event_type in headers} - reader.types.keys())
-    check(not missing, f"no event of these types was read: {missing}")
+    check(not missing, f"no event of these types was read: {missing}; run commands that append them in .ci/consumers")
 
 
 main(sys.argv[1])

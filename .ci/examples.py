@@ -17,7 +17,6 @@ PAGES = ("README.md", "docs/client.md", "docs/stack.md")
 # Beginnings of lines that are not run, and what runs them instead.
 NOT_RUN = {
     "cargo": ".ci/run, and the build of the programs on the PATH",
-    "kcat": ".ci/consumers",
 }
 
 

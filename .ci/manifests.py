@@ -34,13 +34,14 @@ class Programs:
 
     def __init__(self):
         reference = Path("docs/configuration.md").read_text()
-        self.defaults = {}
-        for service in SERVICES:
-            rows = reference.split(f"<!-- settings of {service} -->")[1].split("<!-- end -->")[0]
-            self.defaults[service] = dict(re.findall(r"^\| `--[\w-]+` \| `(\w+)` \| ([^|]*) \|", rows, re.M))
+        self.defaults = {service: {} for service in SERVICES}
+        for programs, items in re.findall(r"<!-- settings of (.*?) -->(.*?)<!-- end -->", reference, re.S):
+            settings = dict(re.findall(r"^- `--[\w-]+`, `(\w+)`(?: \((.*?)\))?: ", items, re.M))
+            for service in SERVICES.keys() & set(programs.split(", ")):
+                self.defaults[service] |= settings
         metrics = Path("docs/metrics.md").read_text()
         self.probes = set(re.findall(r"^\| `(/\w+)` \|", metrics, re.M)) | {"/metrics"}
-        self.metrics = set(re.findall(r"^\| `(linkledger_\w+)` \|", metrics, re.M))
+        self.metrics = set(re.findall(r"^- `(linkledger_\w+)` ", metrics, re.M))
         drain_time = re.search(r"DRAIN_TIME_MAX: Duration = Duration::from_secs\((\d+)\)", Path("core/src/lifecycle.rs").read_text())
         self.drain_seconds = int(drain_time[1])
         self.version = re.search(r'^version = "(.*)"', Path("Cargo.toml").read_text(), re.M)[1]
@@ -58,7 +59,7 @@ class Programs:
     def check_required(self, where, service, names):
         for name, default in self.defaults[service].items():
             given = name in names or f"{name}_FILE" in names
-            check(given or "must be given" not in default, f"{where}: {service} needs {name}")
+            check(given or default != "required", f"{where}: {service} needs {name}")
 
     def check_environment(self, where, service, names):
         for name in names:

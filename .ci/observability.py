@@ -29,7 +29,7 @@ def check(holds, finding):
 
 def metrics():
     """Returns kind and labels by name, from docs/metrics.md, which tests of core compare with the code."""
-    rows = re.findall(r"^\| `(linkledger_\w+)` \| (\w+) \| (.*?) \| ", pathlib.Path("docs/metrics.md").read_text(), re.M)
+    rows = re.findall(r"^- `(linkledger_\w+)` \((\w+)(.*?)\): ", pathlib.Path("docs/metrics.md").read_text(), re.M)
     known = {}
     for name, kind, labels in rows:
         labels = set(re.findall(r"`(\w+)`", labels))

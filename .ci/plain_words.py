@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks comments and test names of Rust code against the limits that CONTRIBUTING.md names.
+"""Checks comments and test names of Rust code against limits (CONTRIBUTING.md).
 
 usage: plain_words.py [--list riddles|pronouns|tests] [PATH ...]     default: all Rust files that git tracks
 

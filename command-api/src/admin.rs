@@ -18,6 +18,7 @@ use linkledger_core::{
     clock::Clock,
     event_store::{self, SessionKind, is_lock_timeout},
     migrations,
+    shard::Shard,
 };
 use serde::Serialize;
 use sqlx::{PgPool, migrate::MigrateError};
@@ -88,21 +89,11 @@ struct Migrated {
 }
 
 async fn migrate(options: &AdminCommandOptions) -> anyhow::Result<()> {
-    let pool = event_store::pool(
-        options.database.database_url.reveal(),
-        SessionKind::Migration,
-        1,
-    )
-    .context("invalid --database-url")?;
-    connect(options.database.database_url.reveal()).await?;
-    migrations::run(&pool)
-        .await
-        .map_err(|error| explain(&error))?;
-    print(
-        options,
-        &Migrated { migrated: true },
-        "The database is up to date.",
-    )
+    let pool = options.connect(SessionKind::Migration, 1).await?;
+    let migrated = migrations::run(&pool).await;
+    migrated.map_err(|error| explain(&error))?;
+    let migrated = Migrated { migrated: true };
+    print(options.json, &migrated, "The database is up to date.")
 }
 
 fn explain(error: &MigrateError) -> anyhow::Error {
@@ -121,42 +112,32 @@ fn explain(error: &MigrateError) -> anyhow::Error {
 
 impl AdminCommandOptions {
     /// Returns a pool on a database that is reachable and has all migrations.
-    pub(crate) async fn pool(&self) -> anyhow::Result<PgPool> {
-        self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
+    async fn pool(&self) -> anyhow::Result<PgPool> {
+        let pool = self.connect(SessionKind::Writer, CONNECTIONS_MAX).await?;
+        migrations::check(&pool).await?;
+        Ok(pool)
     }
 
     /// Returns such a pool for commands that read much of the log.
-    pub(crate) async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
-        self.pool_of(SessionKind::Reader, connections_max).await
+    async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
+        let pool = self.connect(SessionKind::Reader, connections_max).await?;
+        migrations::check(&pool).await?;
+        Ok(pool)
     }
 
-    async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
+    async fn connect(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database.database_url.reveal();
         let pool =
             event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
-        connect(url).await?;
-        migrations::check(&pool).await?;
+        // The text of the error already contains the texts of its sources.
+        let checked = event_store::check_connection(url).await;
+        checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))?;
         Ok(pool)
     }
 }
 
-async fn connect(url: &str) -> anyhow::Result<()> {
-    // The text of the error already contains the texts of its sources.
-    let checked = event_store::check_connection(url).await;
-    checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))
-}
-
 /// Prints a result: `text` for people, or `value` as JSON for programs.
-pub(crate) fn print(
-    options: &AdminCommandOptions,
-    value: &impl Serialize,
-    text: &str,
-) -> anyhow::Result<()> {
-    print_as(options.json, value, text)
-}
-
-/// Prints a result of a command that does not use the database.
-pub(crate) fn print_as(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
+fn print(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     if json {
         let json = serde_json::to_string(value).context("cannot serialise the result")?;
@@ -164,4 +145,10 @@ pub(crate) fn print_as(json: bool, value: &impl Serialize, text: &str) -> anyhow
     } else {
         writeln!(stdout, "{text}").context("cannot print the result")
     }
+}
+
+/// Parses the number of a shard.
+fn parse_shard(text: &str) -> Result<Shard, String> {
+    let shard = text.parse().ok().and_then(Shard::new);
+    shard.ok_or_else(|| "give the number of a shard, from 0 to 15".to_owned())
 }

@@ -10,10 +10,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{
-        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, LinkCommand, LoadedState,
-        Pricing,
-    },
+    batch::{CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing},
     clock::{Clock, new_uuid},
     envelope::NewEvent,
     event_store::{
@@ -78,7 +75,7 @@ impl CommandHandler {
         let (tx, batch) = within(ANSWER_TIME_MAX, deciding)
             .await
             .map_err(BatchFailure::before_commit)?;
-        if batch.first_event().is_none() {
+        if batch.first_event.is_none() {
             // Without events no commit is needed: the refusals were right while the accounts were locked.
             within(ANSWER_TIME_MAX, tx.rollback())
                 .await
@@ -116,10 +113,9 @@ impl CommandHandler {
         account_ids.dedup();
         let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
         let locked_at = Instant::now();
-        let is_locked = |command: &LinkCommand| credits.contains_key(&command.account_id());
-        let locked_elsewhere = commands.iter().map(|command| !is_locked(command)).collect();
-        let mut commands = commands.to_vec();
-        commands.retain(|command| is_locked(command));
+        let is_locked = |command: &&LinkCommand| credits.contains_key(&command.account_id());
+        let are_locked: Vec<bool> = commands.iter().map(is_locked).collect();
+        let commands: Vec<&LinkCommand> = commands.iter().copied().filter(is_locked).collect();
 
         let stored = idempotency::find_creates_in_tx(tx, &keys(&commands)).await?;
         let links = links::load_in_tx(tx, &link_ids(&commands)).await?;
@@ -134,10 +130,11 @@ impl CommandHandler {
             links,
         };
         let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
-        let outcomes: Vec<CommandOutcome> = commands
-            .iter()
-            .zip(&ids)
-            .map(|(command, ids)| decisions.decide(command, ids))
+        let commands = commands.iter().zip(&ids);
+        let mut decided = commands.map(|(command, ids)| decisions.decide(command, ids));
+        let outcomes = are_locked
+            .into_iter()
+            .map(|is_locked| if is_locked { decided.next() } else { None })
             .collect();
         let mut decided = decisions.finish();
         let events: Vec<&NewEvent> = decided
@@ -151,12 +148,7 @@ impl CommandHandler {
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
-        Ok(UncommittedBatch::new(
-            decided,
-            outcomes,
-            locked_elsewhere,
-            locked_at,
-        ))
+        Ok(UncommittedBatch::new(decided, outcomes, locked_at))
     }
 
     /// Returns true if the batch was committed. Looks up the batch on another session, with retries.
@@ -182,8 +174,8 @@ impl CommandHandler {
     async fn look_up(&self, batch: &UncommittedBatch) -> sqlx::Result<bool> {
         let mut tx = self.pool.begin().await?;
         // Waits for the end of the transaction of the batch, which may still be running.
-        accounts::lock_in_tx(&mut tx, batch.account_ids()).await?;
-        let is_committed = match batch.first_event() {
+        accounts::lock_in_tx(&mut tx, &batch.account_ids).await?;
+        let is_committed = match &batch.first_event {
             Some(event) => log::contains_in_tx(&mut tx, event).await?,
             None => true,
         };

@@ -120,19 +120,14 @@ impl CommandQueue {
 
     async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> CommandReply {
         let answer = pending_reply.subscribe();
-        if let Err(refusal) = self.enqueue(command, pending_reply) {
-            return CommandReply::Refused(refusal);
-        }
+        self.enqueue(command, pending_reply);
         let deadline = tokio::time::Instant::now() + ANSWER_TIME_MAX;
         let reply = answer.receive(deadline).await;
         reply.unwrap_or(CommandReply::Refused(CommandRefusal::OutcomeUnknown))
     }
 
-    fn enqueue(
-        &self,
-        command: LinkCommand,
-        pending_reply: PendingReply,
-    ) -> Result<(), CommandRefusal> {
+    /// Queues the command, or replies with a refusal.
+    fn enqueue(&self, command: LinkCommand, pending_reply: PendingReply) {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one(command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");
@@ -142,15 +137,13 @@ impl CommandQueue {
             deadline: Instant::now() + WAITING_TIME_MAX,
             pending_reply,
         };
-        writer.try_send(queued).map_err(|error| {
-            let (refusal, queued) = match error {
-                mpsc::error::TrySendError::Full(queued) => (CommandRefusal::Overloaded, queued),
-                mpsc::error::TrySendError::Closed(queued) => {
-                    (CommandRefusal::StorageUnavailable, queued)
-                }
+        if let Err(error) = writer.try_send(queued) {
+            let refusal = match error {
+                mpsc::error::TrySendError::Full(_) => CommandRefusal::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => CommandRefusal::StorageUnavailable,
             };
-            queued.answer(CommandReply::Refused(refusal.clone()));
-            refusal
-        })
+            let queued = error.into_inner();
+            queued.answer(CommandReply::Refused(refusal));
+        }
     }
 }

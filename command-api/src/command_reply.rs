@@ -17,6 +17,16 @@ pub enum CommandReply {
     Refused(CommandRefusal),
 }
 
+impl CommandReply {
+    /// Returns the reply to a later command that asks for the same effect.
+    pub(crate) fn to_repetition(&self) -> Self {
+        match self {
+            Self::Created(settled) => Self::Replayed(Arc::clone(settled)),
+            Self::Replayed(_) | Self::Changed(_) | Self::Refused(_) => self.clone(),
+        }
+    }
+}
+
 /// Reason for which a command has no effect, or perhaps none.
 #[derive(Debug, Clone)]
 pub enum CommandRefusal {
@@ -25,7 +35,7 @@ pub enum CommandRefusal {
     /// The command has not run before its deadline: the queue was full, or another process locked
     /// the account for too long.
     Overloaded,
-    /// The command has not run: the database does not answer.
+    /// The command has not run: the database fails.
     StorageUnavailable,
     /// The command may have had its effect.
     OutcomeUnknown,

@@ -31,18 +31,16 @@ pub struct CommandApiSettings {
 pub struct CommandApiConfig {
     #[command(flatten)]
     pub database: DatabaseConfig,
-    /// Address of the same database for the relay, with a separate user: the relay's user moves
-    /// cursors, the service's user appends events, and neither can do both [default: the address
-    /// above].
+    /// Address of the same database for the relay, with a user that moves cursors and cannot append
+    /// events [default: --database-url].
     #[arg(long, env = "RELAY_DATABASE_URL", hide_env_values = true)]
     pub relay_database_url: Option<Secret>,
-    /// Accept a Postgres that does not wait for the disk and can lose the log when its machine
-    /// crashes: only for tests. Each start logs a warning.
+    /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
     #[command(flatten)]
     pub kafka: KafkaConfig,
-    /// Compression of records sent to Kafka: lz4 or none.
+    /// Compression of records sent to Kafka.
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
     /// Longest interval between two batches of the relay under load, in milliseconds; at low load
@@ -60,14 +58,14 @@ pub struct CommandApiConfig {
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
           value_parser = clap::value_parser!(i64).range(0..))]
     pub link_price: i64,
-    /// Write requests per second of each account, counted in this process; 0 for no limit.
+    /// Requests per second of each account, counted in this process; 0 for no limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
     /// Origins whose pages may call the API from a browser, separated by commas, such as
     /// <https://app.example.com>; none by default.
     #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<Origin>,
-    /// Number of concurrent batches. On few cores, few writers are faster than many.
+    /// Number of concurrent batches; on few cores, few are faster than many.
     #[arg(long, env = "WRITERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub writers: u16,

@@ -6,14 +6,13 @@ use linkledger_core::{
         same_database,
     },
     event_store::SessionKind,
-    failure,
 };
 
 use crate::{
     READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, WantedTopic},
     config::{CommandApiConfig, CommandApiSettings},
-    relay::topic::judgement,
+    relay::topic::judgement::SettingVerdict,
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
@@ -96,38 +95,25 @@ async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
     };
     match topic::check(&wanted).await {
         Ok(checked) => of_topic(&checked),
-        Err(error) => vec![Finding::new(
-            "topic",
-            Severity::Error,
-            failure::text(&error),
-            "",
-        )],
+        Err(error) => vec![Finding::failed("topic", &error)],
     }
 }
 
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
     let settings = topic.settings.iter().map(|setting| {
-        let verdict = match setting.verdict {
-            judgement::SettingVerdict::Ok => Severity::Ok,
-            judgement::SettingVerdict::Wrong => Severity::Warning,
-            judgement::SettingVerdict::Refused => Severity::Error,
-            judgement::SettingVerdict::Unknown => Severity::Unseen,
+        let severity = match setting.verdict {
+            SettingVerdict::Ok => Severity::Ok,
+            SettingVerdict::Wrong => Severity::Warning,
+            SettingVerdict::Refused => Severity::Error,
+            SettingVerdict::Unknown => Severity::Unseen,
         };
-        let remedy = match setting.verdict {
-            judgement::SettingVerdict::Wrong | judgement::SettingVerdict::Refused => {
-                format!(
-                    "should be {}: `command-api topic check` prints the command that changes the setting",
-                    setting.should_be
-                )
-            }
-            judgement::SettingVerdict::Ok | judgement::SettingVerdict::Unknown => String::new(),
-        };
-        Finding::new(
-            "topic",
-            verdict,
-            format!("{} is {}", setting.setting, setting.is),
-            remedy,
-        )
+        let remedy = format!(
+            "should be {}: `command-api topic check` prints the command that changes the setting",
+            setting.should_be
+        );
+        let remedy = Some(remedy).filter(|_| setting.verdict.is_bad());
+        let is = format!("{} is {}", setting.setting, setting.is);
+        Finding::new("topic", severity, is, remedy.unwrap_or_default())
     });
     settings.collect()
 }

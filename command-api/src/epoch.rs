@@ -7,10 +7,13 @@
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     event_store::log::{self, PerShard},
-    shard::Position,
+    shard::{Position, Shard},
+    timestamp,
 };
+use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
-use time::OffsetDateTime;
+
+use crate::relay::cursor;
 
 /// Request to raise the epoch of the log.
 #[derive(Debug, Clone)]
@@ -26,25 +29,31 @@ pub struct Raise {
 }
 
 /// Result of a raise, or of a dry run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Raised {
-    /// Epoch before the raise.
-    pub former_epoch: i32,
     /// Epoch of all events that are published from now on.
     pub epoch: i32,
+    /// Epoch before the raise.
+    pub former_epoch: i32,
+    /// False after a dry run.
+    pub raised: bool,
+    /// Operator who asked for the raise.
+    pub by: String,
+    /// Reason of the raise.
+    pub reason: String,
     /// Heads of the shards at the raise.
     pub heads: PerShard<Position>,
 }
 
 /// Earlier raise of the epoch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct PastRaise {
     /// Epoch after the raise.
     pub epoch: i32,
     /// Epoch before the raise.
     pub former_epoch: i32,
     /// Time of the raise.
-    pub at: OffsetDateTime,
+    pub at: String,
     /// Operator who raised the epoch.
     pub by: String,
     /// Reason of the raise.
@@ -53,24 +62,46 @@ pub struct PastRaise {
     pub heads: Vec<Position>,
 }
 
+/// Cursors of the relay in one epoch.
+#[derive(Debug, Clone, Serialize)]
+pub struct PublishedEpoch {
+    /// Epoch of the published records.
+    pub epoch: i32,
+    /// Number of shards.
+    pub shards: i64,
+}
+
+/// Live checkpoints of a projection in one epoch.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProjectedEpoch {
+    /// Name of the projection.
+    pub projection: String,
+    /// Epoch of the applied events.
+    pub epoch: i32,
+    /// Number of shards.
+    pub shards: i64,
+}
+
 /// Epochs of the log, of the published records and of the read tables.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Epochs {
     /// Epoch of the log.
     pub epoch: i32,
     /// Raises, the latest first.
     pub raises: Vec<PastRaise>,
-    /// Epochs of the relay's cursors, each with the number of shards.
-    pub published: Vec<(i32, i64)>,
-    /// Epochs of the live checkpoints: projection, epoch and number of shards.
-    pub projected: Vec<(String, i32, i64)>,
+    /// Epochs of the relay's cursors.
+    pub published: Vec<PublishedEpoch>,
+    /// Epochs of the live checkpoints.
+    pub projected: Vec<ProjectedEpoch>,
+    /// A remedy for each cursor and read table of another epoch.
+    pub remedies: Vec<String>,
 }
 
 /// Raises the epoch above every known epoch.
 ///
 /// # Errors
-/// Returns an error if a relay publishes, or the database does not answer.
-pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
+/// Returns an error if a relay publishes, or the database fails.
+pub async fn raise(pool: &PgPool, raise: Raise) -> anyhow::Result<Raised> {
     let mut tx = pool.begin().await.context("cannot begin a transaction")?;
     // The lock keeps other raises out until the commit; relays acquire no lease meanwhile.
     let former_epoch = sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta FOR UPDATE")
@@ -103,8 +134,11 @@ pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
         )?;
     }
     Ok(Raised {
-        former_epoch,
         epoch,
+        former_epoch,
+        raised: !raise.is_dry_run,
+        by: raise.by,
+        reason: raise.reason,
         heads,
     })
 }
@@ -112,22 +146,16 @@ pub async fn raise(pool: &PgPool, raise: &Raise) -> anyhow::Result<Raised> {
 /// Returns the highest epoch of log, cursors and read tables, unless a relay publishes. A paused or
 /// refusing relay does not publish.
 async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<i32> {
-    let cursors = sqlx::query!(
-        r#"SELECT shard, epoch, lost_epoch, owner,
-                  coalesce(lease_expires_at > now() AND refusal IS NULL, false) AS "is_published!"
-           FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE"#
-    )
-    .fetch_all(&mut *tx)
-    .await
-    .context("cannot lock the cursors; retry the command")?;
-    if let Some(cursor) = cursors.iter().find(|cursor| cursor.is_published) {
-        let owner = cursor.owner.as_deref().unwrap_or_default();
-        bail!(
-            "{owner} publishes shard {}: the epoch can only be raised while no relay publishes. After \
-             a restore, stop every command-api; else run `command-api relay pause --reason …`. Retry \
-             after a second. Nothing was changed",
-            cursor.shard
-        );
+    let cursors = cursor::lock_in_tx(&mut *tx).await?;
+    for (shard, cursor) in Shard::all().zip(&cursors) {
+        if cursor.lease_s.is_some() && cursor.refusal.is_none() {
+            let owner = cursor.owner.as_deref().unwrap_or_default();
+            bail!(
+                "{owner} publishes shard {shard}: the epoch can only be raised while no relay \
+                 publishes. After a restore, stop every command-api; else run `command-api relay \
+                 pause --reason …`. Retry after a second. Nothing was changed"
+            );
+        }
     }
     let published = cursors
         .iter()
@@ -143,67 +171,72 @@ async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<
 /// Reads the epochs of the log, of the published records and of the read tables.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read(pool: &PgPool) -> anyhow::Result<Epochs> {
     let epoch = log::epoch(pool).await;
-    let raises = sqlx::query_as!(
-        PastRaise,
-        "SELECT epoch, former_epoch, raised_at AS at, raised_by AS by, reason, heads
+    let epoch = epoch.context("cannot read the epoch of the log")?;
+    let raises = sqlx::query!(
+        "SELECT epoch, former_epoch, raised_at, raised_by, reason, heads
          FROM event_store.log_epochs ORDER BY epoch DESC"
     )
-    .fetch_all(pool);
-    let published = sqlx::query!(
+    .fetch_all(pool)
+    .await
+    .context("cannot read the history of the epoch")?;
+    let published = sqlx::query_as!(
+        PublishedEpoch,
         r#"SELECT epoch, count(*) AS "shards!" FROM event_store.relay_cursors
            GROUP BY epoch ORDER BY epoch"#
     )
-    .fetch_all(pool);
-    let projected = sqlx::query!(
+    .fetch_all(pool)
+    .await
+    .context("cannot read the cursors")?;
+    let projected = sqlx::query_as!(
+        ProjectedEpoch,
         r#"SELECT projection, epoch, count(*) AS "shards!" FROM read_model.checkpoints
            WHERE role = 'live' GROUP BY projection, epoch ORDER BY projection, epoch"#
     )
-    .fetch_all(pool);
-    let published = published.await.context("cannot read the cursors")?;
-    let projected = projected.await.context("cannot read the checkpoints")?;
+    .fetch_all(pool)
+    .await
+    .context("cannot read the checkpoints")?;
+    let raises = raises.into_iter().map(|row| PastRaise {
+        epoch: row.epoch,
+        former_epoch: row.former_epoch,
+        at: timestamp::format(row.raised_at),
+        by: row.raised_by,
+        reason: row.reason,
+        heads: row.heads,
+    });
     Ok(Epochs {
-        epoch: epoch.context("cannot read the epoch of the log")?,
-        raises: raises
-            .await
-            .context("cannot read the history of the epoch")?,
-        published: published
-            .iter()
-            .map(|row| (row.epoch, row.shards))
-            .collect(),
-        projected: projected
-            .into_iter()
-            .map(|row| (row.projection, row.epoch, row.shards))
-            .collect(),
+        epoch,
+        raises: raises.collect(),
+        remedies: remedies(epoch, &published, &projected),
+        published,
+        projected,
     })
 }
 
-impl Epochs {
-    /// Returns a remedy for each cursor and read table of another epoch.
-    pub fn remedies(&self) -> Vec<String> {
-        let mut remedies = Vec::new();
-        let is_other = |epoch: &i32| *epoch != self.epoch;
-        if let Some((epoch, _)) = self.published.iter().find(|(epoch, _)| is_other(epoch)) {
-            remedies.push(format!(
-                "The published events are of epoch {epoch}: run `command-api relay refill --from 0` \
-                 into an empty topic."
-            ));
-        }
-        let mut projections: Vec<&str> = Vec::new();
-        for (projection, epoch, _) in &self.projected {
-            if is_other(epoch) && !projections.contains(&projection.as_str()) {
-                projections.push(projection);
-            }
-        }
-        if !projections.is_empty() {
-            remedies.push(format!(
-                "The read tables of {} are of another epoch: run `projector rebuild --all`. Reads \
-                 are stale until then.",
-                projections.join(", ")
-            ));
-        }
-        remedies
+fn remedies(
+    log_epoch: i32,
+    published: &[PublishedEpoch],
+    projected: &[ProjectedEpoch],
+) -> Vec<String> {
+    let mut remedies = Vec::new();
+    if let Some(other) = published.iter().find(|cursors| cursors.epoch != log_epoch) {
+        remedies.push(format!(
+            "The published events are of epoch {}: run `command-api relay refill --from 0` into an \
+             empty topic.",
+            other.epoch
+        ));
     }
+    let others = projected.iter().filter(|of| of.epoch != log_epoch);
+    let mut projections: Vec<&str> = others.map(|of| of.projection.as_str()).collect();
+    projections.dedup();
+    if !projections.is_empty() {
+        remedies.push(format!(
+            "The read tables of {} are of another epoch: run `projector rebuild --all`. Reads are \
+             stale until then.",
+            projections.join(", ")
+        ));
+    }
+    remedies
 }

@@ -12,7 +12,6 @@ pub mod config;
 pub mod doctor;
 pub mod epoch;
 pub mod log_end;
-pub mod openapi;
 pub mod relay;
 pub mod renderer;
 pub mod routes;
@@ -24,11 +23,15 @@ use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
+    api_key::Scope,
     batch::Pricing,
     clock::Clock,
     doctor::{same_database, server},
     event_store::{self, SessionKind, log},
-    http::{authentication::Authenticator, cors},
+    http::{
+        answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
+        observe::ServiceName, rate_limit::RequestClass,
+    },
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     link::OwnHosts,
@@ -42,8 +45,8 @@ use command_handler::CommandHandler;
 use command_queue::CommandQueue;
 use config::CommandApiConfig;
 use log_end::LogEpoch;
-use relay::{Relay, batch_interval::BatchInterval, publisher::KafkaPublisher};
-use routes::{WriteGuards, WriteState};
+use relay::{Relay, publisher::KafkaPublisher};
+use routes::WriteState;
 use sealing::Sealer;
 
 /// Maximum number of sessions for looking up API keys.
@@ -74,7 +77,7 @@ pub struct CommandApiListeners {
 /// end when the router is dropped.
 ///
 /// # Errors
-/// Returns an error if a setting is invalid, or if the database does not answer or lacks migrations.
+/// Returns an error if a setting is invalid, or if the database fails or lacks migrations.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(
     config: CommandApiConfig,
@@ -117,9 +120,8 @@ async fn start_unboxed(
         .instance_id
         .clone()
         .unwrap_or_else(default_instance_id);
-    let batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
-    let relay = Relay::new(relay_pool, publisher, owner, appended)
-        .with_batch_interval(BatchInterval::up_to(batch_interval_max));
+    let mut relay = Relay::new(relay_pool, publisher, owner, appended);
+    relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
     tasks.spawn("relay", relay.run(tasks.shutdown()));
 
     // A reader like the relay: the sealer reads, and writes single rows.
@@ -137,21 +139,19 @@ async fn start_unboxed(
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
     };
-    let authenticator = Arc::new(Authenticator::new(readers, clock));
-    let (usage, drained) = (authenticator.usage(), tasks.drained());
-    tasks.spawn_until_drained("key usage", async move {
-        usage.run(drained).await;
-        Ok(())
-    });
-    let guards = WriteGuards {
-        authenticator,
-        rate_limit: config.rate_limit,
+    let authenticator = Authenticator::new(readers, clock);
+    authenticator.record_uses(tasks);
+    let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
+    let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
+    let settings = AnswerSettings {
         base_url: config.base_url.as_str().into(),
+        service: ServiceName::CommandApi,
     };
+    let routes = routes::router(state, gate, settings);
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(CommandApi {
-        router: cors::allow(routes::router(state, guards), &config.cors_allowed_origins),
+        router: cors::allow(routes, &config.cors_allowed_origins),
         readiness,
     })
 }
@@ -181,29 +181,22 @@ pub fn serve(
     listeners: CommandApiListeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
-    Box::pin(serve_until(config, clock, listeners, shutdown))
-}
-
-async fn serve_until(
-    config: CommandApiConfig,
-    clock: Arc<dyn Clock>,
-    listeners: CommandApiListeners,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    lifecycle::raise_open_files_limit();
-    let mut tasks = Tasks::new(shutdown);
-    let recorder = Recorder::install(&mut tasks)?;
-    lifecycle::shutdown_on_signal(&mut tasks)?;
-    let service = start(config, clock, &mut tasks).await?;
-    let internal = internal_listener::router(service.readiness, tasks.shutdown(), recorder);
-    lifecycle::serve(
-        &mut tasks,
-        "internal listener",
-        listeners.internal,
-        internal,
-    );
-    lifecycle::serve_behind_ingress(&mut tasks, "api listener", listeners.api, service.router);
-    tasks.join().await
+    Box::pin(async move {
+        lifecycle::raise_open_files_limit();
+        let mut tasks = Tasks::new(shutdown);
+        let recorder = Recorder::install(&mut tasks)?;
+        lifecycle::shutdown_on_signal(&mut tasks)?;
+        let service = start(config, clock, &mut tasks).await?;
+        let internal = internal_listener::router(service.readiness, tasks.shutdown(), recorder);
+        lifecycle::serve(
+            &mut tasks,
+            "internal listener",
+            listeners.internal,
+            internal,
+        );
+        lifecycle::serve_behind_ingress(&mut tasks, "api listener", listeners.api, service.router);
+        tasks.join().await
+    })
 }
 
 fn default_instance_id() -> String {

@@ -7,12 +7,13 @@
 
 mod announcements;
 mod backlog;
-pub mod batch_interval;
+mod batch_interval;
 pub mod binding;
 mod connect;
 mod continuity;
 pub mod cursor;
 mod delivery;
+pub mod lease;
 mod leased;
 mod outage;
 pub mod pause;
@@ -20,7 +21,6 @@ pub mod producers;
 pub mod publisher;
 pub mod refill;
 pub mod refusal;
-
 pub mod status;
 pub mod topic;
 
@@ -39,13 +39,17 @@ use linkledger_core::{
 };
 use metrics::{counter, gauge};
 use sqlx::PgPool;
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use announcements::Announcements;
 use backlog::Backlog;
-use batch_interval::BatchInterval;
-use cursor::{LeaseTable, Renewal};
+use batch_interval::interval_after;
+use cursor::Cursor;
+use lease::{LeaseTable, Renewal};
 use leased::LeasedShards;
 use outage::Outage;
 use producers::ProducerRegistration;
@@ -76,12 +80,15 @@ pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
     appended: Arc<Notify>,
-    batch_interval: BatchInterval,
+    /// Longest interval between the starts of two batches.
+    pub(crate) batch_interval_max: Duration,
     shards: LeasedShards,
     producer: ProducerRegistration,
+    /// Time of the last renewal; none if the last renewal has found a reason against publishing.
     renewed_at: Option<Instant>,
-    /// True if the last renewal found no reason against publishing.
-    is_renewed: bool,
+    /// True until the first renewal: an unexpired lease of the same owner is that of an earlier run.
+    /// Later, such a lease belongs to another process of the same name.
+    takes_own: bool,
     backlog: Backlog,
     outage: Outage,
     announcements: Announcements,
@@ -97,21 +104,12 @@ impl<P: EventPublisher> Relay<P> {
             pool,
             publisher: Arc::new(publisher),
             appended,
-            batch_interval: BatchInterval::default(),
+            batch_interval_max: Duration::ZERO,
             renewed_at: None,
-            is_renewed: false,
+            takes_own: true,
             backlog: Backlog::default(),
             outage: Outage::default(),
             announcements: Announcements::default(),
-        }
-    }
-
-    /// Sets the interval between two batches.
-    #[must_use]
-    pub fn with_batch_interval(self, batch_interval: BatchInterval) -> Self {
-        Self {
-            batch_interval,
-            ..self
         }
     }
 
@@ -136,26 +134,22 @@ impl<P: EventPublisher> Relay<P> {
                     backoff = BACKOFF_MIN;
                     self.outage.published(self.backlog, published);
                     if self.shards.lease().is_some() {
-                        self.announcements.accepted();
+                        self.announcements.announce_recovery();
                     }
                     if published == 0 {
-                        self.wait(POLL_INTERVAL, &shutdown).await;
+                        self.wait_for_events(&shutdown).await;
                     } else {
-                        let interval = self.batch_interval.after(published, begun - published_at);
+                        let (since, max) = (begun - published_at, self.batch_interval_max);
+                        let interval = interval_after(published, since, max);
                         published_at = begun;
-                        let next = begun + interval;
-                        tokio::select! {
-                            () = tokio::time::sleep_until(next.into()) => {}
-                            () = shutdown.cancelled() => {}
-                        }
+                        timeout_at((begun + interval).into(), shutdown.cancelled())
+                            .await
+                            .ok();
                     }
                 }
                 Err(error) => {
                     self.failed(begun, &error).await;
-                    tokio::select! {
-                        () = tokio::time::sleep(backoff) => {}
-                        () = shutdown.cancelled() => {}
-                    }
+                    timeout(backoff, shutdown.cancelled()).await.ok();
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
             }
@@ -171,13 +165,13 @@ impl<P: EventPublisher> Relay<P> {
 
     async fn hand_over(&mut self) -> anyhow::Result<()> {
         self.end_producer().await?;
-        answered("cannot hand the lease over", self.shards.hand_over()).await
+        answered(self.shards.hand_over()).await
     }
 
-    async fn wait(&self, time: Duration, shutdown: &CancellationToken) {
+    async fn wait_for_events(&self, shutdown: &CancellationToken) {
         tokio::select! {
             () = self.appended.notified() => {}
-            () = tokio::time::sleep(time) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = shutdown.cancelled() => {}
         }
     }
@@ -190,7 +184,7 @@ impl<P: EventPublisher> Relay<P> {
     /// before the failure are kept.
     pub async fn step(&mut self) -> anyhow::Result<usize> {
         let is_due = |at: Instant| at.elapsed() >= RENEW_INTERVAL;
-        if !self.is_renewed || self.renewed_at.is_none_or(is_due) {
+        if self.renewed_at.is_none_or(is_due) {
             self.renew().await?;
         }
         let Some(lease) = self.shards.lease() else {
@@ -206,7 +200,7 @@ impl<P: EventPublisher> Relay<P> {
             fail_point::reached("relay.acknowledged");
         }
         if self.shards.stored_at.elapsed() >= STORE_INTERVAL {
-            answered("cannot store the cursors", self.shards.store()).await?;
+            answered(self.shards.store()).await?;
         }
         Ok(count)
     }
@@ -214,79 +208,57 @@ impl<P: EventPublisher> Relay<P> {
     /// Renews or acquires the lease, looks for a reason against publishing, and measures the
     /// backlog.
     async fn renew(&mut self) -> anyhow::Result<()> {
-        self.is_renewed = false;
-        let end = self.log_end().await?;
-        answered(
-            "cannot give the lease up",
-            self.shards.leave_unless_of(&end, &self.pool),
-        )
-        .await?;
-        answered("cannot renew the lease", self.shards.renew()).await?;
-        // At the start, an unexpired lease of the same owner is that of an earlier run. Later, such
-        // a lease belongs to another process of the same name.
-        let takes_own = self.renewed_at.is_none();
-        if takes_own {
-            answered(
-                "cannot settle the former producer",
-                self.producer.settle_former(),
-            )
-            .await?;
+        self.renewed_at = None;
+        let end = answered(log::end(&self.pool)).await;
+        let end = end.context("cannot read the end of the log")?;
+        answered(self.shards.renew()).await?;
+        if self.takes_own {
+            answered(self.producer.settle_former()).await?;
         }
-        if answered("cannot acquire the lease", self.shards.acquire(takes_own)).await? {
+        if answered(self.shards.acquire(self.takes_own)).await? {
             // The cursors are compared with the topic before a new producer sends anything.
             self.end_producer().await?;
         }
-        let last = self.shards.last();
-        answered(
-            "cannot compare published events with the log",
-            continuity::watch(&self.pool, &last, end.epoch),
-        )
-        .await?;
-        let refusal = answered(
-            "cannot compare the cursors with the log",
-            continuity::judge(&self.pool),
-        )
-        .await?;
-        if refusal.is_some() {
+        if self.shards.log_epoch == Some(end.epoch) {
+            let last = self.shards.last_published();
+            answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
+        }
+        let cursors = answered(cursor::read(&self.pool)).await?;
+        self.announcements
+            .announce_pause(cursors.iter().find_map(Cursor::pause));
+        let judged = answered(continuity::judge(&self.pool, &cursors)).await;
+        if judged
+            .as_ref()
+            .is_err_and(anyhow::Error::is::<RelayRefusal>)
+        {
             self.end_producer().await?;
         }
-        let pause = answered("cannot look for a pause", pause::find(&self.pool)).await?;
-        self.announcements.paused(pause);
-        if let Some(refusal) = refusal {
-            return Err(refusal.into());
-        }
+        judged?;
+        self.shards.log_epoch = Some(end.epoch);
         self.backlog = self.measure().await?;
         self.renewed_at = Some(Instant::now());
-        self.is_renewed = true;
+        self.takes_own = false;
         Ok(())
     }
 
     async fn measure(&self) -> anyhow::Result<Backlog> {
-        answered(
-            "cannot measure the backlog",
-            backlog::measure(&self.pool, &self.shards.acknowledged()),
-        )
-        .await
-    }
-
-    async fn log_end(&self) -> anyhow::Result<log::LogEnd> {
-        let end = async { Ok(log::end(&self.pool).await?) };
-        answered("cannot read the end of the log", end).await
+        answered(backlog::measure(&self.pool, &self.shards.acknowledged())).await
     }
 
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
-        let end = self.log_end().await?;
+        let end = answered(log::end(&self.pool)).await;
+        let end = end.context("cannot read the end of the log")?;
         if !self.shards.are_of(&end) {
             // The log was restored meanwhile.
             self.renew().await?;
             return Ok(Vec::new());
         }
-        let from = self.shards.behind(&end.heads);
+        let from = self.shards.with_unpublished_events(&end.heads);
         if from.is_empty() {
             return Ok(Vec::new());
         }
-        let events = async { Ok(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX).await?) };
-        let events = answered("cannot read the log", events).await?;
+        let events = answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await;
+        let events = events.context("cannot read the log")?;
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
@@ -306,11 +278,7 @@ impl<P: EventPublisher> Relay<P> {
         if let Some(lease) = self.shards.lease()
             && let Some(shard) = self.shards.began_again(&published)
         {
-            answered(
-                "cannot record that the topic was lost",
-                self.shards.table.record_topic_lost(lease, shard),
-            )
-            .await?;
+            answered(self.shards.table.record_topic_lost(lease, shard)).await?;
             self.end_producer().await?;
             return Err(RelayRefusal::BeganAgain { shard }.into());
         }
@@ -331,7 +299,7 @@ impl<P: EventPublisher> Relay<P> {
                 answer = &mut answer => return Ok(Some(answer)),
                 () = tokio::time::sleep(RENEW_INTERVAL) => {}
             }
-            match answered("cannot renew the lease", self.shards.renew()).await? {
+            match answered(self.shards.renew()).await? {
                 Renewal::Kept => {}
                 Renewal::Paused => return Ok(None),
                 Renewal::Lost => {
@@ -350,11 +318,9 @@ impl<P: EventPublisher> Relay<P> {
     }
 }
 
-/// Awaits `work` with a timeout: every step of the relay may be dropped half-way. `failure` is the
-/// context of an error.
-async fn answered<T>(
-    failure: &'static str,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    within(STATEMENTS_TIMEOUT, work).await.context(failure)
+/// Awaits `work` on the database with a timeout: every step of the relay may be dropped half-way.
+async fn answered<T, E: From<sqlx::Error>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    within(STATEMENTS_TIMEOUT, work).await
 }

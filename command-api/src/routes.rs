@@ -14,17 +14,16 @@ use axum::{
     routing::{patch, post},
 };
 use linkledger_core::{
-    api_key::Scope,
     http::{
         answer::{AnswerSettings, with_problem_details},
-        authentication::Authenticator,
         gate::RouteGate,
-        observe::ServiceName,
-        rate_limit::{RateLimits, RequestClass},
         route_table,
     },
     link::OwnHosts,
+    openapi,
+    problem::Code,
 };
+use utoipa::OpenApi as _;
 
 use crate::{command_queue::CommandQueue, log_end::LogEpoch};
 
@@ -41,24 +40,66 @@ pub struct WriteState {
     pub short_base_url: Arc<str>,
 }
 
-/// Checks that every route makes before its handler runs.
-pub struct WriteGuards {
-    /// Authentication of the API key.
-    pub authenticator: Arc<Authenticator>,
-    /// Write requests per second of an account; 0 for no limit.
-    pub rate_limit: u32,
-    /// Start of the addresses of the problem pages.
-    pub base_url: Arc<str>,
+/// Operations of the OpenAPI document: every route of [`router`].
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(
+    create_link::create_link,
+    change_destination::change_destination,
+    delete_link::delete_link
+))]
+struct Operations;
+
+/// Problems of each operation, without the problems that every operation has.
+const PROBLEMS: &[(&str, &[Code])] = &[
+    (
+        "create_link",
+        &[
+            Code::MalformedJson,
+            Code::BodyNotObject,
+            Code::IdempotencyKeyMissing,
+            Code::IdempotencyKeyInvalid,
+            Code::InsufficientCredits,
+            Code::SlugTaken,
+            Code::IdempotencyKeyInUse,
+            Code::ContentTooLarge,
+            Code::UnsupportedMediaType,
+            Code::UnsupportedContentEncoding,
+            Code::ValidationFailed,
+            Code::IdempotencyKeyReused,
+            Code::DeadlineExceeded,
+        ],
+    ),
+    (
+        "change_destination",
+        &[
+            Code::MalformedJson,
+            Code::BodyNotObject,
+            Code::LinkNotFound,
+            Code::EtagMismatch,
+            Code::ContentTooLarge,
+            Code::UnsupportedMediaType,
+            Code::UnsupportedContentEncoding,
+            Code::ValidationFailed,
+            Code::DeadlineExceeded,
+        ],
+    ),
+    (
+        "delete_link",
+        &[
+            Code::LinkNotFound,
+            Code::EtagMismatch,
+            Code::DeadlineExceeded,
+        ],
+    ),
+];
+
+/// Returns the OpenAPI document of the operations of command-api.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    openapi::complete(Operations::openapi(), PROBLEMS)
 }
 
-/// Returns all routes, with their guards and the form of their answers.
-pub fn router(state: WriteState, guards: WriteGuards) -> Router {
-    let gate = RouteGate {
-        authenticator: guards.authenticator,
-        rate_limits: RateLimits::new(guards.rate_limit).map(Arc::new),
-        scope: Scope::LinksWrite,
-        class: RequestClass::Write,
-    };
+/// Returns all routes, with the checks before their handlers and the form of their answers.
+pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> Router {
     let guarded = middleware::from_fn_with_state(gate, RouteGate::pass);
     let routes = Router::new()
         .route(
@@ -72,11 +113,5 @@ pub fn router(state: WriteState, guards: WriteGuards) -> Router {
                 .route_layer(guarded),
         )
         .with_state(state);
-    with_problem_details(
-        routes,
-        AnswerSettings {
-            base_url: guards.base_url,
-            service: ServiceName::CommandApi,
-        },
-    )
+    with_problem_details(routes, settings)
 }

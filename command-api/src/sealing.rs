@@ -1,4 +1,5 @@
-//! Seals segments of the log, in the background, one segment at a time.
+//! Seals segments of the log in the background, one segment at a time. A seal is a stored hash of a
+//! run of events, so that a later change of an event is noticed (`docs/sealed-segments.md`).
 //!
 //! Every instance of command-api runs a [`Sealer`]; an advisory lock of Postgres lets one
 //! instance read and hash the log while the other instances skip the round. The lock saves work and is not needed
@@ -59,7 +60,7 @@ const REST_MAX: Duration = Duration::from_secs(5);
 
 /// Value of the metric's label `reason` for a damaged log.
 const UNSOUND: &str = "unsound";
-/// Value of the metric's label `reason` for a database that does not answer.
+/// Value of the metric's label `reason` for an error of the database, or no answer.
 const UNREACHABLE: &str = "unreachable";
 
 /// Background task that seals segments of the log.
@@ -91,7 +92,7 @@ impl Sealer {
         }
     }
 
-    /// Seals until the shutdown.
+    /// Seals segments until the shutdown.
     ///
     /// # Errors
     /// Never returns an error: failures are logged and retried.
@@ -113,7 +114,7 @@ impl Sealer {
     }
 
     /// Seals one segment of each shard that has enough unsealed events, and returns the number of
-    /// segments. Returns 0 if another instance holds the advisory lock.
+    /// segments. Returns 0 after a failure, or if another instance holds the advisory lock.
     pub async fn round(&mut self) -> usize {
         match self.try_round().await {
             Ok(sealed) => sealed,

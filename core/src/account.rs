@@ -55,16 +55,6 @@ pub struct AccountResumed {
     pub stop_redirects: bool,
 }
 
-impl AccountEvent {
-    /// Returns the account that the event concerns.
-    pub const fn account_id(&self) -> AccountId {
-        match self {
-            Self::Suspended(event) => event.account_id,
-            Self::Resumed(event) => event.account_id,
-        }
-    }
-}
-
 impl AccountStatus {
     /// Decides the suspension of an account.
     ///

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use time::OffsetDateTime;
 
 use crate::{
-    credits::{ChargeForLink, Credits, CreditsEvent, InsufficientCredits},
+    credits::{Credits, CreditsEvent},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
     link::{CreateLink, ExistingLink, Link, LinkDraft, LinkEvent, Slug},
@@ -168,7 +168,7 @@ impl<'a> CommandBatch<'a> {
             slug: slug.clone(),
             slug_is_free: self.state.free_slugs.contains(&folded_slug),
             short_url: format!("{}/{slug}", self.pricing.short_base_url),
-            destination: draft.destination.clone(),
+            draft: draft.clone(),
         });
         let link = match created {
             Ok(link) => link,
@@ -177,14 +177,10 @@ impl<'a> CommandBatch<'a> {
         };
         let credits = self.state.credits.get_mut(&create.account_id);
         let credits = credits.expect("the account is locked");
-        let charge = credits.decide_charge(ChargeForLink {
-            account_id: create.account_id,
-            price: self.pricing.link_price,
-            link_id: ids.link_id,
-        });
-        let charge = charge.map_err(|InsufficientCredits { balance, required }| {
-            CommandRejection::InsufficientCredits { balance, required }
-        })?;
+        let price = self.pricing.link_price;
+        let charge = credits
+            .decide_charge(create.account_id, price, ids.link_id)
+            .map_err(CommandRejection::InsufficientCredits)?;
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
         self.state.free_slugs.remove(&folded_slug);

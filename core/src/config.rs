@@ -61,26 +61,19 @@ impl FromStr for BaseUrl {
     type Err = InvalidBaseUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
-        let url: Url = text.parse().map_err(|_| InvalidBaseUrl)?;
-        let is_usable = matches!(url.scheme(), "http" | "https")
-            && url.query().is_none()
-            && url.fragment().is_none();
-        if is_usable {
-            Ok(Self(url))
-        } else {
-            Err(InvalidBaseUrl)
-        }
+        let is_usable = |url: &Url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.query().is_none()
+                && url.fragment().is_none()
+        };
+        let url = text.parse().ok().filter(is_usable);
+        url.map(Self).ok_or(InvalidBaseUrl)
     }
 }
 
 /// Origin of a web page: scheme, host and perhaps a port (RFC 6454).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(String);
-
-/// The text is not an origin in the form that browsers send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an origin such as https://app.example.com: no path, no wildcard, lower case")]
-pub struct InvalidOrigin;
 
 impl Origin {
     /// Returns the origin as browsers send it.
@@ -90,16 +83,17 @@ impl Origin {
 }
 
 impl FromStr for Origin {
-    type Err = InvalidOrigin;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
-        let url: Url = text.parse().map_err(|_| InvalidOrigin)?;
-        let is_origin = url.scheme().starts_with("http")
-            && url.origin().ascii_serialization() == text
-            && !text.contains('*');
-        is_origin
-            .then(|| Self(text.to_owned()))
-            .ok_or(InvalidOrigin)
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let is_origin = text.parse().is_ok_and(|url: Url| {
+            url.scheme().starts_with("http")
+                && url.origin().ascii_serialization() == text
+                && !text.contains('*')
+        });
+        is_origin.then(|| Self(text.to_owned())).ok_or(
+            "not an origin such as https://app.example.com: no path, no wildcard, lower case",
+        )
     }
 }
 

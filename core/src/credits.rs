@@ -3,10 +3,8 @@
 pub mod command;
 pub mod event;
 
-pub use command::{
-    AdjustCredits, AdjustError, ChargeForLink, GrantCredits, GrantError, InsufficientCredits,
-};
-pub use event::{ChargeReason, CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted};
+pub use command::{CreditsError, InsufficientCredits};
+pub use event::*;
 
 /// Credits of one account, derived from the events of the account's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -61,14 +61,13 @@ pub struct DatabaseRequirements<'a> {
 
 /// Runs all checks. A check that fails to run is reported as a finding too.
 pub async fn examine(patient: &DatabaseRequirements<'_>) -> Vec<Finding> {
-    let error = |check, is: String, remedy| vec![Finding::new(check, Severity::Error, is, remedy)];
     if let Err(refused) = event_store::check_connection(patient.database_url).await {
         let remedy = "correct --database-url (DATABASE_URL), or start the server";
-        return error("connection", refused.to_string(), remedy);
+        return vec![Finding::error("connection", refused.to_string(), remedy)];
     }
     of_server(patient)
         .await
-        .unwrap_or_else(|failed| error("server", failure::text(&failed), "retry"))
+        .unwrap_or_else(|error| vec![Finding::error("server", failure::text(&error), "retry")])
 }
 
 async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Finding>> {
@@ -90,10 +89,7 @@ async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Fin
             let rights = rights::judge(&pool, patient.rights, patient.role).await;
             findings.extend(rights.context("cannot read the rights of this role")?);
         }
-        Err(error) => {
-            let error = failure::text(&error.into());
-            findings.push(Finding::new("migrations", Severity::Error, error, ""));
-        }
+        Err(error) => findings.push(Finding::failed("migrations", &error.into())),
     }
     let upkeep = upkeep::look(&pool, patient.connections_max).await;
     findings.extend(upkeep.context("cannot check the upkeep of the server")?);
@@ -115,10 +111,7 @@ pub async fn rights_of(url: &str, needed: &[Privilege], role: &'static str) -> V
         anyhow::Ok(findings)
     };
     look.await.unwrap_or_else(|error| {
-        let error = format!(
-            "cannot check the privileges of {role}: {}",
-            failure::text(&error)
-        );
-        vec![Finding::new("rights", Severity::Error, error, "")]
+        let error = error.context(format!("cannot check the privileges of {role}"));
+        vec![Finding::failed("rights", &error)]
     })
 }

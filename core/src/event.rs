@@ -109,6 +109,13 @@ macro_rules! catalogue {
                 }
             }
 
+            /// Returns the account that owns the stream of the event.
+            pub const fn account_id(&self) -> AccountId {
+                match self {
+                    $(Self::$stream($event::$variant(payload)) => payload.account_id,)+
+                }
+            }
+
             /// Returns the payload as JSON text, byte for byte as stored and published.
             pub fn to_payload(&self) -> String {
                 match self {
@@ -160,8 +167,7 @@ impl Event {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Link(event) => Subject::Link(event.link_id()),
-            Self::Account(event) => Subject::Account(event.account_id()),
-            Self::Credits(event) => Subject::Account(event.account_id()),
+            Self::Account(_) | Self::Credits(_) => Subject::Account(self.account_id()),
         }
     }
 

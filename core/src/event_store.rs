@@ -63,7 +63,7 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
         .before_acquire(|session, usage| {
             Box::pin(async move {
                 if usage.idle_for > UNTESTED_FOR_MAX {
-                    time_limit::test(session).await?;
+                    time_limit::check_alive(session).await?;
                 }
                 Ok(true)
             })

@@ -14,17 +14,13 @@ pub fn reached(_name: &str) {}
 pub fn reached(name: &str) {
     use nix::sys::signal::{Signal, raise};
 
-    if armed::FAIL_AT
-        .as_ref()
-        .is_some_and(|point| point.is_due(name))
-    {
-        raise(Signal::SIGKILL).expect("a process may kill itself");
-    }
-    if armed::STOP_AT
-        .as_ref()
-        .is_some_and(|point| point.is_due(name))
-    {
-        raise(Signal::SIGSTOP).expect("a process may stop itself");
+    for (point, signal) in [
+        (&armed::FAIL_AT, Signal::SIGKILL),
+        (&armed::STOP_AT, Signal::SIGSTOP),
+    ] {
+        if point.as_ref().is_some_and(|point| point.is_due(name)) {
+            raise(signal).expect("a process may signal itself");
+        }
     }
 }
 

@@ -4,48 +4,54 @@ use std::fmt::{self, Write as _};
 
 use crate::listed::listed;
 
+/// Name of a code, and advice for people.
+type FieldCodeRow = (&'static str, &'static str);
+
 listed! {
     /// Stable code of a field error. A code is never renamed or given another meaning.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub enum FieldCode {
+    pub enum FieldCode: FieldCodeRow {
         /// A required member is missing.
-        Required,
+        Required = ("required", "This member is required."),
         /// The member is unknown.
-        UnknownField,
+        UnknownField = ("unknown_field", "There is no such member; check its spelling."),
         /// The value has the wrong JSON type.
-        WrongType,
+        WrongType = ("wrong_type", "The value must be a string."),
         /// `null` is not allowed.
-        NullNotAllowed,
+        NullNotAllowed = ("null_not_allowed", "null is not allowed; leave the member out."),
         /// The member exists, but cannot be changed.
-        FieldNotMutable,
+        FieldNotMutable = ("field_not_mutable", "This member never changes; leave it out."),
         /// The value contains U+0000, which cannot be stored.
-        ContainsNul,
+        ContainsNul = ("contains_nul", "The character U+0000 is not allowed."),
+        /// The text has too few characters. Members without a code of their own have this code.
+        TooShort = ("too_short", "The text is too short; /docs has the limits."),
+        /// The text has too many characters. Members without a code of their own have this code.
+        TooLong = ("too_long", "The text is too long; /docs has the limits."),
         /// The value is not an absolute URL.
-        UrlInvalid,
+        UrlInvalid = ("url_invalid", "Give an absolute address such as https://example.com/path."),
         /// The scheme is neither `http` nor `https`.
-        UrlSchemeNotAllowed,
+        UrlSchemeNotAllowed = ("url_scheme_not_allowed", "Only http and https addresses are accepted."),
         /// The URL contains a user name or password.
-        UrlUserinfoNotAllowed,
+        UrlUserinfoNotAllowed = ("url_userinfo_not_allowed", "The address must not contain a user name or password."),
         /// The host is an IP address.
-        UrlIpNotAllowed,
+        UrlIpNotAllowed = ("url_ip_not_allowed", "Use a host name; IP addresses are not accepted."),
         /// The host is not a public host name.
-        UrlHostNotAllowed,
+        UrlHostNotAllowed = ("url_host_not_allowed", "The host must be a valid name on the public internet."),
         /// The port is not a usual port of a web server.
-        UrlPortNotAllowed,
+        UrlPortNotAllowed = ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535."),
         /// The value contains a control character, or a space at its start or end.
-        UrlControlCharacter,
+        UrlControlCharacter = ("url_control_character", "Control characters and leading or trailing spaces are not allowed."),
         /// The host is a host of this service.
-        UrlSelfReference,
+        UrlSelfReference = ("url_self_reference", "A short link can't point to this service itself."),
         /// The URL is too long after serialisation.
-        UrlTooLong,
+        UrlTooLong = ("url_too_long", "The address is longer than 2,048 bytes after encoding."),
         /// The slug has a character outside `[A-Za-z0-9_-]`, or `_` or `-` at its start or end.
-        SlugInvalidCharacter,
+        SlugInvalidCharacter = ("slug_invalid_character", "Use A-Z, a-z, 0-9, '_' and '-'; begin and end with a letter or a digit."),
         /// The slug has less than three characters.
-        SlugTooShort,
+        SlugTooShort = ("slug_too_short", "A slug has at least 3 characters."),
         /// The slug has more than 64 characters.
-        SlugTooLong,
+        SlugTooLong = ("slug_too_long", "A slug has at most 64 characters."),
         /// The slug is reserved for the service.
-        SlugReserved,
+        SlugReserved = ("slug_reserved", "This slug is reserved; choose another one."),
     }
 }
 
@@ -61,72 +67,6 @@ impl FieldCode {
     /// Returns advice for people.
     pub const fn detail(self) -> &'static str {
         self.row().1
-    }
-
-    const fn row(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Required => ("required", "This member is required."),
-            Self::UnknownField => (
-                "unknown_field",
-                "There is no such member; check its spelling.",
-            ),
-            Self::WrongType => ("wrong_type", "The value must be a string."),
-            Self::NullNotAllowed => (
-                "null_not_allowed",
-                "null is not allowed; leave the member out.",
-            ),
-            Self::FieldNotMutable => (
-                "field_not_mutable",
-                "This member never changes; leave it out.",
-            ),
-            Self::ContainsNul => ("contains_nul", "The character U+0000 is not allowed."),
-            Self::UrlInvalid => (
-                "url_invalid",
-                "Give an absolute address such as https://example.com/path.",
-            ),
-            Self::UrlSchemeNotAllowed => (
-                "url_scheme_not_allowed",
-                "Only http and https addresses are accepted.",
-            ),
-            Self::UrlUserinfoNotAllowed => (
-                "url_userinfo_not_allowed",
-                "The address must not contain a user name or password.",
-            ),
-            Self::UrlIpNotAllowed => (
-                "url_ip_not_allowed",
-                "Use a host name; IP addresses are not accepted.",
-            ),
-            Self::UrlHostNotAllowed => (
-                "url_host_not_allowed",
-                "The host must be a valid name on the public internet.",
-            ),
-            Self::UrlPortNotAllowed => (
-                "url_port_not_allowed",
-                "The port must be 80, 443 or from 1024 to 65535.",
-            ),
-            Self::UrlControlCharacter => (
-                "url_control_character",
-                "Control characters and leading or trailing spaces are not allowed.",
-            ),
-            Self::UrlSelfReference => (
-                "url_self_reference",
-                "A short link can't point to this service itself.",
-            ),
-            Self::UrlTooLong => (
-                "url_too_long",
-                "The address is longer than 2,048 bytes after encoding.",
-            ),
-            Self::SlugInvalidCharacter => (
-                "slug_invalid_character",
-                "Use A-Z, a-z, 0-9, '_' and '-'; begin and end with a letter or a digit.",
-            ),
-            Self::SlugTooShort => ("slug_too_short", "A slug has at least 3 characters."),
-            Self::SlugTooLong => ("slug_too_long", "A slug has at most 64 characters."),
-            Self::SlugReserved => (
-                "slug_reserved",
-                "This slug is reserved; choose another one.",
-            ),
-        }
     }
 }
 
@@ -171,6 +111,17 @@ mod tests {
         let golden: Vec<&str> = include_str!("../tests/field_codes.txt").lines().collect();
         let codes: Vec<&str> = FieldCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes, golden);
+    }
+
+    #[test]
+    fn contract_names_every_field_code() {
+        let contract = include_str!("../../docs/api.md");
+        for code in FieldCode::ALL {
+            assert!(
+                contract.contains(&format!("`{code}`")),
+                "docs/api.md lacks the field code `{code}`"
+            );
+        }
     }
 
     #[test]

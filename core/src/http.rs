@@ -6,7 +6,7 @@ mod bearer;
 pub mod cors;
 pub mod entity_tag;
 pub mod gate;
-pub mod key_usage;
+mod key_usage;
 pub mod link_body;
 pub mod observe;
 pub mod rate_limit;

@@ -10,7 +10,7 @@
 //! ## Domain
 //! - **account**: a customer. An account owns links, credits and API keys ([`id::AccountId`]).
 //! - **command**: a request to change something. A command may be rejected and is never stored
-//!   ([`batch::LinkCommand`], [`credits::GrantCredits`]).
+//!   ([`batch::LinkCommand`]).
 //! - **event**: a fact in the past tense. Events are stored forever and never changed
 //!   ([`event::Event`]).
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
@@ -111,6 +111,8 @@ pub mod single_flight;
 pub mod doctor;
 #[cfg(feature = "service")]
 pub mod failure;
+#[cfg(feature = "service")]
+pub mod figures;
 #[cfg(feature = "service")]
 pub mod internal_listener;
 #[cfg(feature = "service")]

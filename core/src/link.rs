@@ -11,9 +11,7 @@ pub use command::{
     ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
 };
 pub use destination::{Destination, OwnHosts};
-pub use event::{
-    LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
-};
+pub use event::*;
 pub use members::LinkDraft;
 pub use slug::Slug;
 pub use state::{ExistingLink, Link, LinkState};

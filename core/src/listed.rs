@@ -1,14 +1,16 @@
-//! Enums with a constant of all variants.
+//! Enums with a row of constants for each variant.
 
-/// Declares an enum without fields, and the constant `ALL`, which cannot omit a variant.
+/// Declares an enum without fields, the constant `ALL`, which cannot omit a variant, and `row`, which
+/// returns the constants of a variant.
 macro_rules! listed {
     (
         $(#[$attribute:meta])*
-        pub enum $name:ident {
-            $($(#[$variant_attribute:meta])* $variant:ident,)+
+        pub enum $name:ident: $row:ty {
+            $($(#[$variant_attribute:meta])* $variant:ident = $value:expr,)+
         }
     ) => {
         $(#[$attribute])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum $name {
             $($(#[$variant_attribute])* $variant,)+
         }
@@ -16,6 +18,12 @@ macro_rules! listed {
         impl $name {
             /// All variants, in order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            const fn row(self) -> $row {
+                match self {
+                    $(Self::$variant => $value,)+
+                }
+            }
         }
     };
 }

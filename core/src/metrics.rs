@@ -126,22 +126,26 @@ mod tests {
 
     use super::*;
 
-    fn table(metrics: &[Metric]) -> String {
-        let mut text = "| name | type | labels | what it says |\n|---|---|---|---|\n".to_owned();
+    fn list(metrics: &[Metric]) -> String {
+        let mut text = String::new();
         for metric in metrics {
             let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+            let labels = match labels.join(", ") {
+                labels if labels.is_empty() => labels,
+                labels => format!("; {labels}"),
+            };
             let kind = format!("{:?}", metric.kind).to_lowercase();
-            let (name, labels, help) = (metric.name, labels.join(", "), metric.help);
-            writeln!(text, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+            let (name, help) = (metric.name, metric.help);
+            writeln!(text, "- `{name}` ({kind}{labels}): {help}").unwrap();
         }
         text
     }
 
     #[test]
-    fn metrics_page_has_these_tables() {
+    fn metrics_page_has_these_lists() {
         let document = include_str!("../../docs/metrics.md");
         for (shown_by, metrics) in ALL {
-            let section = format!("## {shown_by}\n\n{}", table(metrics));
+            let section = format!("## {shown_by}\n\n{}", list(metrics));
             assert!(
                 document.contains(&section),
                 "docs/metrics.md lacks:\n\n{section}"
@@ -149,7 +153,7 @@ mod tests {
         }
         let rows = document
             .lines()
-            .filter(|line| line.starts_with("| `linkledger_"));
+            .filter(|line| line.starts_with("- `linkledger_"));
         assert_eq!(rows.count(), ALL.iter().flat_map(|(_, it)| *it).count());
     }
 

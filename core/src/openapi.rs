@@ -1,16 +1,17 @@
 //! Shared parts of both services' OpenAPI documents. Each operation is described at its handler;
-//! this module adds problems, headers and the security scheme of the API key.
+//! `openapi/shared.json` has headers, the schema of problems and the security scheme of the API key;
+//! this module adds the problems of each operation.
 
-mod headers;
 mod problems;
 mod schemas;
 
 pub use schemas::{ShortUrl, Timestamp};
 
+use serde_json::{Value, json};
 use utoipa::openapi::{
-    Components, Header, Info, License, OpenApi, Ref, RefOr, Server, Tag,
+    Header, OpenApi, Ref, RefOr,
+    extensions::Extensions,
     path::{Operation, PathItem},
-    security::{Http, HttpAuthScheme, SecurityScheme},
 };
 
 use crate::problem::Code;
@@ -18,8 +19,8 @@ use crate::problem::Code;
 /// Base address in examples.
 const EXAMPLE_BASE_URL: &str = "https://api.example.com";
 
-/// Name of the security scheme; an operation's `security` lists it with the required scope.
-const API_KEY: &str = "api_key";
+/// Headers that are present whenever the document lists them.
+const REQUIRED_HEADERS: [&str; 4] = ["X-Request-Id", "ETag", "Location", "Consistency-Token"];
 
 /// Problems that every operation may answer with.
 const COMMON_PROBLEMS: [Code; 15] = [
@@ -46,20 +47,6 @@ const COMMON_PROBLEMS: [Code; 15] = [
 /// # Panics
 /// Panics if `problems` lacks an operation.
 pub fn complete(mut document: OpenApi, problems: &[(&str, &[Code])]) -> OpenApi {
-    document.info = info();
-    document.servers = Some(vec![Server::new("/")]);
-    document.tags = Some(vec![
-        Tag::builder()
-            .name("links")
-            .description(Some(
-                "Short links of the account that the API key belongs to.",
-            ))
-            .build(),
-        Tag::builder()
-            .name("credits")
-            .description(Some("Balance and ledger of the account."))
-            .build(),
-    ]);
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
             let id = operation.operation_id.clone().unwrap_or_default();
@@ -70,8 +57,27 @@ pub fn complete(mut document: OpenApi, problems: &[(&str, &[Code])]) -> OpenApi 
             complete_operation(operation, own);
         }
     }
-    add_components(document.components.get_or_insert_default());
-    document
+    shared_parts().merge_from(document)
+}
+
+/// Returns a document with the parts that all operations share, and without operations.
+fn shared_parts() -> OpenApi {
+    let shared = include_str!("openapi/shared.json");
+    let mut shared: Value = serde_json::from_str(shared).expect("the file is JSON");
+    shared["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
+    shared["info"]["description"] = json!(include_str!("openapi/introduction.md"));
+    shared["components"]["examples"] = problems::examples();
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    shared["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] = json!(codes);
+    let mut shared: OpenApi = serde_json::from_value(shared).expect("the file is a document");
+    let headers = &mut shared.components.get_or_insert_default().headers;
+    for name in REQUIRED_HEADERS {
+        // The type `Header` has no field `required`, so the file cannot have it.
+        if let Some(RefOr::T(header)) = headers.get_mut(name) {
+            header.extensions = Some(Extensions::from_iter([("required", true)]));
+        }
+    }
+    shared
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -107,32 +113,4 @@ fn complete_operation(operation: &mut Operation, own_problems: &[Code]) {
             *header = RefOr::Ref(Ref::new(format!("#/components/headers/{name}")));
         }
     }
-}
-
-fn add_components(components: &mut Components) {
-    let scheme = Http::builder()
-        .scheme(HttpAuthScheme::Bearer)
-        .bearer_format("llk_…")
-        .description(Some(
-            "An API key: `llk_` and 36 letters and digits. Keys are issued by the operator of the \
-             service; each operation names the scope that its key must have.",
-        ))
-        .build();
-    components.add_security_scheme(API_KEY, SecurityScheme::Http(scheme));
-    components.headers.extend(headers::all());
-    components.schemas.extend(problems::schemas());
-    components.examples.extend(problems::examples());
-}
-
-fn info() -> Info {
-    let license = License::builder()
-        .name("Apache License 2.0")
-        .identifier(Some("Apache-2.0"))
-        .build();
-    Info::builder()
-        .title("linkledger")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some(include_str!("openapi/introduction.md")))
-        .license(Some(license))
-        .build()
 }

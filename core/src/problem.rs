@@ -2,7 +2,6 @@
 //!
 //! Pure; `http::answer` renders a [`Problem`] as a response.
 
-mod advice;
 mod code;
 mod example;
 
@@ -110,21 +109,19 @@ impl Problem {
 
     /// Returns the body of the answer.
     pub fn to_body(&self, base_url: &str, request_id: &str) -> Value {
-        let mut body = self.members.clone();
         let code = self.code.as_str();
-        body.insert(
-            "type".to_owned(),
-            format!("{base_url}/docs/problems/{code}").into(),
-        );
-        body.insert("title".to_owned(), self.code.title().into());
-        body.insert("status".to_owned(), self.code.status().into());
-        body.insert("detail".to_owned(), self.detail.as_str().into());
-        body.insert(
-            "instance".to_owned(),
-            format!("urn:linkledger:request:{request_id}").into(),
-        );
-        body.insert("code".to_owned(), code.into());
-        body.insert("request_id".to_owned(), request_id.into());
-        Value::Object(body)
+        let mut body = json!({
+            "type": format!("{base_url}/docs/problems/{code}"),
+            "title": self.code.title(),
+            "status": self.code.status(),
+            "detail": self.detail,
+            "instance": format!("urn:linkledger:request:{request_id}"),
+            "code": code,
+            "request_id": request_id,
+        });
+        for (name, value) in &self.members {
+            body[name] = value.clone();
+        }
+        body
     }
 }

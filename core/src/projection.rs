@@ -2,15 +2,18 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// A projection keeps one read model. Each projection has a checkpoint of its own in each shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "service", derive(clap::ValueEnum))]
 pub enum Projection {
     /// Balance of an account and the entries of its ledger.
     Credits,
     /// List of an account's links, and a link by its id.
     Links,
-    /// What is needed to follow a short link.
+    /// Target of a short link, by its slug.
     Redirects,
 }
 
@@ -18,7 +21,8 @@ pub enum Projection {
 pub type PerProjection<T> = [T; Projection::ALL.len()];
 
 impl Projection {
-    /// All projections, in the order of [`Projection::index`].
+    /// All projections, by name: in the order of [`Projection::index`], and of `ORDER BY projection`
+    /// in SQL.
     pub const ALL: [Self; 3] = [Self::Credits, Self::Links, Self::Redirects];
 
     /// Returns the name in SQL, logs and metrics.
@@ -65,5 +69,6 @@ mod tests {
             }
         }
         assert_eq!(Projection::named("clicks"), None);
+        assert!(Projection::ALL.is_sorted_by_key(|it| it.name()));
     }
 }

@@ -20,7 +20,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser, error::ErrorKind};
 
-pub use self::file::{FileError, variable};
+pub use self::file::variable;
 
 const PRINT_CONFIG: &str = "print-config";
 

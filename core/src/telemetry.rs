@@ -36,7 +36,7 @@ pub struct TelemetryConfig {
     /// `info,linkledger_command_api::relay=debug` [default: info].
     #[arg(long, env = "RUST_LOG", value_name = "LEVELS")]
     pub log_filter: Option<String>,
-    /// Collector that receives traces by OTLP over HTTP. Without a collector, there are no traces.
+    /// Collector that receives traces by OTLP over HTTP [default: no traces].
     #[arg(
         long,
         env = "OTEL_EXPORTER_OTLP_ENDPOINT",

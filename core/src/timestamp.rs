@@ -1,5 +1,6 @@
 //! Format of instants in HTTP and on Kafka: RFC 3339, UTC, `Z`, milliseconds.
 
+use serde::{Serialize as _, Serializer};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 /// Formats an instant, such as `2026-11-20T09:51:00.123Z`.
@@ -27,22 +28,26 @@ pub fn format(instant: OffsetDateTime) -> String {
     String::from_utf8(text.to_vec()).expect("digits and signs")
 }
 
-/// The text is not an instant, or its year in UTC is not from 0 to 9999.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an instant of RFC 3339 from year 0 to year 9999 in UTC")]
-pub struct InvalidTimestamp;
-
-/// Parses an instant with any offset and converts it to UTC.
+/// Serializes an instant or an `Option` of one, in the format of [`format()`].
 ///
 /// # Errors
-/// Returns [`InvalidTimestamp`] if the text is not an instant, or its year in UTC is not from 0 to
-/// 9999.
-pub fn parse(text: &str) -> Result<OffsetDateTime, InvalidTimestamp> {
-    let given = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| InvalidTimestamp)?;
-    given
+/// Returns the error of the serializer.
+pub fn serialize<T, S>(instant: &T, serializer: S) -> Result<S::Ok, S::Error>
+where
+    T: Copy + Into<Option<OffsetDateTime>>,
+    S: Serializer,
+{
+    let instant: Option<OffsetDateTime> = (*instant).into();
+    instant.map(format).serialize(serializer)
+}
+
+/// Parses an instant with any offset and converts it to UTC. Returns `None` if the text is not an
+/// instant of RFC 3339, or its year in UTC is not from 0 to 9999.
+pub fn parse(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &Rfc3339)
+        .ok()?
         .checked_to_offset(UtcOffset::UTC)
         .filter(|instant| instant.year() >= 0)
-        .ok_or(InvalidTimestamp)
 }
 
 #[cfg(test)]
@@ -66,13 +71,13 @@ mod tests {
     #[test]
     fn offset_cannot_leave_four_digit_years() {
         for text in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
-            assert_eq!(parse(text), Err(InvalidTimestamp), "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
         for (text, written) in [
             ("9999-12-31T23:59:59.9999Z", "9999-12-31T23:59:59.999Z"),
             ("0000-01-01T00:01:00+00:01", "0000-01-01T00:00:00.000Z"),
         ] {
-            assert_eq!(parse(text).map(format).as_deref(), Ok(written), "{text}");
+            assert_eq!(parse(text).map(format).as_deref(), Some(written), "{text}");
         }
     }
 }

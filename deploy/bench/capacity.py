@@ -1,4 +1,4 @@
-"""Prints the tables of docs/scaling.md, from measured figures (docs/performance/*.json and storage.csv,
+"""Prints the figures of docs/scaling.md, from measured figures (docs/performance/*.json and storage.csv,
 deploy/bench/cost/figures.json) and a simulation of the distribution of accounts over shards.
 
 usage: capacity.py, from the root of the repository; needs nothing but Python

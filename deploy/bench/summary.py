@@ -20,22 +20,60 @@ def spread(figures):
     return f"{number(figures['median'])} ({number(figures['min'])}–{number(figures['max'])})"
 
 
+def goal(reach, medians):
+    """Returns the goal, and that it was missed if one of the medians misses it."""
+    (bound, wanted), = reach.items()
+    sign = "≥" if bound == "at_least" else "≤"
+    is_reached = all(median >= wanted if bound == "at_least" else median <= wanted for median in medians)
+    return f"{sign} {number(wanted)}" + ("" if is_reached else ", **missed**")
+
+
 def line(question, row):
     figures = row["ratio"] or row["measured"]
-    (bound, wanted), = row["reach"].items()
-    is_reached = figures["median"] >= wanted if bound == "at_least" else figures["median"] <= wanted
-    measured = f"{spread(row['measured'])} {row['unit']}"
+    # A ratio is compared, so its spread matters.
+    measured = number(row["measured"]["median"]) if row["ratio"] else spread(row["measured"])
     baseline = f"{spread(row['ratio'])} × {row['baseline']['what']}" if row["ratio"] else ""
-    sign = "≥" if bound == "at_least" else "≤"
-    verdict = "" if is_reached else ", **missed**"
-    return f"| {question}: {row['what']} | {measured} | {baseline} | {sign} {number(wanted)}{verdict} |\n"
+    return f"| {question}: {row['what']} | {measured} {row['unit']} | {baseline} | {goal(row['reach'], [figures['median']])} |\n"
+
+
+def footprint(rows):
+    """Merges the rows of the programs that measure the same: `command-api, at rest`, `projector, at rest`."""
+    lines = {}
+    for row in rows:
+        program, _, what = row["what"].partition(", ")
+        lines.setdefault(what, {})[program] = row
+    text = ""
+    for what, rows in lines.items():
+        measured = ", ".join(f"{program} {spread(row['measured'])}" for program, row in rows.items())
+        medians = [row["measured"]["median"] for row in rows.values()]
+        row = next(iter(rows.values()))
+        text += f"| footprint: {what} | {measured} {row['unit']} |  | {goal(row['reach'], medians)} |\n"
+    return text
+
+
+def growth(rows):
+    """Merges the rows of the two stores: `creates, 1 million events`, `creates, 10 million events`."""
+    lines = {}
+    for row in rows:
+        what, _, size = row["what"].rpartition(", ")
+        lines.setdefault(what, {})[size.removesuffix(" million events")] = row
+    text = ""
+    for what, rows in lines.items():
+        measured = " and ".join(number(row["measured"]["median"]) for row in rows.values())
+        ratios = " and ".join(spread(row["ratio"]) for row in rows.values())
+        medians = [row["ratio"]["median"] for row in rows.values()]
+        row = next(iter(rows.values()))
+        text += f"| growth: {what}, {' and '.join(rows)} million events | {measured} {row['unit']} | {ratios} × {row['baseline']['what']} | {goal(row['reach'], medians)} |\n"
+    return text
 
 
 def main():
     table = "| question | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
     for question in QUESTIONS:
         rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
-        table += "".join(line(question, row) for row in rows if row["reach"])
+        rows = [row for row in rows if row["reach"]]
+        merge = {"growth": growth, "footprint": footprint}.get(question)
+        table += merge(rows) if merge else "".join(line(question, row) for row in rows)
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + table + END + after)

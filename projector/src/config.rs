@@ -20,8 +20,7 @@ pub struct Config {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
-    /// Work on a Postgres that can lose the log when its machine crashes, since it does not wait
-    /// for the disk: for tests. Each start warns of it.
+    /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
     #[command(flatten)]
@@ -32,9 +31,8 @@ pub struct Config {
     /// Protocol by which the members of the group share the partitions.
     #[arg(long, env = "GROUP_PROTOCOL", value_enum, default_value = "classic")]
     pub group_protocol: GroupProtocol,
-    /// Longest time in milliseconds for which a broker delays the answer to a fetch without
-    /// records. Brokers that do not wake a waiting fetch, such as the local stack's own, add this
-    /// time to the delay of an event.
+    /// Longest delay of a fetch without records, in milliseconds; a broker that does not wake a
+    /// waiting fetch delays events by the same time.
     #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub fetch_wait_max_ms: u16,
@@ -64,8 +62,8 @@ pub struct ListenConfig {
 /// Address of the internal listener.
 #[derive(Debug, Clone, Args)]
 pub struct InternalListen {
-    /// Address of the internal listener: the operators' console, which has no authentication, and
-    /// /livez, /readyz, /metrics.
+    /// Address of the internal listener: /livez, /readyz, /metrics, and the operators' console, which
+    /// has no authentication.
     #[arg(
         id = "internal_listen",
         long = "internal-listen",

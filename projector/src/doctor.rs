@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::{self, SessionKind},
-    failure, migrations,
+    migrations,
 };
 
 use crate::{config::Settings, operations::status, surfaces::console};
@@ -52,10 +52,7 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
     if has_answered {
         match read_models(database_url).await {
             Ok(of_read_models) => findings.extend(of_read_models),
-            Err(error) => {
-                let error = failure::text(&error);
-                findings.push(Finding::new("read models", Severity::Error, error, ""));
-            }
+            Err(error) => findings.push(Finding::failed("read models", &error)),
         }
     }
     findings

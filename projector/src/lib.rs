@@ -7,7 +7,7 @@
 //!   applies them in one or two transactions per cycle ([`pipeline::apply`]); events that the topic
 //!   lacks are read from the event store. A [`pipeline::checkpoint`] moves in the same transaction
 //!   as the rows, so that a crash, a duplicate or a second projector has no effect. An account with
-//!   an event that can't be applied is parked ([`pipeline::parking`]).
+//!   an event that cannot be applied is parked ([`pipeline::parking`]).
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, why, status.
@@ -72,51 +72,49 @@ pub struct Projector {
 /// Starts the projector as tasks of `tasks`.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, a migration is pending, or a setting is
+/// Returns an error if the database fails, a migration is pending, or a setting is
 /// refused.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<Projector>> {
-    Box::pin(start_unboxed(config, tasks))
-}
-
-async fn start_unboxed(config: Config, tasks: &mut Tasks) -> anyhow::Result<Projector> {
-    // Kafka settings can be refused without a database, and are refused first.
-    drop(config.kafka.client_settings()?);
-    let database_url = config.database_url.reveal();
-    let pool = event_store::pool(database_url, SessionKind::Projector, config.connections_max)
-        .context("cannot parse the address of the database")?;
-    let allows_unsafe = config.allow_unsafe_postgres;
-    server::admit(database_url, SessionKind::Projector, allows_unsafe).await?;
-    migrations::check(&pool).await?;
-    begin_counters();
-    let consumer = Consumer::join(&config)?;
-    let readiness = Readiness::default();
-    tasks.spawn(
-        "pruning of redirect changes",
-        redirect_changes::keep_pruned(pool.clone(), tasks.shutdown()),
-    );
-    tasks.spawn(
-        "the age of the oldest snapshot",
-        status::snapshot::keep_reported(pool.clone(), tasks.shutdown()),
-    );
-    tasks.spawn(
-        "what was verified last",
-        verify::outcome::keep_reported(pool.clone(), tasks.shutdown()),
-    );
-    tasks.spawn(
-        "what operators' commands have come to",
-        audit::report::keep_reported(pool.clone(), tasks.shutdown()),
-    );
-    let projector = run::RunLoop {
-        consumer,
-        heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
-        engine: Engine::new(pool),
-        readiness: readiness.clone(),
-    };
-    tasks.spawn("projector", projector.run(tasks.shutdown()));
-    let console = console::start(database_url, config.console_hosts, tasks)
-        .context("cannot parse the address of the database")?;
-    Ok(Projector { readiness, console })
+    Box::pin(async move {
+        // Kafka settings can be refused without a database, and are refused first.
+        drop(config.kafka.client_settings()?);
+        let database_url = config.database_url.reveal();
+        let pool = event_store::pool(database_url, SessionKind::Projector, config.connections_max)
+            .context("cannot parse the address of the database")?;
+        let allows_unsafe = config.allow_unsafe_postgres;
+        server::admit(database_url, SessionKind::Projector, allows_unsafe).await?;
+        migrations::check(&pool).await?;
+        begin_counters();
+        let consumer = Consumer::join(&config)?;
+        let readiness = Readiness::default();
+        tasks.spawn(
+            "pruning of redirect changes",
+            redirect_changes::keep_pruned(pool.clone(), tasks.shutdown()),
+        );
+        tasks.spawn(
+            "the age of the oldest snapshot",
+            status::snapshot::keep_reported(pool.clone(), tasks.shutdown()),
+        );
+        tasks.spawn(
+            "what was verified last",
+            verify::outcome::keep_reported(pool.clone(), tasks.shutdown()),
+        );
+        tasks.spawn(
+            "what operators' commands have come to",
+            audit::report::keep_reported(pool.clone(), tasks.shutdown()),
+        );
+        let projector = run::RunLoop {
+            consumer,
+            heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
+            engine: Engine::new(pool),
+            readiness: readiness.clone(),
+        };
+        tasks.spawn("projector", projector.run(tasks.shutdown()));
+        let console = console::start(database_url, config.console_hosts, tasks)
+            .context("cannot parse the address of the database")?;
+        Ok(Projector { readiness, console })
+    })
 }
 
 /// Starts the counters of alerts at 0, so that the first event is an increase.
@@ -144,20 +142,14 @@ pub fn serve(
     listeners: Listeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
-    Box::pin(serve_until(config, listeners, shutdown))
-}
-
-async fn serve_until(
-    config: Config,
-    listeners: Listeners,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    let mut tasks = Tasks::new(shutdown.clone());
-    let recorder = Recorder::install(&mut tasks)?;
-    lifecycle::shutdown_on_signal(&mut tasks)?;
-    let projector = start(config, &mut tasks).await?;
-    let router =
-        internal_listener::router(projector.readiness, shutdown, recorder).merge(projector.console);
-    lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
-    tasks.join().await
+    Box::pin(async move {
+        let mut tasks = Tasks::new(shutdown.clone());
+        let recorder = Recorder::install(&mut tasks)?;
+        lifecycle::shutdown_on_signal(&mut tasks)?;
+        let projector = start(config, &mut tasks).await?;
+        let router = internal_listener::router(projector.readiness, shutdown, recorder)
+            .merge(projector.console);
+        lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
+        tasks.join().await
+    })
 }

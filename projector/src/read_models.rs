@@ -11,73 +11,96 @@ pub mod skipped;
 
 pub use linkledger_core::projection::{PerProjection, Projection};
 use linkledger_core::{envelope::RecordedEvent, event::Event};
-use sqlx::PgConnection;
+use sqlx::{Acquire, PgConnection, Postgres};
 
 use self::{
     credits::projection::CreditRows,
+    description::{ReadModel, ReadTable},
     links::projection::LinkRows,
     redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
 };
 
-/// An event of the log whose payload has been read, once for all projections.
+/// Returns the description of the read model that a projection keeps.
+pub fn read_model(projection: Projection) -> &'static ReadModel {
+    match projection {
+        Projection::Credits => &credits::READ_MODEL,
+        Projection::Links => &links::READ_MODEL,
+        Projection::Redirects => &redirects::READ_MODEL,
+    }
+}
+
+/// Returns the read tables that a projection keeps.
+pub fn tables(projection: Projection) -> &'static [ReadTable] {
+    read_model(projection).tables
+}
+
+/// An event of the log whose payload was decoded, once for all projections.
 #[derive(Debug, Clone)]
 pub struct DecodedEvent {
-    /// Its place and its circumstances.
+    /// Position, account, metadata and raw payload.
     pub recorded: RecordedEvent,
-    /// The fact.
+    /// Decoded payload.
     pub event: Event,
 }
 
-/// How the row of something new is written.
+/// Statement that writes the row of a new link or entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creation {
-    /// There is none by that key, because rows and checkpoint move together: takes half of the
+    /// Inserts: no row has the key, because rows and checkpoint move together. Takes half of the
     /// time.
     Insert,
-    /// There may be one, which is written over.
+    /// Inserts, or overwrites the row of the same key.
     Put,
 }
 
-/// The rows that a batch of events leads to, in all read models.
+/// Rows that a batch of events results in, in all read models.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    slugs: &'a FoldedSlugs,
     credits: CreditRows,
     links: LinkRows<'a>,
     redirects: RedirectRows<'a>,
 }
 
 impl<'a> Rows<'a> {
-    /// No rows yet; `slugs` are those that the events lack.
-    pub fn new(slugs: &'a FoldedSlugs) -> Self {
-        Self {
-            slugs,
+    /// Projects the events, each for a projection and a generation. Reads the slugs that events of
+    /// redirects lack.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails, or if the log lacks the creation of a link.
+    pub async fn of(
+        source: impl Acquire<'_, Database = Postgres>,
+        events: &[(Projection, i32, &'a DecodedEvent)],
+    ) -> sqlx::Result<Self> {
+        let of_redirects = events
+            .iter()
+            .filter(|(projection, ..)| *projection == Projection::Redirects);
+        let slugs = FoldedSlugs::read(source, of_redirects.map(|(.., event)| *event)).await?;
+        let mut rows = Self {
             credits: CreditRows::default(),
             links: LinkRows::default(),
             redirects: RedirectRows::default(),
+        };
+        for (projection, generation, event) in events {
+            match projection {
+                Projection::Credits => rows.credits.project(*generation, event),
+                Projection::Links => rows.links.project(*generation, event),
+                Projection::Redirects => rows.redirects.project(*generation, event, &slugs),
+            }
         }
+        Ok(rows)
     }
 
-    /// Adds what one event means to one projection.
-    pub fn project(&mut self, projection: Projection, generation: i32, event: &'a DecodedEvent) {
-        match projection {
-            Projection::Credits => self.credits.project(generation, event),
-            Projection::Links => self.links.project(generation, event),
-            Projection::Redirects => self.redirects.project(generation, event, self.slugs),
-        }
-    }
-
-    /// Writes them, sorted by key within each table.
+    /// Writes the rows, sorted by key within each table.
     ///
     /// # Errors
-    /// When the database does not answer, or refuses a row.
+    /// Returns an error if the database fails, or refuses a row.
     pub async fn write_in_tx(&self, tx: &mut PgConnection, creation: Creation) -> sqlx::Result<()> {
         self.credits.write_in_tx(tx, creation).await?;
         self.links.write_in_tx(tx, creation).await?;
         self.redirects.write_in_tx(tx, creation).await
     }
 
-    /// What redirect caches must hear of.
+    /// Returns the changes that redirect caches follow.
     pub fn redirect_changes(&self) -> &RedirectChanges {
         self.redirects.changes()
     }

@@ -23,11 +23,10 @@ pub struct QueryApiSettings {
 /// Settings of query-api itself, without addresses to listen on and logging.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueryApiConfig {
-    /// Address of the Postgres database that holds the read tables and the event store.
+    /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
-    /// Accept a Postgres that does not wait for the disk and can lose the log when its machine
-    /// crashes: only for tests. Each start logs a warning.
+    /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
     /// Address at which clients reach the API.
@@ -36,11 +35,11 @@ pub struct QueryApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
-    /// Secrets that sign cursors, of 32 bytes or more in hex or base64url, separated by commas. The
-    /// first secret signs new cursors; cursors of every secret are accepted.
+    /// Keys that sign cursors, of 32 bytes or more in hex or base64url, separated by commas: the
+    /// first one signs new cursors, all are accepted.
     #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]
     pub cursor_keys: Secret,
-    /// Read requests per second of each account, counted in this process; 0 for no limit.
+    /// Requests per second of each account, counted in this process; 0 for no limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
     /// Origins whose pages may call the API from a browser, separated by commas, such as
@@ -63,10 +62,10 @@ pub struct QueryApiConfig {
 /// Addresses of the listeners of a separate process, and its logging.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueryApiListenConfig {
-    /// Address to serve the API on.
+    /// Address of the API's listener.
     #[arg(long, env = "QUERY_API_LISTEN", default_value = "127.0.0.1:8083")]
     pub api_listen: SocketAddr,
-    /// Address to serve short links on.
+    /// Address of the listener for short links.
     #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8084")]
     pub short_listen: SocketAddr,
     #[command(flatten)]
@@ -78,7 +77,7 @@ pub struct QueryApiListenConfig {
 /// Address of the internal listener.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueryApiInternalListen {
-    /// Address for probes and metrics; keep it inside.
+    /// Address of the internal listener (/livez, /readyz, /metrics); do not expose it to the internet.
     #[arg(
         id = "internal_listen",
         long = "internal-listen",

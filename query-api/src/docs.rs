@@ -35,34 +35,27 @@ const KEEP_FOR_A_DAY: &str = "public, max-age=86400";
 
 /// Returns the routes of the document, of the page, and of the files that the page loads.
 pub(crate) fn router() -> Router {
-    let text = |content_type, body: &'static str| file(content_type, REVALIDATE, body.into());
-    Router::new()
-        .route(route_table::OPENAPI, text("application/json", DOCUMENT))
-        .route(route_table::DOCS, text("text/html; charset=utf-8", PAGE))
-        .route(
-            route_table::DOCS_STYLE,
-            text("text/css; charset=utf-8", STYLE),
-        )
-        .route(
-            route_table::DOCS_SCRIPT,
-            text("text/javascript; charset=utf-8", START),
-        )
-        .route(
-            route_table::SWAGGER_UI_STYLE,
-            file(
-                "text/css; charset=utf-8",
-                KEEP_FOR_A_DAY,
-                swagger_ui("swagger-ui.css"),
-            ),
-        )
-        .route(
-            route_table::SWAGGER_UI_SCRIPT,
-            file(
-                "text/javascript; charset=utf-8",
-                KEEP_FOR_A_DAY,
-                swagger_ui("swagger-ui-bundle.js"),
-            ),
-        )
+    let (css, js) = ("text/css; charset=utf-8", "text/javascript; charset=utf-8");
+    let (ui_css, ui_js) = (
+        swagger_ui("swagger-ui.css"),
+        swagger_ui("swagger-ui-bundle.js"),
+    );
+    let text =
+        |path, content_type, body: &'static str| (path, content_type, REVALIDATE, body.into());
+    let files: [(_, _, _, Bytes); 6] = [
+        text(route_table::OPENAPI, "application/json", DOCUMENT),
+        text(route_table::DOCS, "text/html; charset=utf-8", PAGE),
+        text(route_table::DOCS_STYLE, css, STYLE),
+        text(route_table::DOCS_SCRIPT, js, START),
+        (route_table::SWAGGER_UI_STYLE, css, KEEP_FOR_A_DAY, ui_css),
+        (route_table::SWAGGER_UI_SCRIPT, js, KEEP_FOR_A_DAY, ui_js),
+    ];
+    files.into_iter().fold(
+        Router::new(),
+        |router, (path, content_type, cache_control, body)| {
+            router.route(path, file(content_type, cache_control, body))
+        },
+    )
 }
 
 fn file(content_type: &'static str, cache_control: &'static str, body: Bytes) -> MethodRouter {

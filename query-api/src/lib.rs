@@ -9,7 +9,6 @@ pub mod config;
 mod consistency;
 mod docs;
 pub mod doctor;
-pub mod openapi;
 mod paging;
 mod parameters;
 mod problem_page;
@@ -17,7 +16,7 @@ mod read_model;
 mod redirect;
 mod redirect_cache;
 mod redirect_changes;
-mod routes;
+pub mod routes;
 mod shared_reads;
 mod short_host;
 
@@ -27,13 +26,14 @@ use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
+    api_key::Scope,
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
     doctor::server,
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, cors, observe::ServiceName,
-        rate_limit::RateLimits,
+        answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
+        observe::ServiceName, rate_limit::RequestClass,
     },
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
@@ -80,7 +80,7 @@ pub struct QueryApiListeners {
 /// Connects, checks that the migrations were run, and starts the background tasks.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or lacks migrations, or if a setting is
+/// Returns an error if the database fails or lacks migrations, or if a setting is
 /// invalid.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(
@@ -88,76 +88,51 @@ pub fn start(
     clock: Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
-    Box::pin(start_unboxed(config, clock, tasks))
-}
+    Box::pin(async move {
+        let cursor_keys =
+            CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
+        let database_url = config.database_url.reveal();
+        let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
+            .context("invalid --database-url")?;
+        let allows_unsafe = config.allow_unsafe_postgres;
+        server::admit(database_url, SessionKind::Reader, allows_unsafe).await?;
+        migrations::check(&pool)
+            .await
+            .context("cannot start on this database")?;
+        let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
 
-async fn start_unboxed(
-    config: QueryApiConfig,
-    clock: Arc<dyn Clock>,
-    tasks: &mut Tasks,
-) -> anyhow::Result<QueryApi> {
-    let cursor_keys =
-        CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
-    let database_url = config.database_url.reveal();
-    let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
-        .context("invalid --database-url")?;
-    server::admit(
-        database_url,
-        SessionKind::Reader,
-        config.allow_unsafe_postgres,
-    )
-    .await?;
-    migrations::check(&pool)
-        .await
-        .context("cannot start on this database")?;
-    server::admit(
-        database_url,
-        SessionKind::Reader,
-        config.allow_unsafe_postgres,
-    )
-    .await?;
-    let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
-
-    let base_url: Arc<str> = config.base_url.as_str().into();
-    let settings = |service| AnswerSettings {
-        base_url: Arc::clone(&base_url),
-        service,
-    };
-    let authenticator = Arc::new(Authenticator::new(pool.clone(), clock));
-    let (usage, drained) = (authenticator.usage(), tasks.drained());
-    tasks.spawn_until_drained("key usage", async move {
-        usage.run(drained).await;
-        Ok(())
-    });
-    let guards = routes::ReadGuards {
-        authenticator,
-        rate_limits: RateLimits::new(config.rate_limit).map(Arc::new),
-    };
-    let cache = start_redirect_cache(&config, tasks)?;
-    let follow = FollowLink {
-        redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
-        status: config.redirect_status,
-    };
-    let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
-    let answers = settings(ServiceName::QueryApi);
-    let api = ApiState {
-        links: SharedReads::start(&pool, tasks),
-        link_pages: SharedReads::start(&pool, tasks),
-        pool,
-        watcher,
-        cursor_keys,
-        base_url,
-        short_base_url: config.short_base_url.as_str().into(),
-    };
-    let readiness = Readiness::default();
-    readiness.set_ready();
-    Ok(QueryApi {
-        api: cors::allow(
-            routes::router(api, &guards, answers),
-            &config.cors_allowed_origins,
-        ),
-        short_host,
-        readiness,
+        let base_url: Arc<str> = config.base_url.as_str().into();
+        let settings = |service| AnswerSettings {
+            base_url: Arc::clone(&base_url),
+            service,
+        };
+        let authenticator = Authenticator::new(pool.clone(), clock);
+        authenticator.record_uses(tasks);
+        let (class, scope) = (RequestClass::Read, Scope::LinksRead);
+        let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
+        let cache = start_redirect_cache(&config, tasks)?;
+        let follow = FollowLink {
+            redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
+            status: config.redirect_status,
+        };
+        let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
+        let api = ApiState {
+            links: SharedReads::start(&pool, tasks),
+            link_pages: SharedReads::start(&pool, tasks),
+            pool,
+            watcher,
+            cursor_keys,
+            base_url: Arc::clone(&base_url),
+            short_base_url: config.short_base_url.as_str().into(),
+        };
+        let routes = routes::router(api, gate, settings(ServiceName::QueryApi));
+        let readiness = Readiness::default();
+        readiness.set_ready();
+        Ok(QueryApi {
+            api: cors::allow(routes, &config.cors_allowed_origins),
+            short_host,
+            readiness,
+        })
     })
 }
 
@@ -187,27 +162,21 @@ pub fn serve(
     listeners: QueryApiListeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
-    Box::pin(serve_until(config, listeners, shutdown))
-}
-
-async fn serve_until(
-    config: QueryApiConfig,
-    listeners: QueryApiListeners,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    lifecycle::raise_open_files_limit();
-    let mut tasks = Tasks::new(shutdown.clone());
-    let recorder = Recorder::install(&mut tasks)?;
-    lifecycle::shutdown_on_signal(&mut tasks)?;
-    let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
-    let internal = internal_listener::router(service.readiness, shutdown, recorder);
-    lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
-    lifecycle::serve_behind_ingress(
-        &mut tasks,
-        "short host",
-        listeners.short_host,
-        service.short_host,
-    );
-    lifecycle::serve(&mut tasks, "internal", listeners.internal, internal);
-    tasks.join().await
+    Box::pin(async move {
+        lifecycle::raise_open_files_limit();
+        let mut tasks = Tasks::new(shutdown.clone());
+        let recorder = Recorder::install(&mut tasks)?;
+        lifecycle::shutdown_on_signal(&mut tasks)?;
+        let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
+        let internal = internal_listener::router(service.readiness, shutdown, recorder);
+        lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
+        lifecycle::serve_behind_ingress(
+            &mut tasks,
+            "short host",
+            listeners.short_host,
+            service.short_host,
+        );
+        lifecycle::serve(&mut tasks, "internal", listeners.internal, internal);
+        tasks.join().await
+    })
 }

@@ -36,10 +36,11 @@ impl LogPosition {
 /// Events of an account that one snapshot of the read tables contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visibility {
-    /// Checkpoint of the shard. The snapshot contains all events up to the checkpoint, except later
-    /// events of a parked account.
+    /// Checkpoint of the shard. The snapshot contains all events up to the checkpoint; of a parked
+    /// account, only the events before the one that cannot be applied.
     pub(crate) checkpoint: LogPosition,
-    /// True if the account is parked: its later events wait outside of the read tables.
+    /// True if the account is parked: the event that cannot be applied, and the events after it, are not
+    /// in the read tables.
     pub(crate) is_parked: bool,
 }
 
@@ -85,7 +86,6 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
         FROM read_model.projections AS p
         JOIN read_model.checkpoints AS c
           ON c.projection = p.projection AND c.generation = p.active_generation
-        WHERE p.projection IN ('links', 'redirects', 'credits')
         "
     )
     .fetch_all(pool)

@@ -97,6 +97,7 @@ impl Redirects {
         let redirect = match self.look_up(&folded) {
             CacheLookup::Hit(redirect) => Some(redirect),
             CacheLookup::Miss => self.load_once(slug, &folded).await?,
+            // The cached entry may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
                 let redirect = self.read(slug).await?;
                 self.cache.invalidate_slug(&folded);
@@ -106,6 +107,7 @@ impl Redirects {
         if redirect.is_some() {
             return Ok(redirect);
         }
+        // The read table may lag: an existing link must not get 404.
         let redirect = self.find_in_event_store(slug).await?;
         if redirect.is_some() {
             self.cache.invalidate_slug(&folded);

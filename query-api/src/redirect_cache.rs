@@ -8,7 +8,7 @@ mod weight;
 use std::{
     collections::HashSet,
     sync::{
-        PoisonError, RwLock,
+        PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -110,21 +110,13 @@ impl RedirectCache {
     /// Removes the entry of a slug. Callers invalidate a slug before they answer with a redirect
     /// that bypassed the cache: the cached entry may be older, and must not be served afterwards.
     pub(crate) fn invalidate_slug(&self, slug_folded: &str) {
-        let mut invalidation_count = self
-            .invalidation_count
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        *invalidation_count += 1;
+        let _invalidating = self.begin_invalidation();
         self.entries.remove(slug_folded);
     }
 
     /// Removes the invalidated entries. Loads that began earlier are not stored any more.
     pub(crate) fn invalidate(&self, invalidation: &Invalidation) {
-        let mut invalidation_count = self
-            .invalidation_count
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        *invalidation_count += 1;
+        let _invalidating = self.begin_invalidation();
         let changes = match invalidation {
             Invalidation::Everything => return self.entries.clear(),
             Invalidation::Changes(changes) => changes,
@@ -145,6 +137,14 @@ impl RedirectCache {
             self.entries
                 .retain(|_, redirect| !accounts.contains(&redirect.account_id));
         }
+    }
+
+    /// Counts an invalidation. No load is stored while the returned lock is held.
+    fn begin_invalidation(&self) -> RwLockWriteGuard<'_, u64> {
+        let count = self.invalidation_count.write();
+        let mut count = count.unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        count
     }
 
     /// Records that all changes up to this instant are invalidated.

@@ -13,13 +13,14 @@ use linkledger_core::{
     cursor::{CursorKeys, CursorScope},
     http::{
         answer::{AnswerSettings, with_problem_details},
-        authentication::Authenticator,
         gate::RouteGate,
-        rate_limit::{RateLimits, RequestClass},
         route_table,
     },
+    openapi,
+    problem::Code,
 };
 use sqlx::PgPool;
+use utoipa::OpenApi as _;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
@@ -55,23 +56,40 @@ impl ApiState {
     }
 }
 
-/// Checks that every route makes before its handler runs.
-pub(crate) struct ReadGuards {
-    pub(crate) authenticator: Arc<Authenticator>,
-    pub(crate) rate_limits: Option<Arc<RateLimits>>,
+/// Operations of the OpenAPI document: every route of [`router`].
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(
+    list_links::list_links,
+    get_link::get_link,
+    get_credits::get_credits,
+    list_credit_entries::list_credit_entries
+))]
+struct Operations;
+
+/// Problems of each operation, without the problems that every operation has.
+const PROBLEMS: &[(&str, &[Code])] = &[
+    ("list_links", &[Code::InvalidCursor, Code::ReadModelBehind]),
+    ("get_link", &[Code::LinkNotFound, Code::ReadModelBehind]),
+    ("get_credits", &[Code::ReadModelBehind]),
+    (
+        "list_credit_entries",
+        &[Code::InvalidCursor, Code::ReadModelBehind],
+    ),
+];
+
+/// Returns the OpenAPI document of the operations of query-api.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    openapi::complete(Operations::openapi(), PROBLEMS)
 }
 
-/// Returns all routes, with their guards and the form of their answers.
-pub(crate) fn router(api: ApiState, guards: &ReadGuards, settings: AnswerSettings) -> Router {
-    let gate = |scope| RouteGate {
-        authenticator: Arc::clone(&guards.authenticator),
-        rate_limits: guards.rate_limits.clone(),
-        scope,
-        class: RequestClass::Read,
-    };
+/// Returns all routes, with the checks before their handlers and the form of their answers. The gate
+/// is that of routes that read links.
+pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -> Router {
+    let mut credits_gate = gate.clone();
+    credits_gate.scope = Scope::CreditsRead;
     // With `route_layer`, an unknown method gets 405 before any other check.
-    let reads_links = middleware::from_fn_with_state(gate(Scope::LinksRead), RouteGate::pass);
-    let reads_credits = middleware::from_fn_with_state(gate(Scope::CreditsRead), RouteGate::pass);
+    let reads_links = middleware::from_fn_with_state(gate, RouteGate::pass);
+    let reads_credits = middleware::from_fn_with_state(credits_gate, RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,

@@ -5,7 +5,6 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     account::{AccountEvent, AccountStatus},
     clock::{Clock, new_uuid},
-    envelope::NewEvent,
     event::Event,
     event_store::accounts,
     id::AccountId,
@@ -14,11 +13,7 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{
-    AdminCommandOptions,
-    operator::{self, Decision},
-    print,
-};
+use super::{AdminCommandOptions, operator, print};
 
 /// Commands on accounts.
 #[derive(Debug, Subcommand)]
@@ -89,7 +84,7 @@ pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow
         AccountSubcommand::Create { name, options } => {
             let account = create(&options.pool().await?, clock, &name).await?;
             let text = format!("Created account {} ({}).", account.account_id, account.name);
-            print(&options, &account, &text)
+            print(options.json, &account, &text)
         }
         AccountSubcommand::Suspend {
             subject,
@@ -98,11 +93,11 @@ pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow
         } => {
             let pool = options.pool().await?;
             let account = suspend(&pool, clock, &subject, stop_redirects).await?;
-            print(&options, &account, &account.text())
+            print(options.json, &account, &account.text())
         }
         AccountSubcommand::Resume { subject, options } => {
             let account = resume(&options.pool().await?, clock, &subject).await?;
-            print(&options, &account, &account.text())
+            print(options.json, &account, &account.text())
         }
     }
 }
@@ -110,7 +105,7 @@ pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow
 /// Creates an account.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn create(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -128,7 +123,7 @@ pub async fn create(
 /// Suspends an account. For a suspended account, stops or resumes redirects.
 ///
 /// # Errors
-/// Returns an error if the account does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database fails.
 pub async fn suspend(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -145,7 +140,7 @@ pub async fn suspend(
 /// Puts an account back into service.
 ///
 /// # Errors
-/// Returns an error if the account does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database fails.
 pub async fn resume(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -175,16 +170,10 @@ async fn change(
         .await
         .context("cannot change the account")?;
     let credits = decision.credits.pass();
-    let event = NewEvent {
-        event_id: decision.event_id(),
-        account_id,
-        version: credits.version,
-        recorded_at: decision.now,
-        event: Event::Account(event),
-        metadata: Decision::metadata(),
-        idempotency: None,
-    };
-    decision.append(event, credits, "retry the command").await?;
+    let (event, or_else) = (Event::Account(event), "retry the command");
+    decision
+        .append_to_account(event, credits, None, or_else)
+        .await?;
     Ok(ChangedAccount::of(account_id, status, true))
 }
 

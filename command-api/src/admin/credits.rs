@@ -4,8 +4,8 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::{Clock, new_uuid},
-    credits::{AdjustCredits, Credits, CreditsEvent, GrantCredits},
-    envelope::{IdempotencyMark, NewEvent},
+    credits::{Credits, CreditsEvent},
+    envelope::IdempotencyMark,
     event::Event,
     event_store::idempotency,
     id::AccountId,
@@ -16,11 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
 
-use super::{
-    AdminCommandOptions,
-    operator::{self, Decision},
-    print,
-};
+use super::{AdminCommandOptions, operator, print};
 
 /// Commands on credits.
 #[derive(Debug, Subcommand)]
@@ -100,11 +96,8 @@ pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow
         }
         CreditsSubcommand::Adjust { request, options } => {
             let pool = options.pool().await?;
-            (
-                "Adjusted by",
-                adjust(&pool, clock, &request).await?,
-                options,
-            )
+            let adjusted = adjust(&pool, clock, &request).await?;
+            ("Adjusted by", adjusted, options)
         }
     };
     let before = if changed.replayed {
@@ -116,104 +109,87 @@ pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow
         "{verb} {} credits for {}{before}; balance after the change: {}.",
         changed.amount, changed.account_id, changed.balance
     );
-    print(&options, &changed, &text)
+    print(options.json, &changed, &text)
 }
 
 /// Grants credits, once per key.
 ///
 /// # Errors
 /// Returns an error if the account does not exist, if the key was used for another grant, if the
-/// balance would be too large, or if the database does not answer.
+/// balance would be too large, or if the database fails.
 pub async fn grant(
     pool: &PgPool,
     clock: &dyn Clock,
     request: &GrantRequest,
 ) -> anyhow::Result<ChangedCredits> {
-    let GrantRequest { amount, subject } = request;
-    change(
-        pool,
-        clock,
-        CreditsChange::new("grant", *amount, subject),
-        |credits| {
-            let command = GrantCredits {
-                account_id: subject.account,
-                amount: *amount,
-                reason: subject.reason.clone(),
-            };
-            Ok(CreditsEvent::Granted(credits.decide_grant(command)?))
-        },
-    )
-    .await
+    let change = CreditsChange {
+        verb: "grant",
+        amount: request.amount,
+        subject: &request.subject,
+    };
+    let (account_id, amount) = (request.subject.account, request.amount);
+    let decide = |credits: Credits| {
+        let decided = credits.decide_grant(account_id, amount, &request.subject.reason);
+        Ok(CreditsEvent::Granted(decided?))
+    };
+    execute(pool, clock, change, decide).await
 }
 
 /// Corrects a balance, once per key.
 ///
 /// # Errors
 /// Returns an error if the account does not exist, if the key was used for another adjustment, if
-/// the balance would fall below 0 or be too large, or if the database does not answer.
+/// the balance would fall below 0 or be too large, or if the database fails.
 pub async fn adjust(
     pool: &PgPool,
     clock: &dyn Clock,
     request: &AdjustRequest,
 ) -> anyhow::Result<ChangedCredits> {
-    let AdjustRequest { amount, subject } = request;
-    change(
-        pool,
-        clock,
-        CreditsChange::new("adjust", *amount, subject),
-        |credits| {
-            let command = AdjustCredits {
-                account_id: subject.account,
-                amount: *amount,
-                reason: subject.reason.clone(),
-            };
-            Ok(CreditsEvent::Adjusted(credits.decide_adjust(command)?))
-        },
-    )
-    .await
+    let change = CreditsChange {
+        verb: "adjust",
+        amount: request.amount,
+        subject: &request.subject,
+    };
+    let (account_id, amount) = (request.subject.account, request.amount);
+    let decide = |credits: Credits| {
+        let decided = credits.decide_adjust(account_id, amount, &request.subject.reason);
+        Ok(CreditsEvent::Adjusted(decided?))
+    };
+    execute(pool, clock, change, decide).await
 }
 
 /// Grant or adjustment, as a change of an amount.
 struct CreditsChange<'a> {
-    /// Prefix that keeps the keys of grants and of adjustments apart.
-    key_prefix: &'static str,
+    /// Kind of the change, and prefix that keeps the keys of grants and of adjustments apart.
+    verb: &'static str,
     amount: i64,
     subject: &'a CreditsSubject,
 }
 
-impl<'a> CreditsChange<'a> {
-    const fn new(key_prefix: &'static str, amount: i64, subject: &'a CreditsSubject) -> Self {
-        Self {
-            key_prefix,
-            amount,
-            subject,
-        }
-    }
-
-    fn mark(&self, idempotency_key: &str) -> anyhow::Result<IdempotencyMark> {
-        let body = json!({ "amount": self.amount, "reason": self.subject.reason }).to_string();
-        Ok(IdempotencyMark {
-            key: format!("{}:{idempotency_key}", self.key_prefix),
-            fingerprint: JsonObject::parse(body.as_bytes())?.fingerprint(),
-        })
-    }
-}
-
-async fn change(
+async fn execute(
     pool: &PgPool,
     clock: &dyn Clock,
-    request: CreditsChange<'_>,
+    change: CreditsChange<'_>,
     decide: impl FnOnce(Credits) -> anyhow::Result<CreditsEvent>,
 ) -> anyhow::Result<ChangedCredits> {
-    let account_id = request.subject.account;
-    let given_key = request.subject.idempotency_key.clone();
+    let CreditsChange {
+        verb,
+        amount,
+        subject,
+    } = change;
+    let account_id = subject.account;
+    let given_key = subject.idempotency_key.clone();
     let idempotency_key =
         given_key.unwrap_or_else(|| new_uuid(clock.now()).hyphenated().to_string());
-    let mark = request.mark(&idempotency_key)?;
+    let body = json!({ "amount": amount, "reason": subject.reason }).to_string();
+    let mark = IdempotencyMark {
+        key: format!("{verb}:{idempotency_key}"),
+        fingerprint: JsonObject::parse(body.as_bytes())?.fingerprint(),
+    };
     let mut decision = operator::begin(pool, clock, account_id).await?;
     let changed = |event: &CreditsEvent, replayed| ChangedCredits {
         account_id,
-        amount: request.amount,
+        amount,
         balance: event.balance_after(),
         replayed,
         idempotency_key: idempotency_key.clone(),
@@ -221,7 +197,6 @@ async fn change(
     let stored = idempotency::find_credits_in_tx(&mut decision.tx, account_id, &mark.key).await?;
     if let Some(stored) = stored {
         if stored.fingerprint != mark.fingerprint {
-            let verb = request.key_prefix;
             bail!("this idempotency key was used for another {verb}; use a new key");
         }
         return Ok(changed(&stored.event, true));
@@ -229,16 +204,9 @@ async fn change(
     let event = decide(decision.credits)?;
     let credits = decision.credits.apply(&event);
     let answer = changed(&event, false);
-    let event = NewEvent {
-        event_id: decision.event_id(),
-        account_id,
-        version: credits.version,
-        recorded_at: decision.now,
-        event: Event::Credits(event),
-        metadata: Decision::metadata(),
-        idempotency: Some(mark),
-    };
     let or_else = format!("retry with --idempotency-key \"{idempotency_key}\"");
-    decision.append(event, credits, &or_else).await?;
+    decision
+        .append_to_account(Event::Credits(event), credits, Some(mark), &or_else)
+        .await?;
     Ok(answer)
 }

@@ -1,6 +1,6 @@
 //! `key issue|list|revoke|rotate`.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -69,7 +69,7 @@ pub struct IssueKey {
     /// Display name of the key.
     #[arg(long, default_value = "API key", value_parser = parse_text)]
     pub name: String,
-    /// Expiry, from which on the key is refused: 2027-01-31T00:00:00Z.
+    /// Time from which on the key is refused, such as 2027-01-31T00:00:00Z; never by default.
     #[arg(long, value_parser = parse_instant)]
     pub expires_at: Option<OffsetDateTime>,
 }
@@ -109,12 +109,12 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
                 "Issued {} for {}. Store the key now; the key is not shown again:\n{}",
                 key.key_id, key.account_id, key.api_key
             );
-            print(&options, &key, &text)
+            print(options.json, &key, &text)
         }
         KeySubcommand::List { account, options } => {
             let keys = api_keys::list(&options.pool().await?, account).await?;
             let rows: Vec<KeyRow> = keys.iter().map(KeyRow::from).collect();
-            print(&options, &rows, &table(&rows))
+            print(options.json, &rows, &table(&rows))
         }
         KeySubcommand::Revoke { key, options } => {
             let revoked_at = revoke(&options.pool().await?, key, clock.now()).await?;
@@ -123,7 +123,7 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
                 revoked_at,
             };
             let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
-            print(&options, &revoked, &text)
+            print(options.json, &revoked, &text)
         }
         KeySubcommand::Rotate {
             key,
@@ -137,17 +137,11 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
                  key now; the key is not shown again:\n{}",
                 new.key_id, new.api_key
             );
-            print(
-                &options,
-                &RotatedKey {
-                    new,
-                    old: RevokedKey {
-                        key_id: key,
-                        revoked_at,
-                    },
-                },
-                &text,
-            )
+            let old = RevokedKey {
+                key_id: key,
+                revoked_at,
+            };
+            print(options.json, &RotatedKey { new, old }, &text)
         }
     }
 }
@@ -156,7 +150,7 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
 ///
 /// # Errors
 /// Returns an error if the account does not exist, if the expiry is in the past, or if the database
-/// does not answer.
+/// fails.
 pub async fn issue(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -277,24 +271,20 @@ fn table(rows: &[KeyRow]) -> String {
     if rows.is_empty() {
         return "The account has no keys.".to_owned();
     }
-    let mut text = format!(
+    let mut lines = vec![format!(
         "{:<30}  {:<8}  {:<24}  {:<24}  {:<24}  {}",
         "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "LAST USED", "NAME"
-    );
+    )];
     for row in rows {
-        let or_dash = |instant: &Option<String>| instant.clone().unwrap_or_else(|| "-".to_owned());
-        let (expires, revoked) = (or_dash(&row.expires_at), or_dash(&row.revoked_at));
-        let used = or_dash(&row.last_used_at);
+        let instants = [&row.expires_at, &row.revoked_at, &row.last_used_at];
+        let [expires, revoked, used] = instants.map(|instant| instant.as_deref().unwrap_or("-"));
         let (key_id, scopes) = (row.key_id.to_string(), row.scopes.join(" "));
-        write!(
-            text,
-            "\n{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {used:<24}  {} \
-             ({scopes})",
+        lines.push(format!(
+            "{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {used:<24}  {} ({scopes})",
             row.prefix, row.name
-        )
-        .expect("writing to a string never fails");
+        ));
     }
-    text
+    lines.join("\n")
 }
 
 fn parse_scope(name: &str) -> Result<Scope, String> {
@@ -303,5 +293,5 @@ fn parse_scope(name: &str) -> Result<Scope, String> {
 }
 
 fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {
-    timestamp::parse(text).map_err(|_| "give an instant such as 2027-01-31T00:00:00Z".to_owned())
+    timestamp::parse(text).ok_or_else(|| "give an instant such as 2027-01-31T00:00:00Z".to_owned())
 }

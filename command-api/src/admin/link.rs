@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     envelope::NewEvent,
-    event_store::links,
+    event_store::{links, slugs},
     id::{AccountId, LinkId},
     link::{ChangeLinkError, ExistingLink, LinkEvent, Slug},
     operator::parse_text,
@@ -97,13 +97,13 @@ pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::R
         "Link {} (slug {}) is {state}{before}.",
         link.link_id, link.slug
     );
-    print(&options, &link, &text)
+    print(options.json, &link, &text)
 }
 
 /// Takes a link out of service.
 ///
 /// # Errors
-/// Returns an error if the link does not exist, or the database does not answer.
+/// Returns an error if the link does not exist, or the database fails.
 pub async fn disable(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -120,7 +120,7 @@ pub async fn disable(
 /// Puts a link back into service.
 ///
 /// # Errors
-/// Returns an error if the link does not exist, or the database does not answer.
+/// Returns an error if the link does not exist, or the database fails.
 pub async fn enable(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -169,7 +169,7 @@ async fn find(pool: &PgPool, name: &LinkName) -> anyhow::Result<LinkId> {
     match (name.link, &name.slug) {
         (Some(link_id), _) => Ok(link_id),
         (None, Some(slug)) => {
-            let link_id = links::find_by_slug(pool, slug).await;
+            let link_id = slugs::find_link(pool, slug).await;
             let link_id = link_id.context("cannot look up the slug")?;
             link_id.with_context(|| format!("no link has the slug {slug}"))
         }

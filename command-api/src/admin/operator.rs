@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail};
 use linkledger_core::{
     clock::{Clock, new_uuid},
     credits::Credits,
-    envelope::{Metadata, NewEvent},
+    envelope::{IdempotencyMark, Metadata, NewEvent},
+    event::Event,
     event_store::{accounts, append},
     id::{AccountId, EventId},
 };
@@ -28,7 +29,7 @@ pub(super) struct Decision {
 /// Locks the account.
 ///
 /// # Errors
-/// Returns an error if the account does not exist, or the database does not answer.
+/// Returns an error if the account does not exist, or the database fails.
 pub(super) async fn begin(
     pool: &PgPool,
     clock: &dyn Clock,
@@ -63,10 +64,31 @@ impl Decision {
         }
     }
 
+    /// Appends an event of the account's own stream, as [`Self::append`] does. `credits` are the credits
+    /// after the event.
+    pub(super) async fn append_to_account(
+        self,
+        event: Event,
+        credits: Credits,
+        idempotency: Option<IdempotencyMark>,
+        or_else: &str,
+    ) -> anyhow::Result<()> {
+        let event = NewEvent {
+            event_id: self.event_id(),
+            account_id: self.account_id,
+            version: credits.version,
+            recorded_at: self.now,
+            event,
+            metadata: Self::metadata(),
+            idempotency,
+        };
+        self.append(event, credits, or_else).await
+    }
+
     /// Appends the event, sets the credits of the account, and commits.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer. The error contains the advice `or_else` if
+    /// Returns an error if the database fails. The error contains the advice `or_else` if
     /// the outcome of the commit is unknown.
     pub(super) async fn append(
         mut self,

@@ -1,26 +1,19 @@
 //! Commands `relay status`, `relay pause`, `relay resume` and `relay refill`.
 
-use std::fmt::Write as _;
-
 use clap::{Args, Subcommand};
 use linkledger_core::{
     kafka_config::KafkaConfig,
     operator::parse_text,
     shard::{Position, Shard},
-    timestamp,
 };
 use serde::Serialize;
 
-use super::{AdminCommandOptions, operator::OPERATOR, print};
+use super::{AdminCommandOptions, operator::OPERATOR, parse_shard, print};
 use crate::relay::{
-    pause,
+    pause::{self, Pause},
     refill::{self, Refill},
-    status::{self, RelayStatus, ShardStatus},
-    topic::Topic,
+    status::{self, RelayStatus},
 };
-
-/// Milliseconds of a day.
-const DAY_MS: i64 = 86_400_000;
 
 /// Subcommand of `relay`.
 #[derive(Debug, Subcommand)]
@@ -53,8 +46,7 @@ pub struct RefillOptions {
     /// Only this shard, whose partition must be empty.
     #[arg(long, value_parser = parse_shard)]
     pub shard: Option<Shard>,
-    /// Name of a process that has ended without closing its producer, as the refusal shows the name;
-    /// can be repeated. If the process still runs, consumers may miss events.
+    /// Name, as in the refusal, of a process that ended without closing its producer; can be repeated. If the process still runs, consumers may miss events.
     #[arg(long, value_name = "NAME")]
     pub ended: Vec<String>,
     #[command(flatten)]
@@ -67,7 +59,7 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
     match command {
         RelaySubcommand::Status(options) => {
             let status = status::read(&options.pool().await?).await?;
-            print(&options, &ShownStatus::of(&status), &text(&status))
+            print(options.json, &status, &text(&status))
         }
         RelaySubcommand::Pause { reason, options } => {
             let pool = options.pool().await?;
@@ -79,7 +71,7 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
                 "The relay was paused already; the earlier reason stays."
             };
             let paused = true;
-            print(&options, &ShownPause { paused, changed }, text)
+            print(options.json, &ShownPause { paused, changed }, text)
         }
         RelaySubcommand::Resume(options) => {
             let changed = pause::end(&options.pool().await?, None).await?;
@@ -89,7 +81,7 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
                 "The relay was not paused."
             };
             let paused = false;
-            print(&options, &ShownPause { paused, changed }, text)
+            print(options.json, &ShownPause { paused, changed }, text)
         }
         RelaySubcommand::Refill(refill) => run_refill(*refill).await,
     }
@@ -101,16 +93,6 @@ struct ShownPause {
     changed: bool,
 }
 
-#[derive(Serialize)]
-struct ShownRefill {
-    from: Position,
-    shard: Option<i16>,
-    topic: String,
-    cluster_id: Option<String>,
-    events: i64,
-    paused: bool,
-}
-
 async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
     let request = Refill {
         from: refill.from,
@@ -120,182 +102,74 @@ async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
     };
     let pool = refill.options.pool().await?;
     let refilled = refill::refill(&pool, &refill.kafka, &request).await?;
-    let shown = ShownRefill {
-        from: refill.from,
-        shard: refill.shard.map(Shard::number),
-        topic: refilled.topic.name.clone(),
-        cluster_id: refilled.cluster_id,
-        events: refilled.events,
-        paused: refilled.is_paused,
-    };
-    let mut text = format!(
+    let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
-        shown.events,
-        if shown.events == 1 {
+        refilled.events,
+        if refilled.events == 1 {
             "event goes"
         } else {
             "events go"
         },
-        shown.topic,
+        refilled.topic,
         refill.from + 1
-    );
-    if let Some(days) = retention_days(&refilled.topic) {
-        write!(
-            text,
-            "\nKafka removes events older than {days} days soon after: consumers that need them \
-             read at once, or set retention.ms=-1 first."
-        )
-        .expect("writing to a string never fails");
+    )];
+    if let Some(days) = refilled.retention_days {
+        lines.push(format!(
+            "Kafka removes events older than {days} days soon after: consumers that need them read \
+             at once, or set retention.ms=-1 first."
+        ));
     }
-    if shown.paused {
-        text.push_str("\nThe relay is still paused: `command-api relay resume`.");
+    if refilled.paused {
+        lines.push("The relay is still paused: `command-api relay resume`.".to_owned());
     }
-    print(&refill.options, &shown, &text)
-}
-
-fn retention_days(topic: &Topic) -> Option<i64> {
-    let milliseconds: i64 = topic.setting("retention.ms")?.parse().ok()?;
-    (milliseconds >= 0).then_some(milliseconds / DAY_MS)
-}
-
-#[derive(Serialize)]
-struct ShownStatus {
-    paused: Option<ShownPauseDetail>,
-    backlog_events: i64,
-    producers: Vec<String>,
-    shards: Vec<ShownShard>,
-}
-
-#[derive(Serialize)]
-struct ShownPauseDetail {
-    since: String,
-    by: String,
-    reason: String,
-}
-
-#[derive(Serialize)]
-struct ShownShard {
-    shard: i16,
-    position: Position,
-    head: Position,
-    backlog_events: i64,
-    oldest_age_seconds: Option<f64>,
-    owner: Option<String>,
-    lease_seconds: Option<f64>,
-    refusal: Option<String>,
-    refused_since: Option<String>,
-    cluster_id: Option<String>,
-    record_offset: Option<i64>,
-    refilled_at: Option<String>,
-    refilled_by: Option<String>,
-    refilled_from: Option<Position>,
-}
-
-impl ShownStatus {
-    fn of(status: &RelayStatus) -> Self {
-        let pause = status.pause.as_ref();
-        let mut producers: Vec<_> = status
-            .producers
-            .iter()
-            .map(|producer| producer.owner.clone())
-            .collect();
-        producers.dedup();
-        Self {
-            paused: pause.map(|pause| ShownPauseDetail {
-                since: timestamp::format(pause.at),
-                by: pause.by.clone(),
-                reason: pause.reason.clone(),
-            }),
-            backlog_events: status.backlog(),
-            producers,
-            shards: status.shards.iter().map(ShownShard::of).collect(),
-        }
-    }
-}
-
-impl ShownShard {
-    fn of(shard: &ShardStatus) -> Self {
-        let (refusal, refused_at) = shard.refusal.clone().unzip();
-        let refilled = shard.refilled.clone();
-        Self {
-            shard: shard.shard.number(),
-            position: shard.position,
-            head: shard.head,
-            backlog_events: (shard.head - shard.position).max(0),
-            oldest_age_seconds: shard.oldest_age_s,
-            owner: shard.owner.clone(),
-            lease_seconds: shard.lease_s,
-            refusal,
-            refused_since: refused_at.map(timestamp::format),
-            cluster_id: shard.cluster_id.clone(),
-            record_offset: shard.record_offset,
-            refilled_at: refilled.as_ref().map(|(at, ..)| timestamp::format(*at)),
-            refilled_by: refilled.as_ref().map(|(_, by, _)| by.clone()),
-            refilled_from: refilled.map(|(.., from)| from),
-        }
-    }
+    print(refill.options.json, &refilled, &lines.join("\n"))
 }
 
 fn text(status: &RelayStatus) -> String {
-    let mut text = headline(status);
-    write!(
-        text,
-        "\n\n{:>5}  {:>12}  {:>12}  {:>10}  {:>10}  {:<16}  OWNER",
+    let mut lines = headline(status);
+    lines.push(format!(
+        "\n{:>5}  {:>12}  {:>12}  {:>10}  {:>10}  {:<16}  OWNER",
         "SHARD", "POSITION", "HEAD", "BACKLOG", "OLDEST", "LEASE"
-    )
-    .expect("writing to a string never fails");
+    ));
     for shard in &status.shards {
         let age = |seconds: f64| format!("{seconds:.1} s");
-        write!(
-            text,
-            "\n{:>5}  {:>12}  {:>12}  {:>10}  {:>10}  {:<16}  {}",
+        lines.push(format!(
+            "{:>5}  {:>12}  {:>12}  {:>10}  {:>10}  {:<16}  {}",
             shard.shard,
             shard.position,
             shard.head,
-            (shard.head - shard.position).max(0),
-            shard.oldest_age_s.map_or("-".to_owned(), age),
-            shard.lease_s.map_or("none".to_owned(), age),
+            shard.backlog_events,
+            shard.oldest_age_seconds.map_or("-".to_owned(), age),
+            shard.lease_seconds.map_or("none".to_owned(), age),
             shard.owner.as_deref().unwrap_or("-")
-        )
-        .expect("writing to a string never fails");
+        ));
     }
-    text
+    lines.join("\n")
 }
 
 /// Returns the lines above the table: pause, refusals, backlog.
-fn headline(status: &RelayStatus) -> String {
+fn headline(status: &RelayStatus) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(pause) = &status.pause {
-        lines.push(format!(
-            "Paused since {} by {}: {}",
-            timestamp::format(pause.at),
-            pause.by,
-            pause.reason
-        ));
+    if let Some(Pause { since, by, reason }) = &status.paused {
+        lines.push(format!("Paused since {since} by {by}: {reason}"));
     }
-    let mut refusals: Vec<_> = status
+    let shards = status.shards.iter();
+    let refusals = shards.filter_map(|shard| Some((shard.refusal.as_ref()?, shard)));
+    let mut refusals: Vec<_> = refusals.collect();
+    refusals.dedup_by_key(|(refusal, _)| *refusal);
+    for (refusal, shard) in refusals {
+        let since = shard.refused_since.as_deref().unwrap_or("-");
+        lines.push(format!("Refused since {since}: {refusal}"));
+    }
+    let oldest = status
         .shards
         .iter()
-        .filter_map(|shard| shard.refusal.as_ref())
-        .collect();
-    refusals.dedup_by_key(|(refusal, _)| refusal);
-    for (refusal, since) in refusals {
-        lines.push(format!(
-            "Refused since {}: {refusal}",
-            timestamp::format(*since)
-        ));
-    }
-    let oldest = status.shards.iter().filter_map(|shard| shard.oldest_age_s);
-    let oldest = oldest.fold(0.0, f64::max);
-    lines.push(match status.backlog() {
+        .filter_map(|shard| shard.oldest_age_seconds)
+        .fold(0.0, f64::max);
+    lines.push(match status.backlog_events {
         0 => "No event waits.".to_owned(),
         1 => format!("1 event waits, for {oldest:.1} s."),
         events => format!("{events} events wait, the oldest for {oldest:.1} s."),
     });
-    lines.join("\n")
-}
-
-fn parse_shard(text: &str) -> Result<Shard, String> {
-    let shard = text.parse().ok().and_then(Shard::new);
-    shard.ok_or_else(|| "give the number of a shard, from 0 to 15".to_owned())
+    lines
 }

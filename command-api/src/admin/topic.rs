@@ -1,16 +1,16 @@
 //! Commands `topic create` and `topic check`: creation and check of the topic of the event stream.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand};
 use linkledger_core::kafka_config::KafkaConfig;
 use serde::Serialize;
 
-use super::print_as;
+use super::print;
 use crate::relay::topic::{
-    self, Cluster, NewTopicSettings, Settings, Topic,
-    judgement::{CheckedSetting, SettingVerdict, WantedSettings, judge},
+    self, Cluster, Settings, Topic,
+    judgement::{CheckedSetting, WantedSettings, judge},
 };
 
 /// Default replication factor, if the cluster has as many brokers.
@@ -69,22 +69,13 @@ pub struct CheckedTopic {
 }
 
 pub(super) async fn run(command: TopicSubcommand) -> anyhow::Result<()> {
-    let (wanted, checked) = match command {
-        TopicSubcommand::Create(wanted) => {
-            let checked = create(&wanted).await?;
-            (wanted, checked)
-        }
-        TopicSubcommand::Check(wanted) => {
-            let checked = check(&wanted).await?;
-            (wanted, checked)
-        }
+    let (json, checked) = match command {
+        TopicSubcommand::Create(wanted) => (wanted.json, create(&wanted).await?),
+        TopicSubcommand::Check(wanted) => (wanted.json, check(&wanted).await?),
     };
-    print_as(wanted.json, &checked, &checked.text())?;
-    let bad = checked
-        .settings
-        .iter()
-        .filter(|checked| checked.verdict.is_bad());
-    let count = bad.count();
+    print(json, &checked, &checked.text())?;
+    let settings = checked.settings.iter();
+    let count = settings.filter(|setting| setting.verdict.is_bad()).count();
     ensure!(
         count == 0,
         "{count} of the settings of the topic {} must be changed",
@@ -114,15 +105,7 @@ pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
         settings.min_insync_replicas,
         settings.replication_factor
     );
-    let new = NewTopicSettings {
-        replication_factor: settings.replication_factor,
-        settings: [
-            ("retention.ms", settings.retention_ms()),
-            ("min.insync.replicas", settings.min_insync_replicas.into()),
-            ("max.message.bytes", topic::MAX_MESSAGE_BYTES_MIN.into()),
-        ],
-    };
-    topic::create(&wanted.kafka, new).await?;
+    topic::create(&wanted.kafka, settings).await?;
     // The partitions get their leaders a moment later.
     for _ in 1..LOOKS_MAX {
         if let Ok(cluster) = topic::describe(&wanted.kafka).await
@@ -172,7 +155,7 @@ impl CheckedTopic {
         let settings = judge(topic, &wanted.of(cluster));
         Self {
             topic: topic.name.clone(),
-            cluster_id: cluster.id.clone(),
+            cluster_id: topic.cluster_id.clone(),
             created,
             empty: (!topic.watermarks.is_empty()).then(|| topic.is_empty()),
             remedies: remedies(&wanted.kafka, topic, &settings),
@@ -181,7 +164,7 @@ impl CheckedTopic {
     }
 
     fn text(&self) -> String {
-        let mut text = format!(
+        let mut lines = vec![format!(
             "{} the topic {} in cluster {}{}.\n\n{:<24}  {:<16}  {:<20}  VERDICT",
             if self.created { "Created" } else { "This is" },
             self.topic,
@@ -194,40 +177,36 @@ impl CheckedTopic {
             "SETTING",
             "IS",
             "SHOULD BE"
-        );
+        )];
         for finding in &self.settings {
-            write!(
-                text,
-                "\n{:<24}  {:<16}  {:<20}  {}",
+            lines.push(format!(
+                "{:<24}  {:<16}  {:<20}  {}",
                 finding.setting,
                 finding.is,
                 finding.should_be,
                 finding.verdict.text()
-            )
-            .expect("writing to a string never fails");
+            ));
         }
-        for remedy in &self.remedies {
-            write!(text, "\n\n{remedy}").expect("writing to a string never fails");
-        }
-        text
+        lines.extend(self.remedies.iter().map(|remedy| format!("\n{remedy}")));
+        lines.join("\n")
     }
 }
 
 fn remedies(kafka: &KafkaConfig, topic: &Topic, findings: &[CheckedSetting]) -> Vec<String> {
     let name = &topic.name;
     let mut remedies = Vec::new();
-    if findings.iter().any(|checked| {
-        checked.verdict == SettingVerdict::Refused && checked.setting == "partitions"
-    }) {
+    let is_bad = |setting| {
+        let mut bad = findings.iter().filter(|checked| checked.verdict.is_bad());
+        bad.any(|checked| checked.setting == setting)
+    };
+    if is_bad("partitions") {
         remedies.push(
             "A topic keeps its partitions: delete it, then `command-api topic create` and \
              `command-api relay refill --from 0`."
                 .to_owned(),
         );
     }
-    if findings.iter().any(|checked| {
-        checked.verdict == SettingVerdict::Wrong && checked.setting == "replication factor"
-    }) {
+    if is_bad("replication factor") {
         remedies.push("More replicas: kafka-reassign-partitions.sh.".to_owned());
     }
     let values: Vec<&str> = findings
@@ -242,12 +221,11 @@ fn remedies(kafka: &KafkaConfig, topic: &Topic, findings: &[CheckedSetting]) -> 
             values.join(",")
         ));
     }
-    match topic.settings {
-        Settings::Denied => remedies.push(format!(
+    if topic.settings == Settings::Denied {
+        remedies.push(format!(
             "Grant DescribeConfigs on the topic {name} to this principal: only then a wrong \
              setting is noticed."
-        )),
-        Settings::Known(_) | Settings::Unsupported => {}
+        ));
     }
     remedies
 }

@@ -58,40 +58,38 @@ pub(super) async fn run(
                     requeue: Requeue::AfterBackoff,
                 }));
             }
-            Err(BatchFailure::Poison(error)) if part.len() == 1 => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "a command cannot be stored and is answered with 500"
-                );
-                refuse_all(part, &CommandRefusal::Failed);
-            }
             // Halves the batch until the poison command is alone: other commands must not fail.
-            Err(BatchFailure::Poison(_)) => {
+            Err(BatchFailure::Poison(_)) if part.len() > 1 => {
                 let second_half = part.split_off(part.len() / 2);
                 parts.extend([second_half, part]);
             }
+            Err(BatchFailure::Poison(error)) => {
+                let what = "a command cannot be stored and is answered with 500";
+                refuse_all(part, &CommandRefusal::Failed, &error, what);
+            }
             Err(BatchFailure::Unavailable(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    commands = part.len(),
-                    "the database is unavailable; the commands of the batch are answered with 503"
-                );
-                refuse_all(part, &CommandRefusal::StorageUnavailable);
+                let what =
+                    "the database is unavailable; the commands of the batch are answered with 503";
+                refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
             }
             Err(BatchFailure::OutcomeUnknown(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    commands = part.len(),
-                    "the outcome of the commit stays unknown; the commands of the batch are answered with 504"
-                );
-                refuse_all(part, &CommandRefusal::OutcomeUnknown);
+                let what = "the outcome of the commit stays unknown; the commands of the batch are \
+                            answered with 504";
+                refuse_all(part, &CommandRefusal::OutcomeUnknown, &error, what);
             }
         }
     }
     requeued
 }
 
-fn refuse_all(batch: Vec<QueuedCommand>, refusal: &CommandRefusal) {
+fn refuse_all(
+    batch: Vec<QueuedCommand>,
+    refusal: &CommandRefusal,
+    error: &sqlx::Error,
+    what: &str,
+) {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, commands = batch.len(), "{what}");
     for command in batch {
         command.answer(CommandReply::Refused(refusal.clone()));
     }

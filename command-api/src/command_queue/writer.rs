@@ -24,12 +24,15 @@ pub(super) async fn run(
     let mut waiting = WaitingCommands::default();
     loop {
         if !waiting.has_ready(Instant::now()) {
-            match receive(&mut queue, waiting.next_retry_at()).await {
-                Received::LinkCommand(command) => waiting.admit(*command),
-                Received::RetryIsDue => {}
-                Received::Closed if !waiting.is_empty() => waiting.until_next_retry().await,
-                Received::Closed if shutdown.is_cancelled() => return Ok(()),
-                Received::Closed => anyhow::bail!("all senders of the command queue are gone"),
+            tokio::select! {
+                received = queue.recv() => match received {
+                    Some(command) => waiting.admit(command),
+                    // The last commands wait for locks of other processes.
+                    None if !waiting.is_empty() => waiting.until_next_retry().await,
+                    None if shutdown.is_cancelled() => return Ok(()),
+                    None => anyhow::bail!("all senders of the command queue are gone"),
+                },
+                () = waiting.until_next_retry(), if !waiting.is_empty() => {}
             }
         }
         while waiting.len() < WAITING_MAX
@@ -50,27 +53,6 @@ pub(super) async fn run(
         let requeued = batch_run::run(&handler, batch).await;
         // Accounts of the batch without a requeued command lose their backoff.
         waiting.requeue(accounts, requeued, Instant::now());
-    }
-}
-
-enum Received {
-    LinkCommand(Box<QueuedCommand>),
-    RetryIsDue,
-    Closed,
-}
-
-async fn receive(queue: &mut mpsc::Receiver<QueuedCommand>, retry_at: Option<Instant>) -> Received {
-    let retry_is_due = async {
-        match retry_at {
-            Some(at) => tokio::time::sleep_until(at.into()).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        command = queue.recv() => {
-            command.map_or(Received::Closed, |command| Received::LinkCommand(Box::new(command)))
-        }
-        () = retry_is_due => Received::RetryIsDue,
     }
 }
 

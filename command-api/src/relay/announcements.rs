@@ -14,27 +14,28 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
-    /// Logs the reason why nothing is published. Returns true if the last reason was another one.
-    pub(super) fn refused(&mut self, refusal: &RelayRefusal) -> bool {
+    /// Logs the refusal, unless its reason was the last one that was logged. Returns true if the
+    /// refusal was logged.
+    pub(super) fn announce_refusal(&mut self, refusal: &RelayRefusal) -> bool {
         let reason = refusal.reason();
         if self.refused == Some(reason) {
             return false;
         }
-        self.show(Some(reason));
+        self.set_refused(Some(reason));
         tracing::error!(error = %refusal, "the relay publishes nothing until an operator fixes the cause");
         true
     }
 
     /// Logs the end of the last refusal, if there is one.
-    pub(super) fn accepted(&mut self) {
+    pub(super) fn announce_recovery(&mut self) {
         if self.refused.is_some() {
-            self.show(None);
+            self.set_refused(None);
             tracing::info!("the relay publishes again: the cause of the refusal is fixed");
         }
     }
 
-    /// Logs the begin or the end of a pause, as the stored `pause` says.
-    pub(super) fn paused(&mut self, pause: Option<Pause>) {
+    /// Logs the start or the end of a pause, if the stored `pause` has changed since the last call.
+    pub(super) fn announce_pause(&mut self, pause: Option<Pause>) {
         gauge!(RELAY_PAUSED).set(if pause.is_some() { 1.0 } else { 0.0 });
         if pause == self.paused {
             return;
@@ -51,7 +52,7 @@ impl Announcements {
         self.paused = pause;
     }
 
-    fn show(&mut self, reason: Option<&'static str>) {
+    fn set_refused(&mut self, reason: Option<&'static str>) {
         for (reason, value) in [(self.refused, 0.0), (reason, 1.0)] {
             if let Some(reason) = reason {
                 gauge!(RELAY_REFUSED, "reason" => reason).set(value);

@@ -34,7 +34,7 @@ pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow:
         let age = recorded_at.map_or(Duration::ZERO, |at| {
             Duration::try_from(now - at).unwrap_or_default()
         });
-        show(place.shard, events, age);
+        set_gauges(place.shard, events, age);
         backlog.events += events;
         backlog.oldest_age = backlog.oldest_age.max(age);
     }
@@ -43,10 +43,10 @@ pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow:
 
 /// Sets the gauges of a shard to zero: from now on another process reports the shard.
 pub(super) fn clear(shard: Shard) {
-    show(shard, 0, Duration::ZERO);
+    set_gauges(shard, 0, Duration::ZERO);
 }
 
-fn show(shard: Shard, events: i64, oldest_age: Duration) {
+fn set_gauges(shard: Shard, events: i64, oldest_age: Duration) {
     let label = shard.to_string();
     gauge!(RELAY_BACKLOG_EVENTS, "shard" => label.clone()).set(count(events));
     gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => label).set(oldest_age);

@@ -7,30 +7,18 @@ const INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// Rate of events per second at which the interval reaches the configured length.
 const RATE_MAX_PER_S: f64 = 20_000.0;
 
-/// Shortest time between the starts of two batches. Under load a batch then has the events of
-/// several commits, which cost broker and consumers a fraction of many small batches. At a low rate
-/// the saving is not worth a long wait.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct BatchInterval {
-    max: Duration,
-}
-
-impl BatchInterval {
-    /// Returns an interval of at most `max`.
-    #[must_use]
-    pub fn up_to(max: Duration) -> Self {
-        Self { max }
-    }
-
-    /// Returns the time from the start of a batch of `events` to the start of the next batch, if the
-    /// batch before started `since` earlier. The interval depends on the rate alone, not on the last
-    /// interval: otherwise short intervals would stay short under load.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn after(self, events: usize, since: Duration) -> Duration {
-        let rate_per_s = events as f64 / since.as_secs_f64().max(f64::MIN_POSITIVE);
-        let grown = self.max.mul_f64((rate_per_s / RATE_MAX_PER_S).min(1.0));
-        grown.max(INTERVAL_MIN).min(self.max)
-    }
+/// Returns the time from the start of a batch of `events` to the start of the next batch, at most
+/// `max`, if the batch before started `since` earlier.
+///
+/// Under load a batch then has the events of several commits, which cost broker and consumers a
+/// fraction of many small batches. At a low rate the saving is not worth a long wait. The interval
+/// depends on the rate alone, not on the last interval: otherwise short intervals would stay short
+/// under load.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub(super) fn interval_after(events: usize, since: Duration, max: Duration) -> Duration {
+    let rate_per_s = events as f64 / since.as_secs_f64().max(f64::MIN_POSITIVE);
+    let grown = max.mul_f64((rate_per_s / RATE_MAX_PER_S).min(1.0));
+    grown.max(INTERVAL_MIN).min(max)
 }
 
 #[cfg(test)]
@@ -43,7 +31,6 @@ mod tests {
 
     #[test]
     fn interval_grows_with_rate_to_maximum() {
-        let interval = BatchInterval::up_to(ms(20));
         for (events, since, expected) in [
             (1, 1_000, 5),
             (25, 5, 5),
@@ -53,7 +40,7 @@ mod tests {
             (16_000, 20, 20),
             (1, 0, 20),
         ] {
-            let found = interval.after(events, ms(since));
+            let found = interval_after(events, ms(since), ms(20));
             assert_eq!(found, ms(expected), "{events} in {since} ms");
         }
     }
@@ -61,9 +48,8 @@ mod tests {
     #[test]
     fn interval_is_never_longer_than_configured() {
         for max in [0, 2] {
-            let interval = BatchInterval::up_to(ms(max));
-            assert_eq!(interval.after(1_000, ms(10)), ms(max));
-            assert_eq!(interval.after(0, ms(10)), ms(max));
+            assert_eq!(interval_after(1_000, ms(10), ms(max)), ms(max));
+            assert_eq!(interval_after(0, ms(10), ms(max)), ms(max));
         }
     }
 }

@@ -7,59 +7,49 @@ use linkledger_core::metrics::RELAY_FAILURES_TOTAL;
 use metrics::counter;
 
 use super::{
-    Relay, answered, binding, continuity, cursor::Lease, publisher::EventPublisher,
-    refusal::RelayRefusal, topic::Cluster,
+    Relay, answered, binding, continuity, cursor, lease::Lease, publisher::EventPublisher,
+    refusal::RelayRefusal, topic::Topic,
 };
 
 impl<P: EventPublisher> Relay<P> {
     /// Makes a producer, unless there is one, after the topic was compared with the cursors.
     pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
-        answered(
-            "cannot register the producer",
-            self.producer.register(lease),
-        )
-        .await?;
+        answered(self.producer.register(lease)).await?;
         let publisher = Arc::clone(&self.publisher);
         let Some(connected) = self.wait_for(publisher.connect()).await? else {
             return Ok(());
         };
-        let Some(cluster) = connected? else {
+        let Some(topic) = connected? else {
             return Ok(());
         };
-        let bound = self.bind(lease, &cluster).await;
+        let bound = self.bind(lease, &topic).await;
         if !matches!(bound, Ok(true)) {
             self.end_producer().await?;
         }
         bound.map(drop)
     }
 
-    /// Compares the cursors with the topic, and the records behind the cursors with the log.
+    /// Compares the cursors with the topic, and the records after the cursors with the log.
     /// Returns false if publishing was paused meanwhile.
-    async fn bind(&mut self, lease: Lease, cluster: &Cluster) -> anyhow::Result<bool> {
-        let bindings = binding::read(&self.pool);
-        let bindings = answered("cannot read the bindings of the cursors", bindings).await?;
-        binding::judge(&bindings, cluster)?;
-        let spans = binding::behind(&bindings, cluster);
+    async fn bind(&mut self, lease: Lease, topic: &Topic) -> anyhow::Result<bool> {
+        let cursors = answered(cursor::read(&self.pool)).await?;
+        binding::check(&cursors, topic)?;
+        let spans = binding::spans_after_cursors(&cursors, topic);
         if !spans.is_empty() {
             let from = Arc::clone(&self.publisher);
             let Some(records) = self.wait_for(from.read_back(&spans)).await? else {
                 return Ok(false);
             };
-            let records = records?;
-            let judging = continuity::judge_records(&self.pool, &records);
-            if let Some(refusal) = answered("cannot compare records with the log", judging).await? {
-                return Err(refusal.into());
-            }
+            answered(continuity::judge_records(&self.pool, &records?)).await?;
         }
-        answered("cannot bind the cursors", self.shards.bind(lease, cluster)).await?;
+        answered(self.shards.bind(lease, topic)).await?;
         Ok(true)
     }
 
     /// Closes the producer, and then ends its registration.
     pub(super) async fn end_producer(&mut self) -> anyhow::Result<()> {
         let all_answered = self.publisher.close().await;
-        let ending = self.producer.end(all_answered);
-        answered("cannot end the registration of the producer", ending).await
+        answered(self.producer.end(all_answered)).await
     }
 
     /// Logs the failure of the step that began at `begun`: a refusal once, an outage now and then.
@@ -70,15 +60,14 @@ impl<P: EventPublisher> Relay<P> {
             self.outage.held_up(begun, self.backlog, &reason);
             return;
         };
-        if !self.announcements.refused(refusal) {
+        if !self.announcements.announce_refusal(refusal) {
             return;
         }
         let reason = refusal.to_string();
-        let recording = self.shards.table.record_refusal(&reason);
-        if let Err(error) = answered("cannot record the refusal", recording).await {
+        if let Err(error) = answered(self.shards.table.record_refusal(&reason)).await {
             tracing::warn!(
                 error = %format!("{error:#}"),
-                "`relay status` does not show the reason of the refusal"
+                "cannot store the refusal: `relay status` does not show its reason"
             );
         }
     }

@@ -3,71 +3,42 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{self, EventPlace},
-    shard::{Position, Shard},
+    event_store::log::{self, EventPlace, PerShard},
+    shard::Shard,
 };
 use sqlx::PgPool;
 
-use super::{refusal::RelayRefusal, topic::tail::Record};
+use super::{cursor::Cursor, refusal::RelayRefusal, topic::tail::Record};
 
-/// Cursor of a shard and end of the log, read in one snapshot.
-#[derive(Debug, Clone, Copy)]
-struct CursorAndLog {
-    shard: Shard,
-    position: Position,
-    epoch: i32,
-    /// Latest epoch with published events that the log lacks.
-    lost_epoch: Option<i32>,
-    head: Position,
-    log_epoch: i32,
-}
-
-/// Returns the refusal to publish, if the log lacks published events or has another epoch than a
-/// cursor.
+/// Checks that the log has the published events, and is of the epoch of the cursors. Records a loss.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
-pub(super) async fn judge(pool: &PgPool) -> anyhow::Result<Option<RelayRefusal>> {
-    let rows = sqlx::query!(
-        "SELECT c.shard, c.position, c.epoch, c.lost_epoch, s.head, m.epoch AS log_epoch
-         FROM event_store.relay_cursors AS c
-         JOIN event_store.log_shards AS s USING (shard)
-         CROSS JOIN event_store.log_meta AS m
-         ORDER BY c.shard"
-    )
-    .fetch_all(pool)
-    .await
-    .context("cannot compare the cursors with the log")?;
-    let published = rows.into_iter().filter_map(|row| {
-        Some(CursorAndLog {
-            shard: Shard::new(row.shard.into())?,
-            position: row.position,
-            epoch: row.epoch,
-            lost_epoch: row.lost_epoch,
-            head: row.head,
-            log_epoch: row.log_epoch,
-        })
-    });
-    let refusals: Vec<RelayRefusal> = published.filter_map(refuse).collect();
+/// Returns the refusal to publish, or an error if the database fails.
+pub(super) async fn judge(pool: &PgPool, cursors: &PerShard<Cursor>) -> anyhow::Result<()> {
+    let refusals = Shard::all().zip(cursors);
+    let mut refusals: Vec<_> = refusals
+        .filter_map(|(shard, cursor)| refuse(shard, cursor))
+        .collect();
     // Lost events come first: a new epoch is needed, and a refill before would be in vain.
-    let is_lost = |refusal: &&RelayRefusal| matches!(refusal, RelayRefusal::EventsLost { .. });
-    let refusal = refusals.iter().find(is_lost).or(refusals.first()).cloned();
-    if let Some(RelayRefusal::EventsLost { shard, epoch }) = refusal {
-        record_lost(pool, &[shard], epoch).await?;
+    refusals.sort_by_key(|refusal| !matches!(refusal, RelayRefusal::EventsLost { .. }));
+    match refusals.into_iter().next() {
+        None => Ok(()),
+        Some(refusal) => {
+            if let RelayRefusal::EventsLost { shard, epoch } = refusal {
+                record_lost(pool, shard, epoch).await?;
+            }
+            Err(refusal.into())
+        }
     }
-    Ok(refusal)
 }
 
-fn refuse(published: CursorAndLog) -> Option<RelayRefusal> {
-    let CursorAndLog {
-        shard,
-        epoch,
-        log_epoch,
-        ..
-    } = published;
-    let is_beyond = epoch == log_epoch && published.position > published.head;
+fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
+    let Cursor {
+        epoch, log_epoch, ..
+    } = *cursor;
+    let is_beyond = epoch == log_epoch && cursor.position > cursor.head;
     let beyond = is_beyond.then_some(log_epoch);
-    let lost = published.lost_epoch.filter(|lost| *lost >= log_epoch);
+    let lost = cursor.lost_epoch.filter(|lost| *lost >= log_epoch);
     if let Some(epoch) = lost.max(beyond) {
         return Some(RelayRefusal::EventsLost { shard, epoch });
     }
@@ -82,26 +53,23 @@ fn refuse(published: CursorAndLog) -> Option<RelayRefusal> {
 /// restored log may have grown beyond the lost positions since.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<()> {
     let absent = log::first_absent(pool, last).await;
     match absent.context("cannot compare published events with the log")? {
-        Some(place) => record_lost(pool, &[place.shard], epoch).await,
+        Some(place) => record_lost(pool, place.shard, epoch).await,
         None => Ok(()),
     }
 }
 
-/// Returns the refusal to publish, if the log lacks one of `records` of the log's epoch, or a record
-/// has a later epoch.
+/// Checks that the log has all `records` of the log's epoch, and no record has a later epoch. Records a
+/// loss.
 ///
 /// Records of an earlier epoch do no harm: consumers drop such records.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
-pub(super) async fn judge_records(
-    pool: &PgPool,
-    records: &[Record],
-) -> anyhow::Result<Option<RelayRefusal>> {
+/// Returns the refusal to publish, or an error if the database fails.
+pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::Result<()> {
     let log_epoch = log::epoch(pool).await;
     let log_epoch = log_epoch.context("cannot read the epoch of the log")?;
     let later = records.iter().filter(|record| record.log_epoch > log_epoch);
@@ -118,7 +86,7 @@ pub(super) async fn judge_records(
             .map(|place| Record { place, log_epoch }),
     };
     let Some(Record { place, log_epoch }) = absent else {
-        return Ok(None);
+        return Ok(());
     };
     tracing::error!(
         shard = %place.shard,
@@ -127,31 +95,21 @@ pub(super) async fn judge_records(
         log_epoch,
         "the topic has an event that the log lacks"
     );
-    record_lost(pool, &[place.shard], log_epoch).await?;
+    record_lost(pool, place.shard, log_epoch).await?;
     let (shard, epoch) = (place.shard, log_epoch);
-    Ok(Some(RelayRefusal::EventsLost { shard, epoch }))
+    Err(RelayRefusal::EventsLost { shard, epoch }.into())
 }
 
-/// Records that the log has lost published events of these shards in the epoch.
+/// Records that the log has lost published events of the shard in the epoch.
 ///
 /// Needs no lease: within an epoch the log only grows, so a loss stays true whichever process
 /// publishes now.
-///
-/// # Errors
-/// Returns an error if the database does not answer.
-pub(super) async fn record_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> anyhow::Result<()> {
-    let shards: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
+async fn record_lost(pool: &PgPool, shard: Shard, epoch: i32) -> anyhow::Result<()> {
     sqlx::query!(
-        "
-        UPDATE event_store.relay_cursors AS c
-        SET lost_epoch = $2
-        FROM (SELECT shard FROM event_store.relay_cursors
-              WHERE shard = ANY($1) AND coalesce(lost_epoch, 0) < $2
-                AND EXISTS (SELECT FROM event_store.log_meta WHERE epoch <= $2)
-              ORDER BY shard FOR NO KEY UPDATE) AS lost
-        WHERE c.shard = lost.shard
-        ",
-        &shards,
+        "UPDATE event_store.relay_cursors SET lost_epoch = $2
+         WHERE shard = $1 AND coalesce(lost_epoch, 0) < $2
+           AND EXISTS (SELECT FROM event_store.log_meta WHERE epoch <= $2)",
+        shard.number(),
         epoch
     )
     .execute(pool)
@@ -162,6 +120,8 @@ pub(super) async fn record_lost(pool: &PgPool, shards: &[Shard], epoch: i32) -> 
 
 #[cfg(test)]
 mod tests {
+    use linkledger_core::shard::Position;
+
     use super::*;
 
     fn reason(
@@ -170,15 +130,15 @@ mod tests {
         (head, log_epoch): (Position, i32),
     ) -> Option<&'static str> {
         let shard = Shard::new(3).unwrap();
-        let published = CursorAndLog {
-            shard,
+        let cursor = Cursor {
             position,
             epoch,
             lost_epoch,
             head,
             log_epoch,
+            ..Cursor::default()
         };
-        refuse(published).map(|refusal| refusal.reason())
+        refuse(shard, &cursor).map(|refusal| refusal.reason())
     }
 
     #[test]

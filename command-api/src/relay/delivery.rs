@@ -89,6 +89,7 @@ impl Connection {
         })
     }
 
+    /// Sends the events at once, and waits until each is acknowledged or failed.
     async fn deliver(&mut self, events: &[&PublishedEvent]) -> Published {
         let mut published = Published::default();
         let mut deliveries = FuturesUnordered::new();
@@ -96,7 +97,7 @@ impl Connection {
             match self.producer.send_result(self.record(event, &event.key())) {
                 Ok(delivery) => deliveries.push(delivery.map(move |delivery| (nth, delivery))),
                 Err((error, _)) => {
-                    published.failure = Some(refused(event, error));
+                    published.failure = Some(refusal_of(event, error));
                     break;
                 }
             }
@@ -108,7 +109,8 @@ impl Connection {
         let mut has_given_up = false;
         while !deliveries.is_empty() {
             if published.failure.is_some() && !has_given_up {
-                // A stopped producer neither sends its queue nor reports the queue as failed.
+                // After a fatal error librdkafka neither sends its queue nor reports the queue as
+                // failed; the purge ends the wait for the queued records.
                 self.producer
                     .purge(PurgeConfig::default().queue().inflight());
                 has_given_up = true;
@@ -119,7 +121,7 @@ impl Connection {
                         acknowledged[nth] = Some(delivery.offset);
                         continue;
                     }
-                    Ok(Err((error, _))) => refused(events[nth], error),
+                    Ok(Err((error, _))) => refusal_of(events[nth], error),
                     Err(_canceled) => anyhow::anyhow!("the producer was dropped"),
                 },
                 () = tokio::time::sleep(FATAL_ERROR_POLL_INTERVAL) => {
@@ -196,7 +198,7 @@ pub(super) fn is_too_large(error: &anyhow::Error) -> bool {
         == Some(RDKafkaErrorCode::MessageSizeTooLarge)
 }
 
-fn refused(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
+fn refusal_of(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
     let error = anyhow::Error::new(error);
     let advice = if is_too_large(&error) {
         ": the topic must take larger messages (max.message.bytes)"

@@ -10,58 +10,28 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 use metrics::gauge;
-use sqlx::PgPool;
 
 use super::{
-    backlog, continuity,
-    cursor::{AcknowledgedPosition, Cursor, Lease, LeaseTable, Renewal},
+    backlog,
+    lease::{AcknowledgedPosition, Lease, LeaseTable, Renewal},
     publisher::Published,
-    topic::Cluster,
+    topic::Topic,
 };
 
 /// Lease, if the process has the lease, and the progress of each shard.
 pub(super) struct LeasedShards {
     pub(super) table: LeaseTable,
     lease: Option<Lease>,
-    /// By [`Shard::index`]; empty without a lease.
-    shards: Vec<LeasedShard>,
+    /// Progress by [`Shard::index`]; empty without a lease.
+    acknowledged: Vec<AcknowledgedPosition>,
+    /// By shard: the last event that this process has published under the lease.
+    last: PerShard<Option<EventPlace>>,
+    /// Epoch of the log when all cursors were last found to be of the log.
+    pub(super) log_epoch: Option<i32>,
+    /// True if every acknowledged position is stored.
+    is_stored: bool,
     /// Time of the last store of the cursors.
     pub(super) stored_at: Instant,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LeasedShard {
-    acknowledged: AcknowledgedPosition,
-    /// Epoch of the log of the positions.
-    epoch: i32,
-    /// Position of the stored cursor.
-    stored: Position,
-    /// Last event published by this process.
-    last: Option<EventPlace>,
-}
-
-impl LeasedShard {
-    fn new(
-        Cursor {
-            acknowledged,
-            epoch,
-        }: Cursor,
-    ) -> Self {
-        Self {
-            acknowledged,
-            epoch,
-            stored: acknowledged.position,
-            last: None,
-        }
-    }
-
-    fn shard(&self) -> Shard {
-        self.acknowledged.shard
-    }
-
-    fn is_beyond(&self, end: &log::LogEnd) -> bool {
-        self.acknowledged.position > end.heads[self.shard().index()]
-    }
 }
 
 impl LeasedShards {
@@ -70,7 +40,10 @@ impl LeasedShards {
         Self {
             table,
             lease: None,
-            shards: Vec::new(),
+            acknowledged: Vec::new(),
+            last: PerShard::default(),
+            log_epoch: None,
+            is_stored: true,
             stored_at: Instant::now(),
         }
     }
@@ -82,85 +55,60 @@ impl LeasedShards {
 
     /// Returns the acknowledged position of each leased shard.
     pub(super) fn acknowledged(&self) -> Vec<ReadFrom> {
-        self.shards
-            .iter()
-            .map(|leased| ReadFrom {
-                shard: leased.shard(),
-                after: leased.acknowledged.position,
-            })
-            .collect()
+        let from = |acknowledged: &AcknowledgedPosition| ReadFrom {
+            shard: acknowledged.shard,
+            after: acknowledged.position,
+        };
+        self.acknowledged.iter().map(from).collect()
     }
 
     /// Returns the acknowledged position of each leased shard with unpublished events.
-    pub(super) fn behind(&self, heads: &PerShard<Position>) -> Vec<ReadFrom> {
-        let mut behind = self.acknowledged();
-        behind.retain(|from| heads[from.shard.index()] > from.after);
-        behind
+    pub(super) fn with_unpublished_events(&self, heads: &PerShard<Position>) -> Vec<ReadFrom> {
+        let mut positions = self.acknowledged();
+        positions.retain(|from| heads[from.shard.index()] > from.after);
+        positions
     }
 
-    /// Returns the last published event of each shard.
-    pub(super) fn last(&self) -> Vec<EventPlace> {
-        self.shards
-            .iter()
-            .filter_map(|leased| leased.last)
-            .collect()
+    /// Returns the last event that this process published, for each shard that has such an event.
+    pub(super) fn last_published(&self) -> Vec<EventPlace> {
+        self.last.iter().flatten().copied().collect()
     }
 
     /// Records the acknowledged events of `events`.
     pub(super) fn acknowledge(&mut self, published: &Published, events: &[PublishedEvent]) {
-        for leased in &mut self.shards {
-            let index = leased.shard().index();
+        for acknowledged in &mut self.acknowledged {
+            let index = acknowledged.shard.index();
             let Some(position) = published.acknowledged[index] else {
                 continue;
             };
             let highest = published.offsets[index].map(|(_, highest)| highest);
-            leased.acknowledged.position = position;
-            leased.acknowledged.offset = highest.or(leased.acknowledged.offset);
-            show(&leased.acknowledged);
+            acknowledged.position = position;
+            acknowledged.offset = highest.or(acknowledged.offset);
+            self.is_stored = false;
+            set_gauges(acknowledged);
+            let place = (acknowledged.shard, position);
             let mut events = events.iter().map(|published| &published.event);
-            let last =
-                events.find(|event| (event.shard, event.position) == (leased.shard(), position));
-            leased.last = last.map(EventPlace::of).or(leased.last);
+            let last = events.find(|event| (event.shard, event.position) == place);
+            self.last[index] = last.map(EventPlace::of).or(self.last[index]);
         }
     }
 
     /// Returns a shard whose new records got offsets of earlier records.
     pub(super) fn began_again(&self, published: &Published) -> Option<Shard> {
-        let began_again = |leased: &&LeasedShard| {
-            let lowest = published.offsets[leased.shard().index()].map(|(lowest, _)| lowest);
-            let before = leased.acknowledged.offset.zip(lowest);
-            before.is_some_and(|(before, lowest)| lowest <= before)
-        };
-        self.shards.iter().find(began_again).map(LeasedShard::shard)
+        let began_again = self.acknowledged.iter().find(|acknowledged| {
+            let offsets = published.offsets[acknowledged.shard.index()];
+            let before = acknowledged.offset.zip(offsets);
+            before.is_some_and(|(before, (lowest, _))| lowest <= before)
+        });
+        began_again.map(|acknowledged| acknowledged.shard)
     }
 
-    /// Returns true if the log has every published event, in the same epoch.
+    /// Returns true if the log is of the epoch of the cursors, and not shorter than the published
+    /// events.
     pub(super) fn are_of(&self, end: &log::LogEnd) -> bool {
-        let mut shards = self.shards.iter();
-        shards.all(|leased| leased.epoch == end.epoch && !leased.is_beyond(end))
-    }
-
-    /// Gives the lease up and records the loss, if the log lacks published events or has another
-    /// epoch. From then on only the database knows how far each shard is published.
-    pub(super) async fn leave_unless_of(
-        &mut self,
-        end: &log::LogEnd,
-        pool: &PgPool,
-    ) -> anyhow::Result<()> {
-        if self.are_of(end) {
-            return Ok(());
-        }
-        let shards = self.shards.iter();
-        let lost: Vec<Shard> = shards
-            .filter(|leased| leased.epoch == end.epoch && leased.is_beyond(end))
-            .map(LeasedShard::shard)
-            .collect();
-        continuity::record_lost(pool, &lost, end.epoch).await?;
-        if let Some(lease) = self.lease {
-            self.table.release(lease).await?;
-        }
-        self.forget();
-        Ok(())
+        let mut acknowledged = self.acknowledged.iter();
+        self.log_epoch == Some(end.epoch)
+            && acknowledged.all(|of| of.position <= end.heads[of.shard.index()])
     }
 
     /// Renews the lease, and forgets the shards if the lease is lost or was given up.
@@ -173,7 +121,10 @@ impl LeasedShards {
             Renewal::Kept => return Ok(renewal),
             // With stored cursors, the next relay repeats no record.
             Renewal::Paused => self.store().await?,
-            Renewal::Lost => tracing::warn!("the lease of the relay is lost"),
+            Renewal::Lost => tracing::warn!(
+                "the lease of the relay is lost: another process has it, or a refill ended it; this process \
+                 stops publishing"
+            ),
         }
         self.forget();
         Ok(renewal)
@@ -185,51 +136,37 @@ impl LeasedShards {
         if self.lease.is_some() {
             return Ok(false);
         }
-        let Some((lease, cursors)) = self.table.acquire(takes_own).await? else {
+        let Some((lease, acknowledged)) = self.table.acquire(takes_own).await? else {
             return Ok(false);
         };
         self.lease = Some(lease);
-        self.shards = cursors.into_iter().map(LeasedShard::new).collect();
-        for leased in &self.shards {
-            show(&leased.acknowledged);
-        }
+        self.is_stored = true;
+        self.acknowledged = acknowledged;
+        self.acknowledged.iter().for_each(set_gauges);
         Ok(true)
     }
 
     /// Stores the cluster of the published records. A shard without a known record gets the
     /// offset of the topic's last record: without an offset, a topic that begins again could not
     /// be recognised.
-    pub(super) async fn bind(&mut self, lease: Lease, cluster: &Cluster) -> anyhow::Result<()> {
-        let watermarks = cluster.topic.as_ref().map(|topic| &topic.watermarks);
-        for leased in &mut self.shards {
-            let watermarks = watermarks.and_then(|all| all.get(leased.shard().index()));
-            let last = watermarks.map(|partition| partition.high - 1);
-            let last = last.filter(|offset| *offset >= 0);
-            leased.acknowledged.offset = leased.acknowledged.offset.or(last);
+    pub(super) async fn bind(&mut self, lease: Lease, topic: &Topic) -> anyhow::Result<()> {
+        for (acknowledged, partition) in self.acknowledged.iter_mut().zip(&topic.watermarks) {
+            let last = Some(partition.high - 1).filter(|offset| *offset >= 0);
+            acknowledged.offset = acknowledged.offset.or(last);
         }
-        let shards = self.shards.iter();
-        let published: Vec<_> = shards.map(|leased| leased.acknowledged).collect();
-        self.table
-            .bind(lease, &published, cluster.id.as_deref())
-            .await
+        let cluster_id = topic.cluster_id.as_deref();
+        self.table.bind(lease, &self.acknowledged, cluster_id).await
     }
 
     /// Stores the acknowledged positions, if the lease is still valid.
     pub(super) async fn store(&mut self) -> anyhow::Result<()> {
-        let shards = self.shards.iter();
-        let moved: Vec<_> = shards
-            .filter(|leased| leased.acknowledged.position > leased.stored)
-            .map(|leased| leased.acknowledged)
-            .collect();
         if let Some(lease) = self.lease
-            && !moved.is_empty()
+            && !self.is_stored
         {
             fail_point::reached("relay.before_store");
-            self.table.store(lease, &moved).await?;
+            self.table.store(lease, &self.acknowledged).await?;
             fail_point::reached("relay.stored");
-            for leased in &mut self.shards {
-                leased.stored = leased.acknowledged.position;
-            }
+            self.is_stored = true;
         }
         self.stored_at = Instant::now();
         Ok(())
@@ -246,13 +183,14 @@ impl LeasedShards {
 
     fn forget(&mut self) {
         self.lease = None;
-        for leased in self.shards.drain(..) {
-            backlog::clear(leased.shard());
+        self.last = PerShard::default();
+        for acknowledged in self.acknowledged.drain(..) {
+            backlog::clear(acknowledged.shard);
         }
     }
 }
 
-fn show(acknowledged: &AcknowledgedPosition) {
+fn set_gauges(acknowledged: &AcknowledgedPosition) {
     let AcknowledgedPosition {
         shard, position, ..
     } = *acknowledged;

@@ -2,43 +2,25 @@
 //! within a second, and after restarts.
 
 use anyhow::Context as _;
+use serde::Serialize;
 use sqlx::{PgExecutor, PgPool};
-use time::OffsetDateTime;
 
 /// Stored pause.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pause {
     /// Begin of the pause.
-    pub at: OffsetDateTime,
+    pub since: String,
     /// Operator or command that has paused the relay.
     pub by: String,
     /// Reason, for `relay status`.
     pub reason: String,
 }
 
-/// Reads the pause of the lowest paused shard; `None` if no shard is paused.
-///
-/// # Errors
-/// Returns an error if the database does not answer.
-pub async fn find(pool: &PgPool) -> anyhow::Result<Option<Pause>> {
-    sqlx::query_as!(
-        Pause,
-        r#"
-        SELECT paused_at AS "at!", coalesce(paused_by, '') AS "by!",
-               coalesce(pause_reason, '') AS "reason!"
-        FROM event_store.relay_cursors WHERE paused_at IS NOT NULL ORDER BY shard LIMIT 1
-        "#
-    )
-    .fetch_optional(pool)
-    .await
-    .context("cannot read whether the relay is paused")
-}
-
 /// Pauses every shard; an earlier pause keeps its reason. Returns true if at least one
 /// shard was running.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool> {
     let paused = sqlx::query!(
         "
@@ -61,7 +43,7 @@ pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool
 /// was paused.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn end(executor: impl PgExecutor<'_>, by: Option<&str>) -> anyhow::Result<bool> {
     let resumed = sqlx::query!(
         "

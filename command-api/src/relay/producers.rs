@@ -11,7 +11,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::cursor::Lease;
+use super::lease::Lease;
 
 /// Time for which a closed connection may still deliver unanswered requests: longer than the
 /// operating system retries (`tcp_orphan_retries`).
@@ -60,7 +60,7 @@ impl ProducerRegistration {
     /// closes its producer, and ends its registration. Deletes settled registrations.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer.
+    /// Returns an error if the database fails.
     pub async fn settle_former(&self) -> anyhow::Result<()> {
         sqlx::query!(
             "
@@ -85,7 +85,7 @@ impl ProducerRegistration {
     /// sees that the refill has ended the lease.
     ///
     /// # Errors
-    /// Returns an error if the lease is lost, or the database does not answer.
+    /// Returns an error if the lease is lost, or the database fails.
     pub async fn register(&mut self, lease: Lease) -> anyhow::Result<()> {
         if self.is_registered {
             return Ok(());
@@ -121,7 +121,7 @@ impl ProducerRegistration {
     /// if requests were unanswered.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer.
+    /// Returns an error if the database fails.
     pub async fn end(&mut self, all_answered: bool) -> anyhow::Result<()> {
         // First of all: a call that is dropped half-way must not lose this.
         if !all_answered {
@@ -155,7 +155,7 @@ impl ProducerRegistration {
 /// `ended` according to an operator.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn list(
     executor: impl PgExecutor<'_>,
     ended: &[String],
@@ -174,7 +174,7 @@ pub async fn list(
 /// Deletes the registrations of processes that have `ended` according to an operator.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn forget(executor: impl PgExecutor<'_>, ended: &[String]) -> anyhow::Result<()> {
     sqlx::query!(
         "DELETE FROM event_store.relay_producers WHERE settles_at IS NULL AND owner = ANY($1)",

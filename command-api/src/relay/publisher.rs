@@ -19,9 +19,8 @@ use tokio::{
 
 use super::{
     delivery::{self, Connection},
-    refusal::RelayRefusal,
     topic::{
-        self, BATCH_BYTES_MAX, Cluster, Settings,
+        self, BATCH_BYTES_MAX, Settings, Topic,
         tail::{self, Record, Span},
     },
 };
@@ -84,9 +83,9 @@ impl Published {
 /// Publishes events in the order given, shard by shard.
 #[async_trait]
 pub trait EventPublisher: Send + Sync {
-    /// Makes a producer and returns a description of the cluster; returns `None` if there is a
+    /// Makes a producer and returns a description of the topic; returns `None` if there is a
     /// producer already.
-    async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
+    async fn connect(&self) -> anyhow::Result<Option<Topic>> {
         Ok(None)
     }
 
@@ -202,26 +201,18 @@ impl KafkaPublisher {
         made.await.context("making a producer has panicked")?
     }
 
-    /// Describes the cluster, unless events must not be published to the topic.
-    async fn describe(&self, is_denial_logged: &mut bool) -> anyhow::Result<Cluster> {
-        let cluster = topic::describe_for(&self.kafka, self.trouble.clone()).await?;
+    /// Describes the topic, unless events must not be published to the topic.
+    async fn describe(&self, is_denial_logged: &mut bool) -> anyhow::Result<Topic> {
+        let topic = topic::admit(&self.kafka, self.trouble.clone()).await?;
         self.trouble.clear();
-        let name = self.kafka.topic.as_str();
-        let Some(topic) = &cluster.topic else {
-            let topic = name.to_owned();
-            return Err(RelayRefusal::NoTopic { topic }.into());
-        };
-        if let Some(refusal) = topic.refusal() {
-            return Err(refusal.into());
-        }
         if topic.settings == Settings::Denied && !mem::replace(is_denial_logged, true) {
             tracing::warn!(
-                kafka.topic = name,
+                kafka.topic = topic.name,
                 "the relay cannot read the settings of the topic and would not notice a compacted \
                  topic: grant DescribeConfigs on the topic to the relay's principal"
             );
         }
-        Ok(cluster)
+        Ok(topic)
     }
 }
 
@@ -237,14 +228,14 @@ impl Connections {
 
 #[async_trait]
 impl EventPublisher for KafkaPublisher {
-    async fn connect(&self) -> anyhow::Result<Option<Cluster>> {
+    async fn connect(&self) -> anyhow::Result<Option<Topic>> {
         let mut connections = self.connections.lock().await;
         if connections.current.is_some() {
             return Ok(None);
         }
-        let cluster = self.describe(&mut connections.is_denial_logged).await?;
+        let topic = self.describe(&mut connections.is_denial_logged).await?;
         connections.current = Some(self.make(None).await?);
-        Ok(Some(cluster))
+        Ok(Some(topic))
     }
 
     async fn read_back(&self, spans: &[Span]) -> anyhow::Result<Vec<Record>> {

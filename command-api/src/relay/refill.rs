@@ -26,16 +26,18 @@ mod silence;
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
-    event_store::log::{self, PerShard},
+    event_store::log::PerShard,
     kafka_config::KafkaConfig,
+    kafka_errors::KafkaErrors,
     shard::{Position, Shard},
 };
+use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{
+    cursor::{self, Cursor},
     pause, producers,
-    refusal::RelayRefusal,
-    topic::{self, Cluster, Topic},
+    topic::{self, Topic},
 };
 
 /// Value of `paused_by` while a refill is in progress.
@@ -55,16 +57,23 @@ pub struct Refill {
 }
 
 /// Result of a refill: the relay publishes from now on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Refilled {
+    /// Position before the first record of each shard.
+    pub from: Position,
+    /// Refilled shard; all shards if none is given.
+    pub shard: Option<i16>,
+    /// Name of the topic that is filled.
+    pub topic: String,
     /// Cluster that the cursors are bound to.
     pub cluster_id: Option<String>,
-    /// Topic that is filled.
-    pub topic: Topic,
     /// Number of events to publish, as of now.
     pub events: i64,
     /// True if an operator has paused publishing, and the pause continues.
-    pub is_paused: bool,
+    pub paused: bool,
+    /// Days after which Kafka removes events; none if Kafka keeps events for ever.
+    #[serde(skip)]
+    pub retention_days: Option<i64>,
 }
 
 impl Refill {
@@ -85,14 +94,7 @@ pub async fn refill(
     refill: &Refill,
 ) -> anyhow::Result<Refilled> {
     empty_topic(kafka, refill).await?;
-    backlog(pool, refill).await?;
-    let cursors = sqlx::query_scalar!(
-        r#"SELECT CASE WHEN epoch = (SELECT epoch FROM event_store.log_meta) THEN position ELSE 0
-                  END AS "published!"
-           FROM event_store.relay_cursors ORDER BY shard"#
-    );
-    let published = cursors.fetch_all(pool).await;
-    nothing_is_left_out(refill, &published.context("cannot read the cursors")?)?;
+    backlog(refill, &cursor::read(pool).await?)?;
     silence::check_ended(pool, &refill.ended).await?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
     let refilled = refill_in_silence(pool, kafka, refill).await;
@@ -108,29 +110,26 @@ async fn refill_in_silence(
     refill: &Refill,
 ) -> anyhow::Result<Refilled> {
     let lease_epochs = silence::wait(pool, &refill.ended).await?;
-    let (cluster, topic) = empty_topic(kafka, refill).await?;
-    set_cursors(pool, refill, &lease_epochs, cluster.id.as_deref()).await?;
+    let topic = empty_topic(kafka, refill).await?;
+    let before = set_cursors(pool, refill, &lease_epochs, topic.cluster_id.as_deref()).await?;
+    let is_operators = |cursor: &Cursor| cursor.paused_by.as_deref() != Some(REFILL);
     Ok(Refilled {
-        cluster_id: cluster.id,
-        topic,
-        events: backlog(pool, refill).await?,
-        is_paused: pause::find(pool).await?.is_some(),
+        from: refill.from,
+        shard: refill.shard.map(Shard::number),
+        events: backlog(refill, &before)?,
+        paused: before.iter().any(is_operators),
+        retention_days: topic.retention_days(),
+        topic: topic.name,
+        cluster_id: topic.cluster_id,
     })
 }
 
-/// Describes cluster and topic, unless a partition to be filled has records.
-async fn empty_topic(kafka: &KafkaConfig, refill: &Refill) -> anyhow::Result<(Cluster, Topic)> {
-    let mut cluster = topic::describe(kafka).await?;
-    let Some(topic) = cluster.topic.take() else {
-        let topic = kafka.topic.as_str().to_owned();
-        return Err(RelayRefusal::NoTopic { topic }.into());
-    };
-    if let Some(refusal) = topic.refusal() {
-        return Err(refusal.into());
-    }
+/// Describes the topic, unless a partition to be filled has records.
+async fn empty_topic(kafka: &KafkaConfig, refill: &Refill) -> anyhow::Result<Topic> {
+    let topic = topic::admit(kafka, KafkaErrors::new(topic::RIGHTS)).await?;
     let of = |shard: &Shard| topic.watermarks[shard.index()];
     let shards = refill.shards();
-    if let Some(shard) = shards.iter().find(|shard| of(shard).low < of(shard).high) {
+    if let Some(shard) = shards.iter().find(|shard| !of(shard).is_empty()) {
         bail!(
             "the topic {} has records (partition {shard}: offsets {} to {}), and a refill goes only \
              into an empty one: consumers would skip what they see after later events. Pause \
@@ -140,72 +139,50 @@ async fn empty_topic(kafka: &KafkaConfig, refill: &Refill) -> anyhow::Result<(Cl
             of(shard).high - 1
         );
     }
-    Ok((cluster, topic))
+    Ok(topic)
 }
 
-/// Counts the events to publish, unless the position is beyond the log.
-async fn backlog(pool: &PgPool, refill: &Refill) -> anyhow::Result<i64> {
-    let heads: PerShard<Position> = log::heads(pool)
-        .await
-        .context("cannot read the heads of the log")?;
-    let mut events = 0;
+/// Counts the events to publish. Returns an error if the position is beyond the log or beyond the
+/// published events: every later event must be published to the new topic.
+fn backlog(refill: &Refill, cursors: &PerShard<Cursor>) -> anyhow::Result<i64> {
+    let (from, mut events) = (refill.from, 0);
     for shard in refill.shards() {
-        let head = heads[shard.index()];
+        let cursor = &cursors[shard.index()];
+        let (head, published) = (cursor.head, cursor.published());
         ensure!(
-            refill.from <= head,
-            "--from {} is beyond shard {shard} of the log, which ends at {head}",
-            refill.from
+            from <= head,
+            "--from {from} is beyond shard {shard} of the log, which ends at {head}"
         );
-        events += head - refill.from;
+        ensure!(
+            from <= published,
+            "--from {from} is beyond what shard {shard} has published, which ends at {published}: \
+             what is between would be on no topic; nothing was changed. Refill --from {published}, \
+             or from below it"
+        );
+        events += head - from;
     }
     Ok(events)
 }
 
-/// Checks that the refill leaves no event out. The `published` positions, by shard, are those of the
-/// former topic: up to the cursor, or 0 if the log was restored since. Every later event must be
-/// published to the new topic.
-fn nothing_is_left_out(refill: &Refill, published: &[Position]) -> anyhow::Result<()> {
-    for shard in refill.shards() {
-        let cursor = published[shard.index()];
-        ensure!(
-            refill.from <= cursor,
-            "--from {} is beyond what shard {shard} has published, which ends at {cursor}: what is \
-             between would be on no topic; nothing was changed. Refill --from {cursor}, or from \
-             below it",
-            refill.from
-        );
-    }
-    Ok(())
-}
-
-/// Moves the cursors, step 4 of the argument above.
+/// Moves the cursors, step 4 of the argument above. Returns the cursors before the move.
 async fn set_cursors(
     pool: &PgPool,
     refill: &Refill,
-    lease_epochs: &[i64],
+    lease_epochs: &PerShard<i64>,
     cluster_id: Option<&str>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<PerShard<Cursor>> {
     let mut tx = pool.begin().await.context("cannot begin a transaction")?;
-    let rows = sqlx::query!(
-        r#"SELECT lease_epoch, paused_at IS NOT NULL AS "is_paused!",
-                  CASE WHEN epoch = (SELECT epoch FROM event_store.log_meta) THEN position ELSE 0
-                  END AS "published!"
-           FROM event_store.relay_cursors ORDER BY shard FOR NO KEY UPDATE"#
-    )
-    .fetch_all(&mut *tx)
-    .await
-    .context("cannot lock the cursors")?;
+    let cursors = cursor::lock_in_tx(&mut tx).await?;
     // A later statement sees registrations that were committed while this one waited for locks.
     let registered = producers::list(&mut *tx, &refill.ended).await?;
     let is_silent = registered.is_empty()
-        && rows.iter().all(|row| row.is_paused)
-        && rows.iter().map(|row| &row.lease_epoch).eq(lease_epochs);
+        && cursors.iter().all(|cursor| cursor.paused_at.is_some())
+        && cursors.each_ref().map(|cursor| cursor.lease_epoch) == *lease_epochs;
     ensure!(
         is_silent,
         "the relay was resumed meanwhile; nothing was changed, refill again"
     );
-    let published: Vec<Position> = rows.iter().map(|row| row.published).collect();
-    nothing_is_left_out(refill, &published)?;
+    backlog(refill, &cursors)?;
     producers::forget(&mut *tx, &refill.ended).await?;
     let shards: Vec<i16> = refill.shards().iter().map(|shard| shard.number()).collect();
     sqlx::query!(
@@ -233,5 +210,6 @@ async fn set_cursors(
     pause::end(&mut *tx, Some(REFILL)).await?;
     tx.commit()
         .await
-        .context("it is not known whether it was done; `command-api relay status` shows it")
+        .context("it is not known whether it was done; `command-api relay status` shows it")?;
+    Ok(cursors)
 }

@@ -86,9 +86,9 @@ pub enum RelayRefusal {
         /// Shard of the record.
         shard: Shard,
     },
-    /// The relay may not read the records behind the cursors, so it cannot compare them with the log.
+    /// The relay may not read the records after the cursors, so it cannot compare them with the log.
     #[error(
-        "the topic {topic} has records behind the cursors, as after a crash or a restore, and the \
+        "the topic {topic} has records after the cursors, as after a crash or a restore, and the \
          relay's user may not read them: grant it Read on the topic (docs/kafka.md, \"TLS, SASL \
          and rights\")"
     )]

@@ -21,6 +21,7 @@ use rdkafka::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::refusal::RelayRefusal;
+use judgement::WantedSettings;
 
 /// Size limit of a batch of the producer, before compression (`batch.size` and
 /// `message.max.bytes` of librdkafka).
@@ -29,8 +30,11 @@ pub const BATCH_BYTES_MAX: u32 = 1_000_000;
 /// the limit.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
 /// Rights that the Kafka user of an operator's command needs.
-const RIGHTS: &str = "Describe and DescribeConfigs on the topic, and Create for a new one";
+pub(super) const RIGHTS: &str =
+    "Describe and DescribeConfigs on the topic, and Create for a new one";
 /// Timeout for each answer of the cluster.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay before a retry if a partition has no leader.
@@ -41,8 +45,6 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Description of a cluster and of the topic.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// Unique id of the cluster; very old brokers have none.
-    pub id: Option<String>,
     /// Number of brokers.
     pub brokers: usize,
     /// Topic, if the topic exists.
@@ -54,6 +56,8 @@ pub struct Cluster {
 pub struct Topic {
     /// Name of the topic.
     pub name: String,
+    /// Unique id of the cluster; very old brokers have none.
+    pub cluster_id: Option<String>,
     /// By partition: number of replicas.
     pub replicas: Vec<usize>,
     /// Settings of the topic, if the broker reports them.
@@ -71,6 +75,13 @@ pub struct Watermarks {
     pub high: i64,
 }
 
+impl Watermarks {
+    /// Returns true if the partition has no records.
+    pub fn is_empty(&self) -> bool {
+        self.low == self.high
+    }
+}
+
 /// Settings of a topic, or the reason why they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settings {
@@ -82,20 +93,10 @@ pub enum Settings {
     Denied,
 }
 
-/// Settings of a new topic.
-#[derive(Debug, Clone, Copy)]
-pub struct NewTopicSettings {
-    /// Number of brokers that keep each record.
-    pub replication_factor: i32,
-    /// Values by name.
-    pub settings: [(&'static str, i64); 3],
-}
-
 impl Topic {
     /// Returns true if the topic has no records.
     pub fn is_empty(&self) -> bool {
-        let mut partitions = self.watermarks.iter();
-        partitions.all(|partition| partition.low == partition.high)
+        self.watermarks.iter().all(Watermarks::is_empty)
     }
 
     /// Returns the value of a setting, if the value is known.
@@ -104,6 +105,12 @@ impl Topic {
             Settings::Known(settings) => settings.get(name).map(String::as_str),
             Settings::Unsupported | Settings::Denied => None,
         }
+    }
+
+    /// Returns the number of days after which Kafka removes events, if Kafka removes events.
+    pub fn retention_days(&self) -> Option<i64> {
+        let milliseconds: i64 = self.setting("retention.ms")?.parse().ok()?;
+        (milliseconds >= 0).then_some(milliseconds / DAY_MS)
     }
 
     /// Returns the refusal, if events must not be published to the topic.
@@ -130,24 +137,32 @@ impl Topic {
 /// # Errors
 /// Returns an error if librdkafka refuses the settings, or the cluster does not answer.
 pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
-    describe_for(kafka, KafkaErrors::new(RIGHTS)).await
+    in_background(kafka, KafkaErrors::new(RIGHTS), describe_with).await
 }
 
-/// Describes the cluster and the topic, and reports connection failures to `trouble`.
+/// Describes the topic that the relay publishes to, and reports connection failures to `trouble`.
 ///
 /// # Errors
-/// Returns the errors of [`describe`].
-pub async fn describe_for(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Cluster> {
-    in_background(kafka, trouble, describe_with).await
+/// Returns the refusal if events must not be published to the topic, or an error of [`describe`].
+pub async fn admit(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Topic> {
+    let cluster = in_background(kafka, trouble, describe_with).await?;
+    let Some(topic) = cluster.topic else {
+        let topic = kafka.topic.as_str().to_owned();
+        return Err(RelayRefusal::NoTopic { topic }.into());
+    };
+    match topic.refusal() {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(topic),
+    }
 }
 
 /// Creates the topic with a partition for each shard.
 ///
 /// # Errors
 /// Returns an error if the topic exists, or the cluster refuses the topic or does not answer.
-pub async fn create(kafka: &KafkaConfig, new: NewTopicSettings) -> anyhow::Result<()> {
+pub async fn create(kafka: &KafkaConfig, wanted: WantedSettings) -> anyhow::Result<()> {
     in_background(kafka, KafkaErrors::new(RIGHTS), move |clients, topic| {
-        create_with(&clients.admin, topic, new)
+        create_with(&clients.admin, topic, &wanted)
     })
     .await
 }
@@ -188,13 +203,11 @@ struct Clients {
 fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
     let inner = clients.metadata.client();
     let metadata = inner.fetch_metadata(Some(name), ANSWER_TIMEOUT)?;
-    let mut cluster = Cluster {
-        id: inner.fetch_cluster_id(ANSWER_TIMEOUT),
-        brokers: metadata.brokers().len(),
-        topic: None,
-    };
+    let brokers = metadata.brokers().len();
+    let cluster_id = inner.fetch_cluster_id(ANSWER_TIMEOUT);
     let Some(replicas) = replicas(&metadata, name)? else {
-        return Ok(cluster);
+        let topic = None;
+        return Ok(Cluster { brokers, topic });
     };
     let mut watermarks = Vec::new();
     if replicas.len() == usize::from(SHARD_COUNT) {
@@ -204,13 +217,14 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
             watermarks.push(Watermarks { low, high });
         }
     }
-    cluster.topic = Some(Topic {
+    let topic = Some(Topic {
         name: name.to_owned(),
+        cluster_id,
         replicas,
         settings: settings(&clients.admin, name, &metadata)?,
         watermarks,
     });
-    Ok(cluster)
+    Ok(Cluster { brokers, topic })
 }
 
 /// Retries for a while if a partition has no leader: during a change of leader, or after the
@@ -293,22 +307,19 @@ fn settings(
 fn create_with(
     client: &AdminClient<DefaultClientContext>,
     name: &str,
-    new: NewTopicSettings,
+    wanted: &WantedSettings,
 ) -> anyhow::Result<()> {
-    let values = new
-        .settings
-        .map(|(setting, value)| (setting, value.to_string()));
-    let topic = NewTopic::new(
-        name,
-        i32::from(SHARD_COUNT),
-        TopicReplication::Fixed(new.replication_factor),
-    )
-    .set("cleanup.policy", "delete")
-    .set("retention.bytes", "-1")
-    .set("message.timestamp.type", "CreateTime");
-    let topic = values
-        .iter()
-        .fold(topic, |topic, (setting, value)| topic.set(setting, value));
+    let retention_ms = wanted.retention_ms().to_string();
+    let min_insync_replicas = wanted.min_insync_replicas.to_string();
+    let max_message_bytes = MAX_MESSAGE_BYTES_MIN.to_string();
+    let replication = TopicReplication::Fixed(wanted.replication_factor);
+    let topic = NewTopic::new(name, i32::from(SHARD_COUNT), replication)
+        .set("cleanup.policy", "delete")
+        .set("retention.bytes", "-1")
+        .set("retention.ms", &retention_ms)
+        .set("min.insync.replicas", &min_insync_replicas)
+        .set("max.message.bytes", &max_message_bytes)
+        .set("message.timestamp.type", "CreateTime");
     let options = AdminOptions::new()
         .request_timeout(Some(CREATE_TIMEOUT))
         .operation_timeout(Some(CREATE_TIMEOUT));
@@ -316,7 +327,7 @@ fn create_with(
     let created =
         created.map_err(|error| anyhow!("cannot create the topic {name}: {}", reason(&error)))?;
     for result in created {
-        result.map_err(|(name, error)| refused(&name, error, new.replication_factor))?;
+        result.map_err(|(name, error)| refused(&name, error, wanted.replication_factor))?;
     }
     Ok(())
 }

@@ -4,12 +4,7 @@ use axum::body::{Body, Bytes};
 use linkledger_core::{
     http::request::{BODY_LENGTH_MAX, content_too_large},
     json::{JsonError, JsonObject},
-    link::Destination,
     problem::{Code, Problem},
-};
-use utoipa::{
-    PartialSchema as _,
-    openapi::{RefOr, Schema},
 };
 
 /// Reads the JSON object in a body.
@@ -47,16 +42,6 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
         ),
         JsonError::NotAnObject => Problem::new(Code::BodyNotObject, "Send a JSON object: {…}."),
     })
-}
-
-/// Returns the schema of a destination in a request. The schema has no maximum length: the limit
-/// counts the serialised destination, which may be shorter than the sent text.
-pub(super) fn sent_destination() -> RefOr<Schema> {
-    let mut schema = Destination::schema();
-    if let RefOr::T(Schema::Object(object)) = &mut schema {
-        object.max_length = None;
-    }
-    schema
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {

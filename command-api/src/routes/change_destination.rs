@@ -1,7 +1,5 @@
 //! `PATCH /v1/links/{id}`: changes the destination of a link.
 
-mod members;
-
 use axum::{
     Extension, Json,
     extract::{Request, State},
@@ -14,7 +12,7 @@ use linkledger_core::{
     http::{
         authentication::Caller,
         entity_tag::{self, IfMatch},
-        link_body::{LinkBody, LinkParts},
+        link_body::{LinkBody, LinkParts, LinkPatch},
         request::{RequestContext, check_accept, check_merge_patch_body, check_no_query, link_id},
         route_table,
     },
@@ -24,7 +22,6 @@ use linkledger_core::{
 };
 
 use super::{WriteState, answer, body::read_object};
-use members::LinkPatch;
 
 /// Changes the destination of a link. A link with the wanted destination stays as it is.
 ///
@@ -60,12 +57,7 @@ pub async fn change_destination(
     let settled = answer::to_change(state.queue.submit_change(change).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
-    let parts = LinkParts {
-        id: settled.link.created.link_id,
-        slug: &settled.link.created.slug,
-        destination_url: settled.link.state.destination_url.clone(),
-        created_at: settled.created_at,
-    };
+    let parts = LinkParts::of(&settled.link, settled.created_at);
     let body = LinkBody::new(parts, &state.short_base_url);
     Ok((headers, etag, Json(body)).into_response())
 }

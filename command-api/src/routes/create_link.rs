@@ -1,7 +1,6 @@
 //! `POST /v1/links`: creates a link for credits, once per idempotency key.
 
 mod idempotency_key;
-mod members;
 
 use axum::{
     Extension,
@@ -17,6 +16,7 @@ use linkledger_core::{
     batch::KeyedCreate,
     http::{
         authentication::Caller,
+        link_body::NewLink,
         request::{RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
@@ -25,9 +25,8 @@ use linkledger_core::{
 };
 
 use super::{WriteState, answer, body};
-use crate::renderer::{self, CreatedLinkV1};
+use crate::renderer::{self, CreatedLink};
 use idempotency_key::KeyHeader;
-use members::NewLink;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -48,12 +47,10 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
     )),
     request_body(content = NewLink, examples(
         ("generated slug" = (value = json!({ "destination_url": "https://example.com/" }))),
-        ("chosen slug" = (value = json!({
-            "destination_url": "https://example.com/offers?season=spring", "slug": "Spring-26",
-        }))),
+        ("chosen slug" = (value = json!(NewLink::example()))),
     )),
     responses(
-        (status = 201, description = "The link was created and charged.", body = CreatedLinkV1<'_>,
+        (status = 201, description = "The link was created and charged.", body = CreatedLink<'_>,
          headers(("Location"), ("ETag"), ("Consistency-Token"), ("Idempotent-Replayed")),
          links(
              ("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/id")))),
@@ -61,14 +58,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
                                       parameters(("id" = "$response.body#/id")))),
              ("delete_link" = (operation_id = "delete_link", parameters(("id" = "$response.body#/id")))),
          ),
-         example = json!({
-             "id": "lnk_01h455vb4pex5vsknk084sn02q",
-             "short_url": "https://sho.rt/Spring-26",
-             "destination_url": "https://example.com/offers?season=spring",
-             "created_at": "2026-11-20T09:51:00.123Z",
-             "credits_charged": 1,
-             "credits_balance": 999,
-         })),
+         example = json!(CreatedLink::example())),
     ),
     security(("api_key" = [Scope::LinksWrite.as_str()])),
 )]

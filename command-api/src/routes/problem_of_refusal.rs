@@ -2,6 +2,7 @@
 
 use linkledger_core::{
     batch::CommandRejection,
+    credits::InsufficientCredits,
     http::entity_tag,
     problem::{Code, Problem},
 };
@@ -47,7 +48,7 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
             Code::SlugTaken,
             "Choose another slug, or leave out the slug to get a generated slug.",
         ),
-        CommandRejection::InsufficientCredits { balance, required } => Problem::new(
+        CommandRejection::InsufficientCredits(InsufficientCredits { balance, required }) => Problem::new(
             Code::InsufficientCredits,
             format!("The price in credits is {required}; the balance is {balance}."),
         )

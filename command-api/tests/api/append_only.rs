@@ -1,6 +1,6 @@
 //! The log cannot be changed by its owner (triggers) or by a service (GRANTs).
 
-use linkledger_command_api::relay::cursor::{AcknowledgedPosition, LeaseTable, Renewal};
+use linkledger_command_api::relay::lease::{AcknowledgedPosition, LeaseTable, Renewal};
 use linkledger_core::{
     event_store::{self, SessionKind},
     shard::Shard,

@@ -1,5 +1,5 @@
 use axum::{body::Body, http::Request};
-use linkledger_core::api_key::Scope;
+use linkledger_core::{api_key::Scope, http::link_body::NewLink, link::members::SLUG};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 
@@ -31,6 +31,22 @@ async fn create_stores_and_charges_link() {
     assert_eq!(app.balance(account_id).await, 9);
     assert_eq!(app.count("LinkCreated").await, 1);
     assert_eq!(app.count("CreditsCharged").await, 1);
+}
+
+#[tokio::test]
+async fn each_member_of_create_is_stored_and_returned() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(10).await;
+    let body = NewLink::example();
+    let answer = send(&app.router, create(&key, fresh_key(), &body)).await;
+    let (created, stored) = (answer.json(), app.payload("LinkCreated").await);
+    for (name, value) in body.as_object().unwrap() {
+        assert_eq!(stored[name], *value, "`{name}` of LinkCreated");
+        // Answers show the slug as the last part of the short address.
+        if name != SLUG {
+            assert_eq!(created[name], *value, "`{name}` of the answer");
+        }
+    }
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ async fn operator_role_may_raise_the_epoch() {
         reason: "restored".to_owned(),
         is_dry_run: false,
     };
-    assert_eq!(epoch::raise(&pool, &raise).await.unwrap().epoch, 2);
+    assert_eq!(epoch::raise(&pool, raise).await.unwrap().epoch, 2);
     assert_eq!(epoch::read(&pool).await.unwrap().raises.len(), 1);
 }
 

@@ -3,7 +3,7 @@
 mod damages;
 mod sound_log;
 
-use linkledger_testing::in_background;
+use linkledger_testing::{TestDatabase, append_events, events::every_change, in_background};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::run;
@@ -39,6 +39,16 @@ async fn sound_log_has_no_findings() {
         text.ends_with(", sealed segments 3, events not sealed yet 7; nothing is wrong\n"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn log_of_every_type_of_event_has_no_findings() {
+    let database = TestDatabase::create().await;
+    let account_id = account(&database).await;
+    let changes = every_change(database.pool(), account_id, "every").await;
+    append_events(database.pool(), account_id, &changes).await;
+    let (exit_code, verified) = verify(&database, &[]);
+    assert_eq!(exit_code, Some(0), "{verified}");
 }
 
 #[tokio::test]

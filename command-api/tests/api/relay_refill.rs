@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use linkledger_command_api::relay::{
-    cursor::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
+    lease::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
 };
 use linkledger_core::{lifecycle::Tasks, shard::Shard};
 use linkledger_testing as testing;

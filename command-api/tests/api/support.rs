@@ -93,6 +93,18 @@ impl TestApp {
             .await
             .expect("events are counted")
     }
+
+    /// Returns the payload of the latest event of the type.
+    pub(crate) async fn payload(&self, event_type: &str) -> Value {
+        let payload: String = sqlx::query_scalar(
+            "SELECT payload::text FROM event_store.events WHERE type = $1 ORDER BY position DESC",
+        )
+        .bind(event_type)
+        .fetch_one(self.database.pool())
+        .await
+        .expect("the event exists");
+        serde_json::from_str(&payload).expect("payloads are JSON")
+    }
 }
 
 fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {

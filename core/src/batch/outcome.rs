@@ -1,7 +1,7 @@
 //! Outcomes of the commands of a batch.
 
 use super::{SettledCreate, SettledLink};
-use crate::{field::FieldError, link::ChangeLinkError};
+use crate::{credits::InsufficientCredits, field::FieldError, link::ChangeLinkError};
 
 /// Outcome of one command of a batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +38,7 @@ pub enum CommandRejection {
     /// The chosen slug is taken.
     SlugTaken,
     /// The balance does not cover the price.
-    InsufficientCredits {
-        /// Current balance, in credits.
-        balance: i64,
-        /// Required credits.
-        required: i64,
-    },
+    InsufficientCredits(InsufficientCredits),
 }
 
 impl From<ChangeLinkError> for CommandRejection {

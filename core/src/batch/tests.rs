@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
+    credits::InsufficientCredits,
     envelope::{Metadata, NewEvent},
     event::Event,
     field::{FieldCode, FieldError},
@@ -40,7 +41,7 @@ fn ids(number: u128) -> DecisionIds {
 fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> LinkCommand {
     let draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
-        destination: destination("https://example.com"),
+        ..LinkDraft::to(destination("https://example.com"))
     };
     LinkCommand::Create(KeyedCreate {
         account_id: account(account_number),
@@ -148,10 +149,10 @@ fn first_accepted_command_takes_the_slug() {
         (create(1, 2, 1, Some("sprinG")), ids(2)),
         (create(2, 3, 1, Some("spring")), ids(3)),
     ]);
-    let broke = CommandRejection::InsufficientCredits {
+    let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
         balance: 0,
         required: 1,
-    };
+    });
     assert_eq!(
         outcomes,
         [

@@ -1,40 +1,7 @@
-//! Commands on the credits of an account, and their decisions.
+//! Decisions on commands that change the credits of an account.
 
 use super::{ChargeReason, Credits, CreditsAdjusted, CreditsCharged, CreditsGranted};
 use crate::id::{AccountId, LinkId};
-
-/// Adds credits to an account.
-#[derive(Debug, Clone)]
-pub struct GrantCredits {
-    /// Account that receives the credits.
-    pub account_id: AccountId,
-    /// Number of credits to add; at least 1.
-    pub amount: i64,
-    /// Reason for the grant, shown in the ledger.
-    pub reason: String,
-}
-
-/// Corrects the balance of an account.
-#[derive(Debug, Clone)]
-pub struct AdjustCredits {
-    /// Account whose balance is corrected.
-    pub account_id: AccountId,
-    /// Number of credits to add, or to remove if negative.
-    pub amount: i64,
-    /// Reason for the adjustment, shown in the ledger.
-    pub reason: String,
-}
-
-/// Charges the price of a link.
-#[derive(Debug, Clone, Copy)]
-pub struct ChargeForLink {
-    /// Account that pays.
-    pub account_id: AccountId,
-    /// Price in credits; may be 0.
-    pub price: i64,
-    /// Link that is paid for.
-    pub link_id: LinkId,
-}
 
 /// The balance does not cover the price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,21 +13,13 @@ pub struct InsufficientCredits {
     pub required: i64,
 }
 
-/// Reason why a grant is rejected.
+/// Reason why a grant or an adjustment is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
-    /// The amount is 0 or negative.
+pub enum CreditsError {
+    /// The amount of a grant is 0 or negative.
     #[error("the amount must be at least 1")]
     AmountNotPositive,
-    /// The sum would exceed the range of a balance.
-    #[error("the balance would exceed {}", i64::MAX)]
-    BalanceTooLarge,
-}
-
-/// Reason why an adjustment is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AdjustError {
-    /// The amount is 0.
+    /// The amount of an adjustment is 0.
     #[error("the amount must not be 0")]
     AmountIsZero,
     /// More credits would be removed than the balance has.
@@ -72,51 +31,45 @@ pub enum AdjustError {
 }
 
 impl Credits {
-    /// Decides a grant.
+    /// Decides that an operator adds credits to the account.
     ///
     /// # Errors
-    /// Returns [`GrantError`] if the amount is not positive or the balance would overflow.
-    pub fn decide_grant(&self, command: GrantCredits) -> Result<CreditsGranted, GrantError> {
-        let GrantCredits {
-            account_id,
-            amount,
-            reason,
-        } = command;
+    /// Returns [`CreditsError`] if the amount is not positive or the balance would overflow.
+    pub fn decide_grant(
+        &self,
+        account_id: AccountId,
+        amount: i64,
+        reason: &str,
+    ) -> Result<CreditsGranted, CreditsError> {
         if amount < 1 {
-            return Err(GrantError::AmountNotPositive);
+            return Err(CreditsError::AmountNotPositive);
         }
-        let balance_after = self
-            .balance
-            .checked_add(amount)
-            .ok_or(GrantError::BalanceTooLarge)?;
         Ok(CreditsGranted {
             account_id,
             amount,
-            balance_after,
-            reason,
+            balance_after: self.balance_plus(amount)?,
+            reason: reason.to_owned(),
         })
     }
 
-    /// Decides an adjustment.
+    /// Decides that an operator corrects the balance: adds credits, or removes credits if the amount
+    /// is negative.
     ///
     /// # Errors
-    /// Returns [`AdjustError`] if the amount is 0, or the balance would overflow or fall below
+    /// Returns [`CreditsError`] if the amount is 0, or the balance would overflow or fall below
     /// zero.
-    pub fn decide_adjust(&self, command: AdjustCredits) -> Result<CreditsAdjusted, AdjustError> {
-        let AdjustCredits {
-            account_id,
-            amount,
-            reason,
-        } = command;
+    pub fn decide_adjust(
+        &self,
+        account_id: AccountId,
+        amount: i64,
+        reason: &str,
+    ) -> Result<CreditsAdjusted, CreditsError> {
         if amount == 0 {
-            return Err(AdjustError::AmountIsZero);
+            return Err(CreditsError::AmountIsZero);
         }
-        let balance_after = self
-            .balance
-            .checked_add(amount)
-            .ok_or(AdjustError::BalanceTooLarge)?;
+        let balance_after = self.balance_plus(amount)?;
         if balance_after < 0 {
-            return Err(AdjustError::Insufficient(InsufficientCredits {
+            return Err(CreditsError::Insufficient(InsufficientCredits {
                 balance: self.balance,
                 required: amount.saturating_neg(),
             }));
@@ -125,24 +78,21 @@ impl Credits {
             account_id,
             amount,
             balance_after,
-            reason,
+            reason: reason.to_owned(),
         })
     }
 
-    /// Decides a charge.
+    /// Decides that the account pays the price of a link; the price may be 0.
     ///
     /// # Errors
     /// Returns [`InsufficientCredits`] if the price exceeds the balance: the balance never falls
     /// below zero.
     pub fn decide_charge(
         &self,
-        command: ChargeForLink,
+        account_id: AccountId,
+        price: i64,
+        link_id: LinkId,
     ) -> Result<CreditsCharged, InsufficientCredits> {
-        let ChargeForLink {
-            account_id,
-            price,
-            link_id,
-        } = command;
         if price > self.balance {
             return Err(InsufficientCredits {
                 balance: self.balance,
@@ -156,6 +106,11 @@ impl Credits {
             link_id,
             reason: ChargeReason::LinkCreated,
         })
+    }
+
+    fn balance_plus(&self, amount: i64) -> Result<i64, CreditsError> {
+        let sum = self.balance.checked_add(amount);
+        sum.ok_or(CreditsError::BalanceTooLarge)
     }
 }
 

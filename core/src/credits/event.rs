@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AccountId, LinkId};
 
-/// An event of an account's stream that concerns credits. Projections must match every variant
-/// without a wildcard.
+/// An event of an account's stream that concerns credits. The projection `credits` must match every
+/// variant without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreditsEvent {
     /// An operator added credits.
@@ -79,15 +79,6 @@ pub enum ChargeReason {
 }
 
 impl CreditsEvent {
-    /// Returns the account whose credits changed.
-    pub const fn account_id(&self) -> AccountId {
-        match self {
-            Self::Granted(event) => event.account_id,
-            Self::Adjusted(event) => event.account_id,
-            Self::Charged(event) => event.account_id,
-        }
-    }
-
     /// Returns the balance after the event, in credits.
     pub const fn balance_after(&self) -> i64 {
         match self {

@@ -26,13 +26,12 @@ pub fn database(url: &str) -> Vec<Finding> {
         Ok(options) => options,
         Err(error) => {
             let remedy = "set --database-url to postgres://user:password@host:port/name";
-            let error = error.to_string();
-            return vec![Finding::new(check, Severity::Error, error, remedy)];
+            return vec![Finding::error(check, error.to_string(), remedy)];
         }
     };
     let encryption = match event_store::check_tls(&options) {
         Ok(()) => encryption(&options),
-        Err(error) => Finding::new(ENCRYPTION, Severity::Error, error.to_string(), ""),
+        Err(error) => Finding::error(ENCRYPTION, error.to_string(), ""),
     };
     let mut findings = vec![encryption];
     let url = Url::parse(url).ok();
@@ -41,7 +40,7 @@ pub fn database(url: &str) -> Vec<Finding> {
         if let Err(error) = File::open(file.as_ref()) {
             let is = format!("{name}: cannot read {file}: {error}");
             let remedy = "correct the address or the permissions of the file";
-            findings.push(Finding::new(check, Severity::Error, is, remedy));
+            findings.push(Finding::error(check, is, remedy));
         }
     }
     findings
@@ -88,7 +87,7 @@ pub fn kafka(config: &KafkaConfig) -> Finding {
             let protocol = config.security.protocol.name();
             Finding::ok("Kafka", format!("{} by {protocol}", config.brokers))
         }
-        Err(error) => Finding::new("Kafka", Severity::Error, crate::failure::text(&error), ""),
+        Err(error) => Finding::failed("Kafka", &error),
     }
 }
 
@@ -96,12 +95,7 @@ pub fn kafka(config: &KafkaConfig) -> Finding {
 pub fn telemetry(config: &TelemetryConfig) -> Finding {
     match telemetry::check(config) {
         Ok(()) => Finding::ok("telemetry", "settings are valid"),
-        Err(error) => Finding::new(
-            "telemetry",
-            Severity::Error,
-            crate::failure::text(&error),
-            "",
-        ),
+        Err(error) => Finding::failed("telemetry", &error),
     }
 }
 

@@ -5,6 +5,8 @@ use std::{fmt::Write as _, io::Write as _};
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
+use crate::failure;
+
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,16 @@ impl Finding {
     /// Returns a finding without need for action.
     pub fn ok(check: &'static str, is: impl Into<String>) -> Self {
         Self::new(check, Severity::Ok, is, "")
+    }
+
+    /// Returns a finding whose cause must be fixed.
+    pub fn error(check: &'static str, is: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(check, Severity::Error, is, remedy)
+    }
+
+    /// Returns a finding of a failed check.
+    pub fn failed(check: &'static str, error: &anyhow::Error) -> Self {
+        Self::error(check, failure::text(error), "")
     }
 
     /// Returns a finding with its severity and remedy.

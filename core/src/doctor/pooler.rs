@@ -25,22 +25,19 @@ const REMEDY: &str = "connect to Postgres itself, or set the pooler to session m
 /// # Errors
 /// Returns an error if the server does not answer.
 pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
-    let survives = survives(url, kind).await;
     let is_refused = |error: &sqlx::Error| sqlstate(error).as_deref() == Some(PROTOCOL_VIOLATION);
-    match survives {
+    match survives(url, kind).await {
         Ok(true) => Ok(Finding::ok(
             "pooler",
             "each session has a server session of its own",
         )),
-        Ok(false) => Ok(Finding::new(
-            "pooler",
-            Severity::Error,
-            "sessions are shared between transactions",
-            REMEDY,
-        )),
+        Ok(false) => {
+            let is = "sessions are shared between transactions";
+            Ok(Finding::error("pooler", is, REMEDY))
+        }
         Err(error) if is_refused(&error) => {
             let is = format!("transactions are refused ({error})");
-            Ok(Finding::new("pooler", Severity::Error, is, REMEDY))
+            Ok(Finding::error("pooler", is, REMEDY))
         }
         Err(error) => Err(error).context("cannot connect to the database"),
     }

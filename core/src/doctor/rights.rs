@@ -1,19 +1,12 @@
 //! Checks that the role of a process has exactly the needed privileges.
 
-use sqlx::{FromRow, PgPool};
+use sqlx::PgPool;
 
 use super::{Finding, Severity};
 
 /// A table and a privilege on the table: SELECT, INSERT, UPDATE or DELETE. Privileges on columns
 /// count.
 pub type Privilege = (&'static str, &'static str);
-
-#[derive(FromRow)]
-struct Role {
-    name: String,
-    is_superuser: bool,
-    owns_events: bool,
-}
 
 /// Compares the needed privileges with those of the current role.
 ///
@@ -24,7 +17,7 @@ pub async fn judge(
     needed: &[Privilege],
     role_of_grants: &str,
 ) -> sqlx::Result<Vec<Finding>> {
-    let role: Role = sqlx::query_as(
+    let (name, is_superuser, owns_events): (String, bool, bool) = sqlx::query_as(
         "SELECT current_user::text AS name,
                 (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
                 pg_has_role(relowner, 'USAGE') AS owns_events
@@ -32,32 +25,24 @@ pub async fn judge(
     )
     .fetch_one(pool)
     .await?;
-    let name = &role.name;
     let lacking = lacking(pool, needed).await?;
     let suffice = if lacking.is_empty() {
-        Finding::ok(
-            "rights",
-            format!("{name} has all privileges that are needed"),
-        )
+        let is = format!("{name} has all privileges that are needed");
+        Finding::ok("rights", is)
     } else {
-        Finding::new(
-            "rights",
-            Severity::Error,
-            format!("{name} lacks {}", lacking.join(", ")),
-            format!("run deploy/postgres/roles.sql, and GRANT {role_of_grants} TO {name}"),
-        )
+        let remedy = format!("run deploy/postgres/roles.sql, and GRANT {role_of_grants} TO {name}");
+        let is = format!("{name} lacks {}", lacking.join(", "));
+        Finding::error("rights", is, remedy)
     };
-    let surplus = if role.is_superuser || role.owns_events {
-        Finding::new(
-            "least privilege",
-            Severity::Warning,
-            if role.is_superuser {
-                format!("{name} is a superuser")
-            } else {
-                format!("{name} owns the tables")
-            },
-            format!("connect as a user that has {role_of_grants} and nothing else"),
-        )
+    let surplus = if is_superuser || owns_events {
+        let reason = if is_superuser {
+            "is a superuser"
+        } else {
+            "owns the tables"
+        };
+        let remedy = format!("connect as a user that has {role_of_grants} and nothing else");
+        let is = format!("{name} {reason}");
+        Finding::new("least privilege", Severity::Warning, is, remedy)
     } else {
         Finding::ok("least privilege", format!("{name} does not own the tables"))
     };

@@ -5,12 +5,9 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::{Finding, Severity, server::DatabaseRefused};
-use crate::{
-    event_store::{
-        self, SessionKind,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    failure,
+use crate::event_store::{
+    self, SessionKind,
+    time_limit::{ANSWER_TIME_MAX, within},
 };
 
 const CHECK: &str = "relay's database";
@@ -22,7 +19,6 @@ type Identity = (OffsetDateTime, String);
 /// Checks that the relay and the service use the same database. Otherwise the relay would publish
 /// the events of another database.
 pub async fn look(url: &str, relay_url: &str) -> Finding {
-    let error = |is, remedy| Finding::new(CHECK, Severity::Error, is, remedy);
     let are_same = async || {
         let (ours, its) = tokio::try_join!(identify(url), identify(relay_url))?;
         anyhow::Ok(ours == its)
@@ -34,12 +30,13 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
     };
     match are_same {
         Ok(true) => Finding::ok(CHECK, "same as the service's"),
-        Ok(false) => error(
-            "another database than the service's".to_owned(),
+        Ok(false) => Finding::error(
+            CHECK,
+            "another database than the service's",
             "let --relay-database-url (RELAY_DATABASE_URL) lead to the database of --database-url, \
              as a user of its own, and neither of them to several servers by turns",
         ),
-        Err(reason) => error(failure::text(&reason), ""),
+        Err(error) => Finding::failed(CHECK, &error),
     }
 }
 

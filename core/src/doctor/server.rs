@@ -1,8 +1,6 @@
 //! Requirements on a Postgres server: settings that keep the log durable, and sessions with the
 //! requested settings.
 
-use std::fmt;
-
 use anyhow::{Context as _, bail};
 use sqlx::{FromRow, PgPool};
 
@@ -68,7 +66,7 @@ fn version(facts: &ServerFacts) -> Finding {
     let is = format!("Postgres {}", facts.version);
     if facts.version < VERSION_MIN {
         let remedy = format!("upgrade to Postgres {VERSION_MIN} or later");
-        Finding::new("version", Severity::Error, is, remedy)
+        Finding::error("version", is, remedy)
     } else {
         Finding::ok("version", is)
     }
@@ -82,14 +80,10 @@ fn writable(facts: &ServerFacts, kind: SessionKind) -> Finding {
         Finding::new(check, Severity::Warning, "it is a standby", remedy)
     } else if facts.is_standby {
         let remedy = "give the address of the primary, or promote it";
-        Finding::new(check, Severity::Error, "it is a standby", remedy)
+        Finding::error(check, "it is a standby", remedy)
     } else if facts.is_read_only && !reads_only {
-        Finding::new(
-            check,
-            Severity::Error,
-            "default_transaction_read_only is on",
-            "ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only",
-        )
+        let remedy = "ALTER ROLE or ALTER DATABASE … RESET default_transaction_read_only";
+        Finding::error(check, "default_transaction_read_only is on", remedy)
     } else {
         Finding::ok(check, "it is a primary")
     }
@@ -102,43 +96,33 @@ fn durability(facts: &ServerFacts, kind: SessionKind, allows_unsafe: bool) -> Ve
     } else {
         Severity::Error
     };
-    let off = |check, is_off: bool, verdict, remedy: String| {
-        if is_off {
-            Finding::new(check, verdict, "off", remedy)
-        } else {
-            Finding::ok(check, "on")
-        }
+    let off = |check, setting: &str, verdict, remedy: String| match setting {
+        "off" => Finding::new(check, verdict, "off", remedy),
+        _ => Finding::ok(check, "on"),
     };
+    let fsync = format!(
+        "ALTER SYSTEM SET fsync = on: a crash of the machine destroys the log; for tests \
+         {ALLOW_UNSAFE}"
+    );
+    let pages = "ALTER SYSTEM SET full_page_writes = on, unless the file system never tears a page";
     let mut findings = vec![
-        off(
-            "fsync",
-            facts.fsync == "off",
-            unsafe_verdict,
-            format!(
-                "ALTER SYSTEM SET fsync = on: a crash of the machine destroys the log; for tests \
-                 {ALLOW_UNSAFE}"
-            ),
-        ),
+        off("fsync", &facts.fsync, unsafe_verdict, fsync),
         off(
             "full_page_writes",
-            facts.full_page_writes == "off",
+            &facts.full_page_writes,
             Severity::Warning,
-            "ALTER SYSTEM SET full_page_writes = on, unless the file system never tears a page"
-                .to_owned(),
+            pages.to_owned(),
         ),
     ];
     // The projector itself turns synchronous_commit off: lost rows are projected again from the
     // log. Readers hardly write.
     if kind == SessionKind::Writer {
-        findings.push(off(
-            "synchronous_commit",
-            facts.synchronous_commit == "off",
-            unsafe_verdict,
-            format!(
-                "set it to on, for the server, the database and the role: acknowledged events could \
-                 be lost; for tests {ALLOW_UNSAFE}"
-            ),
-        ));
+        let commit = format!(
+            "set it to on, for the server, the database and the role: acknowledged events could \
+             be lost; for tests {ALLOW_UNSAFE}"
+        );
+        let setting = &facts.synchronous_commit;
+        findings.push(off("synchronous_commit", setting, unsafe_verdict, commit));
     }
     findings
 }
@@ -162,19 +146,13 @@ fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Findi
     if is == should_be {
         return Finding::ok(check, is);
     }
-    let is = format!("{is}, not {should_be}");
-    Finding::new(check, Severity::Error, is, remedy)
+    Finding::error(check, format!("{is}, not {should_be}"), remedy)
 }
 
 /// A database that a process refuses to start with.
 #[derive(Debug, thiserror::Error)]
+#[error("this database is refused: {}", .0.sentence())]
 pub struct DatabaseRefused(pub(super) Finding);
-
-impl fmt::Display for DatabaseRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this database is refused: {}", self.0.sentence())
-    }
-}
 
 /// Checks the server before a process starts. Warnings are logged.
 ///

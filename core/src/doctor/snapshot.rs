@@ -40,7 +40,7 @@ pub struct HeldSnapshot {
 /// before, such a transaction does not prevent cleanup here. A vacuum never counts.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read(pool: &PgPool) -> sqlx::Result<HeldSnapshots> {
     let is_complete = sqlx::query_scalar!(
         r#"SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS "is_complete!""#

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::{FromRow, PgPool};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::{
@@ -50,20 +50,14 @@ async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
     let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
     let is = format!("differs from Postgres's by {} ms", skew.as_millis());
     Ok(if skew > SKEW_MAX {
-        Finding::new("clock", Severity::Error, is, "run NTP on both machines")
+        Finding::error("clock", is, "run NTP on both machines")
     } else {
         Finding::ok("clock", is)
     })
 }
 
-#[derive(FromRow)]
-struct Sessions {
-    allowed: i64,
-    taken: i64,
-}
-
 async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> {
-    let sessions: Sessions = sqlx::query_as(
+    let (allowed, taken): (i64, i64) = sqlx::query_as(
         "SELECT current_setting('max_connections')::bigint
                 - current_setting('superuser_reserved_connections')::bigint AS allowed,
                 (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database) AS taken",
@@ -71,11 +65,10 @@ async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> 
     .fetch_one(pool)
     .await?;
     let own = i64::from(connections_max);
-    let Sessions { allowed, taken } = sessions;
     let is = format!("{taken} of {allowed} in use; a process like this one takes up to {own}");
     let remedy = "raise max_connections, or run fewer processes";
     Ok(if own > allowed {
-        Finding::new("sessions", Severity::Error, is, remedy)
+        Finding::error("sessions", is, remedy)
     } else if taken + own + SPARE_SESSIONS > allowed {
         Finding::new("sessions", Severity::Warning, is, remedy)
     } else {
@@ -93,7 +86,7 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     if !is_on {
         let remedy = "ALTER SYSTEM SET autovacuum = on, and track_counts: appends get slow within \
                       minutes";
-        return Ok(Finding::new(check, Severity::Error, "off", remedy));
+        return Ok(Finding::error(check, "off", remedy));
     }
     let without: Vec<String> = sqlx::query_scalar(
         "SELECT oid::regclass::text FROM pg_class
@@ -109,7 +102,7 @@ async fn autovacuum(pool: &PgPool) -> sqlx::Result<Finding> {
     };
     let remedy = format!("ALTER TABLE {first} RESET (autovacuum_enabled)");
     let is = format!("off for {}", without.join(", "));
-    Ok(Finding::new(check, Severity::Error, is, remedy))
+    Ok(Finding::error(check, is, remedy))
 }
 
 fn of_snapshots(snapshots: &HeldSnapshots) -> Finding {
@@ -118,12 +111,9 @@ fn of_snapshots(snapshots: &HeldSnapshots) -> Finding {
         return if snapshots.is_complete {
             Finding::ok(check, "none is held")
         } else {
-            Finding::new(
-                check,
-                Severity::Unseen,
-                "none held by this role; sessions of other roles are not visible",
-                "GRANT pg_read_all_stats to this role",
-            )
+            let is = "none held by this role; sessions of other roles are not visible";
+            let remedy = "GRANT pg_read_all_stats to this role";
+            Finding::new(check, Severity::Unseen, is, remedy)
         };
     };
     let holder = oldest.pid.map_or_else(
@@ -143,15 +133,9 @@ fn of_snapshots(snapshots: &HeldSnapshots) -> Finding {
     }
 }
 
-#[derive(FromRow)]
-struct Slot {
-    name: String,
-    active: bool,
-    held_mib: Option<i64>,
-}
-
 async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
-    let slots: Vec<Slot> = sqlx::query_as(
+    let check = "replication slots";
+    let slots: Vec<(String, bool, Option<i64>)> = sqlx::query_as(
         "SELECT slot_name::text AS name, active,
                 (pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn()
                                       ELSE pg_current_wal_lsn() END,
@@ -161,23 +145,18 @@ async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
     .fetch_all(pool)
     .await?;
     if slots.is_empty() {
-        return Ok(vec![Finding::ok("replication slots", "there are none")]);
+        return Ok(vec![Finding::ok(check, "there are none")]);
     }
-    let findings = slots.into_iter().map(|slot| {
-        let Slot { name, active, .. } = &slot;
-        let is = format!("{name} holds {} MiB of WAL", slot.held_mib.unwrap_or(0));
-        if *active {
-            Finding::ok("replication slots", is)
-        } else {
-            Finding::new(
-                "replication slots",
-                Severity::Warning,
-                format!("{is}, and has no reader"),
-                format!(
-                    "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"
-                ),
-            )
+    let findings = slots.into_iter().map(|(name, is_active, held_mib)| {
+        let is = format!("{name} holds {} MiB of WAL", held_mib.unwrap_or(0));
+        if is_active {
+            return Finding::ok(check, is);
         }
+        let is = format!("{is}, and has no reader");
+        let remedy = format!(
+            "start its reader, or SELECT pg_drop_replication_slot('{name}'): the disk fills"
+        );
+        Finding::new(check, Severity::Warning, is, remedy)
     });
     Ok(findings.collect())
 }

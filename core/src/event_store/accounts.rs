@@ -21,7 +21,7 @@ const SUSPENDED: &str = "suspended";
 /// Accounts that are missing in the result are locked by another transaction, or do not exist.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn lock_free_ones_in_tx(
     tx: &mut PgConnection,
     account_ids: &[AccountId],
@@ -30,13 +30,13 @@ pub async fn lock_free_ones_in_tx(
     // Not FOR UPDATE, which would block the foreign keys that reference accounts.
     let rows = sqlx::query_as!(
         AccountRow,
-        "
-        SELECT account_id, balance, version
+        r#"
+        SELECT account_id AS "account_id: AccountId", balance, version
         FROM event_store.accounts
         WHERE account_id = ANY($1)
         ORDER BY account_id
         FOR NO KEY UPDATE SKIP LOCKED
-        ",
+        "#,
         &account_ids
     )
     .fetch_all(tx)
@@ -47,7 +47,7 @@ pub async fn lock_free_ones_in_tx(
 /// Locks the accounts, waiting for other transactions. Returns their credits.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or a lock times out (SQLSTATE 55P03).
+/// Returns an error if the database fails or a lock times out (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     account_ids: &[AccountId],
@@ -55,13 +55,13 @@ pub async fn lock_in_tx(
     let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query_as!(
         AccountRow,
-        "
-        SELECT account_id, balance, version
+        r#"
+        SELECT account_id AS "account_id: AccountId", balance, version
         FROM event_store.accounts
         WHERE account_id = ANY($1)
         ORDER BY account_id
         FOR NO KEY UPDATE
-        ",
+        "#,
         &account_ids
     )
     .fetch_all(tx)
@@ -72,7 +72,7 @@ pub async fn lock_in_tx(
 /// Creates an account without credits.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn create(
     pool: &PgPool,
     account_id: AccountId,
@@ -98,7 +98,7 @@ pub async fn create(
 /// stays valid.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or the account does not exist.
+/// Returns an error if the database fails or the account does not exist.
 pub async fn status_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
@@ -138,7 +138,7 @@ pub struct StoredAccount {
 /// Reads an account without a lock.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<StoredAccount>> {
     let row = sqlx::query!(
         "
@@ -163,7 +163,7 @@ pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<S
 /// Stores the status of an account, for the authentication of API calls.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn set_status_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
@@ -206,7 +206,7 @@ pub struct AccountAtHead {
 /// read in one snapshot.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_after(
     pool: &PgPool,
     after: AccountId,
@@ -240,21 +240,14 @@ pub async fn read_after(
 }
 
 struct AccountRow {
-    account_id: Uuid,
+    account_id: AccountId,
     balance: i64,
     version: i64,
 }
 
 impl AccountRow {
     fn into_entry(self) -> (AccountId, Credits) {
-        let Self {
-            account_id,
-            balance,
-            version,
-        } = self;
-        (
-            AccountId::from_uuid(account_id),
-            Credits { balance, version },
-        )
+        let (balance, version) = (self.balance, self.version);
+        (self.account_id, Credits { balance, version })
     }
 }

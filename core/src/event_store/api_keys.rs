@@ -32,7 +32,7 @@ pub struct StoredKey {
 /// Finds a key by its hash.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>> {
     let row = sqlx::query!(
         "
@@ -82,7 +82,7 @@ pub struct NewKey<'a> {
 /// Stores a new key.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or the account does not exist
+/// Returns an error if the database fails or the account does not exist
 /// (`api_keys_account_id_fkey`).
 pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
     let scopes: Vec<String> = key
@@ -136,77 +136,47 @@ pub struct ListedKey {
 /// Lists the keys of an account, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<ListedKey>> {
-    let rows = sqlx::query_as!(
-        KeyRow,
-        "
-        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at,
-               last_used_at
+    sqlx::query_as!(
+        ListedKey,
+        r#"
+        SELECT key_id AS "key_id: KeyId", account_id AS "account_id: AccountId", name, prefix, scopes,
+               created_at, expires_at, revoked_at, last_used_at
         FROM event_store.api_keys
         WHERE account_id = $1
         ORDER BY key_id
-        ",
+        "#,
         account_id.uuid()
     )
     .fetch_all(pool)
-    .await?;
-    Ok(rows.into_iter().map(ListedKey::from).collect())
+    .await
 }
 
 /// Reads the key with this public id.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>> {
-    let row = sqlx::query_as!(
-        KeyRow,
-        "
-        SELECT key_id, account_id, name, prefix, scopes, created_at, expires_at, revoked_at,
-               last_used_at
+    sqlx::query_as!(
+        ListedKey,
+        r#"
+        SELECT key_id AS "key_id: KeyId", account_id AS "account_id: AccountId", name, prefix, scopes,
+               created_at, expires_at, revoked_at, last_used_at
         FROM event_store.api_keys
         WHERE key_id = $1
-        ",
+        "#,
         key_id.uuid()
     )
     .fetch_optional(pool)
-    .await?;
-    Ok(row.map(ListedKey::from))
-}
-
-struct KeyRow {
-    key_id: Uuid,
-    account_id: Uuid,
-    name: String,
-    prefix: String,
-    scopes: Vec<String>,
-    created_at: OffsetDateTime,
-    expires_at: Option<OffsetDateTime>,
-    revoked_at: Option<OffsetDateTime>,
-    last_used_at: Option<OffsetDateTime>,
-}
-
-impl From<KeyRow> for ListedKey {
-    fn from(row: KeyRow) -> Self {
-        Self {
-            key_id: KeyId::from_uuid(row.key_id),
-            account_id: AccountId::from_uuid(row.account_id),
-            name: row.name,
-            prefix: row.prefix,
-            scopes: row.scopes,
-            created_at: row.created_at,
-            expires_at: row.expires_at,
-            revoked_at: row.revoked_at,
-            last_used_at: row.last_used_at,
-        }
-    }
+    .await
 }
 
 /// Records the times at which keys were used, at most once a minute for each key across all
 /// processes. Skips keys that another session has locked, so that no session waits.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
     let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
         uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
@@ -236,7 +206,7 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
 /// of the revocation, or `None` if the key does not exist.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn revoke(
     pool: &PgPool,
     key_id: KeyId,

@@ -23,7 +23,7 @@ use crate::{
 /// last and until the commit, so positions have no gaps and become visible in order.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or a constraint is violated: a version or an
+/// Returns an error if the database fails or a constraint is violated: a version or an
 /// idempotency key is used already, or a balance would be negative.
 pub async fn append_in_tx(
     tx: &mut PgConnection,
@@ -160,31 +160,30 @@ struct EventColumns<'a> {
 
 impl<'a> EventColumns<'a> {
     fn of(events: &[&'a NewEvent], shards: &[Shard], positions: &[Position]) -> Self {
-        let marks = || events.iter().map(|event| event.idempotency.as_ref());
         Self {
             shards: shards.iter().map(|shard| shard.number()).collect(),
             positions: positions.to_vec(),
-            stream_ids: events
-                .iter()
-                .map(|e| e.event.subject().stream_id())
-                .collect(),
-            versions: events.iter().map(|e| e.version).collect(),
-            account_ids: events.iter().map(|e| e.account_id.uuid()).collect(),
-            event_ids: events.iter().map(|e| e.event_id.uuid()).collect(),
-            types: events.iter().map(|e| e.event.event_type()).collect(),
-            schema_versions: events.iter().map(|e| e.event.schema_version()).collect(),
-            payloads: events.iter().map(|e| e.event.to_payload()).collect(),
-            metadata: events
-                .iter()
-                .map(|e| serde_json::to_string(&e.metadata).expect("plain strings"))
-                .collect(),
-            recorded_at: events.iter().map(|e| e.recorded_at).collect(),
-            idempotency_keys: marks()
-                .map(|mark| mark.map(|mark| mark.key.as_str()))
-                .collect(),
-            fingerprints: marks()
-                .map(|mark| mark.map(|mark| mark.fingerprint.as_slice()))
-                .collect(),
+            stream_ids: column(events, |event| event.event.subject().stream_id()),
+            versions: column(events, |event| event.version),
+            account_ids: column(events, |event| event.account_id.uuid()),
+            event_ids: column(events, |event| event.event_id.uuid()),
+            types: column(events, |event| event.event.event_type()),
+            schema_versions: column(events, |event| event.event.schema_version()),
+            payloads: column(events, |event| event.event.to_payload()),
+            metadata: column(events, |event| {
+                serde_json::to_string(&event.metadata).expect("plain strings")
+            }),
+            recorded_at: column(events, |event| event.recorded_at),
+            idempotency_keys: column(events, |event| {
+                Some(event.idempotency.as_ref()?.key.as_str())
+            }),
+            fingerprints: column(events, |event| {
+                Some(event.idempotency.as_ref()?.fingerprint.as_slice())
+            }),
         }
     }
+}
+
+fn column<'a, T>(events: &[&'a NewEvent], value: impl Fn(&'a NewEvent) -> T) -> Vec<T> {
+    events.iter().map(|event| value(event)).collect()
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{decode, unreadable};
@@ -23,7 +22,7 @@ use crate::{
 /// that happened while the lock was waited for.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or a stored event cannot be read.
+/// Returns an error if the database fails or a stored event cannot be read.
 pub async fn find_creates_in_tx(
     tx: &mut PgConnection,
     keys: &[(AccountId, IdempotencyKey)],
@@ -35,8 +34,7 @@ pub async fn find_creates_in_tx(
     let accounts: Vec<Uuid> = keys.iter().map(|(account, _)| account.uuid()).collect();
     let stored_keys: Vec<String> = keys.iter().map(|(_, key)| key.stored()).collect();
     // `CreditsCharged` has the position right after its `LinkCreated`.
-    let rows = sqlx::query_as!(
-        CreateRow,
+    let rows = sqlx::query!(
         r#"
         SELECT keys.ordinality AS "ordinality!", link.fingerprint AS "fingerprint!",
                link.type AS "link_type!", link.schema_version AS "link_version!",
@@ -65,7 +63,30 @@ pub async fn find_creates_in_tx(
     rows.into_iter()
         .map(|row| {
             let key = key_of(row.ordinality).ok_or(sqlx::Error::RowNotFound)?;
-            Ok((key, row.into_settled()?))
+            let link = decode(&row.link_type, row.link_version, &row.link)?;
+            let charge = decode(&row.charge_type, row.charge_version, &row.charge)?;
+            let (
+                Event::Link(LinkEvent::Created(link)),
+                Event::Credits(CreditsEvent::Charged(charge)),
+            ) = (link, charge)
+            else {
+                return Err(unreadable(
+                    "a create's key is that of a link and its charge",
+                ));
+            };
+            let metadata: Metadata = serde_json::from_str(&row.metadata).map_err(unreadable)?;
+            let fingerprint = row.fingerprint.try_into();
+            let settled = SettledCreate {
+                fingerprint: fingerprint.map_err(|_| unreadable("a fingerprint has 32 bytes"))?,
+                link,
+                charge,
+                created_at: row.created_at,
+                renderer: metadata
+                    .renderer
+                    .ok_or_else(|| unreadable("LinkCreated names no renderer"))?,
+                position: row.position,
+            };
+            Ok((key, settled))
         })
         .collect()
 }
@@ -82,7 +103,7 @@ pub struct SettledCredits {
 /// Finds the credits event that was stored under this key. The caller must have locked the account.
 ///
 /// # Errors
-/// Returns an error if the database does not answer or the stored event cannot be read.
+/// Returns an error if the database fails or the stored event cannot be read.
 pub async fn find_credits_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
@@ -111,45 +132,5 @@ pub async fn find_credits_in_tx(
             "`{stored_key}` is the key of a {}",
             row.event_type
         ))),
-    }
-}
-
-struct CreateRow {
-    ordinality: i64,
-    fingerprint: Vec<u8>,
-    link_type: String,
-    link_version: i16,
-    link: String,
-    metadata: String,
-    charge_type: String,
-    charge_version: i16,
-    charge: String,
-    position: i64,
-    created_at: OffsetDateTime,
-}
-
-impl CreateRow {
-    fn into_settled(self) -> sqlx::Result<SettledCreate> {
-        let link = decode(&self.link_type, self.link_version, &self.link)?;
-        let charge = decode(&self.charge_type, self.charge_version, &self.charge)?;
-        let (Event::Link(LinkEvent::Created(link)), Event::Credits(CreditsEvent::Charged(charge))) =
-            (link, charge)
-        else {
-            return Err(unreadable(
-                "a create's key is that of a link and its charge",
-            ));
-        };
-        let metadata: Metadata = serde_json::from_str(&self.metadata).map_err(unreadable)?;
-        let fingerprint = self.fingerprint.try_into();
-        Ok(SettledCreate {
-            fingerprint: fingerprint.map_err(|_| unreadable("a fingerprint has 32 bytes"))?,
-            link,
-            charge,
-            created_at: self.created_at,
-            renderer: metadata
-                .renderer
-                .ok_or_else(|| unreadable("LinkCreated names no renderer"))?,
-            position: self.position,
-        })
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     batch::SettledLink,
     event::Event,
     id::{AccountId, LinkId},
-    link::{ExistingLink, LinkCreated, LinkEvent, LinkState, Slug},
+    link::{ExistingLink, LinkCreated, LinkEvent, LinkState},
     shard::Shard,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// that happened while the lock was waited for.
 ///
 /// # Errors
-/// Returns an error if the database does not answer. Also returns an error if a later release
+/// Returns an error if the database fails. Also returns an error if a later release
 /// created or changed a link in a way that this release does not know: no decision may be based on
 /// a guess of the link's state.
 pub async fn load_in_tx(
@@ -87,7 +87,7 @@ pub async fn load_in_tx(
 /// for requests.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<AccountId>> {
     let shards: Vec<i16> = Shard::all().map(Shard::number).collect();
     let owner = sqlx::query_scalar!(
@@ -103,20 +103,6 @@ pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<A
     .fetch_optional(pool)
     .await?;
     Ok(owner.map(AccountId::from_uuid))
-}
-
-/// Finds the link with a slug, including deleted links.
-///
-/// # Errors
-/// Returns an error if the database does not answer.
-pub async fn find_by_slug(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId>> {
-    let link_id = sqlx::query_scalar!(
-        "SELECT link_id FROM event_store.slugs WHERE slug_folded = $1",
-        slug.folded()
-    )
-    .fetch_optional(pool)
-    .await?;
-    Ok(link_id.map(LinkId::from_uuid))
 }
 
 /// Adds the id of the link to the error, for the log.

@@ -27,10 +27,22 @@ pub use self::{
 /// One value for each shard, by [`Shard::index`].
 pub type PerShard<T> = [T; SHARD_COUNT as usize];
 
+/// Returns one value for each shard from rows with the number of their shard. Skips rows of unknown
+/// shards.
+fn per_shard<T: Default>(rows: impl Iterator<Item = (i16, T)>) -> PerShard<T> {
+    let mut values = PerShard::default();
+    for (number, value) in rows {
+        if let Some(shard) = Shard::new(number.into()) {
+            values[shard.index()] = value;
+        }
+    }
+    values
+}
+
 /// Reads the epoch of the log.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
     sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta")
         .fetch_one(pool)
@@ -40,18 +52,12 @@ pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
 /// Reads the head of each shard.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Position>> {
     let rows = sqlx::query!("SELECT shard, head FROM event_store.log_shards")
         .fetch_all(executor)
         .await?;
-    let mut heads = PerShard::default();
-    for row in rows {
-        if let Some(shard) = Shard::new(row.shard.into()) {
-            heads[shard.index()] = row.head;
-        }
-    }
-    Ok(heads)
+    Ok(per_shard(rows.iter().map(|row| (row.shard, row.head))))
 }
 
 /// The epoch and the heads of the log, read in one snapshot.
@@ -66,7 +72,7 @@ pub struct LogEnd {
 /// Reads the epoch and the head of each shard, in one snapshot.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     let rows = sqlx::query!(
         "SELECT s.shard, s.head, m.epoch
@@ -74,16 +80,10 @@ pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     )
     .fetch_all(pool)
     .await?;
-    let mut end = LogEnd {
+    Ok(LogEnd {
         epoch: rows.first().ok_or(sqlx::Error::RowNotFound)?.epoch,
-        heads: PerShard::default(),
-    };
-    for row in rows {
-        if let Some(shard) = Shard::new(row.shard.into()) {
-            end.heads[shard.index()] = row.head;
-        }
-    }
-    Ok(end)
+        heads: per_shard(rows.iter().map(|row| (row.shard, row.head))),
+    })
 }
 
 /// End of a shard according to counter and events.
@@ -98,7 +98,7 @@ pub struct ShardExtent {
 /// Reads the counter and the last position of each shard, in one snapshot.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<ShardExtent>> {
     let rows = sqlx::query!(
         r#"
@@ -110,14 +110,11 @@ pub async fn extents(pool: &PgPool) -> sqlx::Result<PerShard<ShardExtent>> {
     )
     .fetch_all(pool)
     .await?;
-    let mut extents = PerShard::default();
-    for row in rows {
-        if let Some(shard) = Shard::new(row.shard.into()) {
-            let (head, last) = (row.head, row.last);
-            extents[shard.index()] = ShardExtent { head, last };
-        }
-    }
-    Ok(extents)
+    let extents = rows.into_iter().map(|row| {
+        let (head, last) = (row.head, row.last);
+        (row.shard, ShardExtent { head, last })
+    });
+    Ok(per_shard(extents))
 }
 
 /// Start of a read: a shard and the position after which reading continues.
@@ -132,7 +129,7 @@ pub struct ReadFrom {
 /// Reads up to `limit` events of each shard, in order within each shard.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_after(
     pool: &PgPool,
     from: &[ReadFrom],
@@ -168,7 +165,7 @@ pub async fn read_after(
 /// Reads the events at these positions of a shard, in order. Skips positions without an event.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_at(
     executor: impl PgExecutor<'_>,
     shard: Shard,
@@ -203,7 +200,7 @@ pub async fn read_at(
 /// `places`; `None` for a position at its shard's head.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn recording_times_after(
     pool: &PgPool,
     places: &[ReadFrom],
@@ -228,7 +225,7 @@ pub async fn recording_times_after(
 /// Returns true if the log has this event, at its version of its stream.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn contains_in_tx(tx: &mut PgConnection, event: &NewEvent) -> sqlx::Result<bool> {
     let found = sqlx::query_scalar!(
         "

@@ -43,7 +43,7 @@ pub enum SealError {
         /// Place of the segment.
         place: SegmentPlace,
     },
-    /// The database did not answer.
+    /// The database reported an error, or did not answer.
     #[error("can't seal a segment of the log")]
     Database(#[from] sqlx::Error),
 }
@@ -51,7 +51,7 @@ pub enum SealError {
 /// Reads head and last segment of every shard in one snapshot, indexed by [`Shard::index`].
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<SealedShard>> {
     let rows = sqlx::query!(
         r#"
@@ -94,7 +94,7 @@ pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerSha
 /// Reads at most `limit` segments of a shard whose number is above `number`, in order.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_after(
     executor: impl PgExecutor<'_>,
     shard: Shard,
@@ -129,7 +129,7 @@ pub async fn read_after(
 /// # Errors
 /// Returns [`SealError::Unsound`] if the positions have a gap, or another process has sealed other
 /// events at this place; [`SealError::Epoch`] if the epoch of the log was raised after `place` was
-/// computed; [`SealError::Database`] if the database does not answer.
+/// computed; [`SealError::Database`] if the database fails.
 pub async fn seal(
     session: &mut PgConnection,
     place: SegmentPlace,

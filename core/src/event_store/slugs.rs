@@ -27,7 +27,7 @@ pub struct SlugReservation {
 /// form, the first is inserted.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn reserve_in_tx(
     tx: &mut PgConnection,
     reservations: &[SlugReservation],
@@ -64,7 +64,7 @@ pub async fn reserve_in_tx(
 /// are released.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn settle_in_tx(
     tx: &mut PgConnection,
     taken: &[SlugReservation],
@@ -115,10 +115,25 @@ pub struct SlugHolder {
     pub extent: LinkExtent,
 }
 
+/// Finds the id of the link with a slug; `None` if the slug is free. Reads less than
+/// [`find_holder`]: the projector, whose console uses it, has no right to the rest.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_link(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId>> {
+    let link_id = sqlx::query_scalar!(
+        "SELECT link_id FROM event_store.slugs WHERE slug_folded = $1",
+        slug.folded()
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(link_id.map(LinkId::from_uuid))
+}
+
 /// Finds the link with a slug; `None` if the slug is free.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
     let row = sqlx::query!(
         r#"
@@ -161,7 +176,7 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
 /// Returns the indexes of the slugs that do not belong to their link in this shard.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn find_lost(
     pool: &PgPool,
     shard: Shard,

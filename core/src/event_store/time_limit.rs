@@ -1,14 +1,15 @@
-//! Timeouts on the client's side. A server that vanishes silently ends no statement.
+//! Timeouts on the client's side. If the server vanishes without closing
+//! the connection, a statement would wait for ever.
 
 use std::{future::Future, io, time::Duration};
 
 use sqlx::{Connection as _, Error, PgConnection};
 
-/// Longest wait for the answer to a statement or a short transaction, in seconds. A little above
+/// Longest wait for the answer to a statement or a short transaction. A little above
 /// the server's statement timeout, so that a live server can report its own error.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(6);
 
-/// Longest wait for an answer that needs no computation, in seconds.
+/// Longest wait for an answer that needs no computation, such as a ping.
 const SESSION_TEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Runs `work` on the database with a timeout. After the timeout, `work` is dropped; statements
@@ -28,8 +29,8 @@ pub async fn within<T, E: From<Error>>(
         })
 }
 
-/// Tests that the server still answers.
-pub(super) async fn test(session: &mut PgConnection) -> sqlx::Result<()> {
+/// Checks that the server still answers.
+pub(super) async fn check_alive(session: &mut PgConnection) -> sqlx::Result<()> {
     within(SESSION_TEST_TIME_MAX, session.ping()).await
 }
 

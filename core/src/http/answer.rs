@@ -89,41 +89,29 @@ impl Answers {
         R: RequestHead,
         F: Future<Output = Response>,
     {
-        let form = |request, context| self.form(request, context, handle);
+        let form = async |request: R, context: RequestContext| {
+            let response = match check_framing(request.headers(), request.uri()) {
+                Ok(()) => {
+                    let handled = AssertUnwindSafe(async { handle(request, context).await });
+                    handled.catch_unwind().await.unwrap_or_else(|_| {
+                        tracing::error!("a handler panicked");
+                        Problem::internal().into_response()
+                    })
+                }
+                Err(problem) => problem.into_response(),
+            };
+            self.rendered(response, context.request_id())
+        };
         self.observer.observe(request, form).await
     }
 
-    async fn form<R, F>(
-        &self,
-        request: R,
-        context: RequestContext,
-        handle: impl FnOnce(R, RequestContext) -> F,
-    ) -> Response
-    where
-        R: RequestHead,
-        F: Future<Output = Response>,
-    {
-        let mut response = match check_framing(request.headers(), request.uri()) {
-            Ok(()) => {
-                let handled = AssertUnwindSafe(async { handle(request, context).await });
-                handled.catch_unwind().await.unwrap_or_else(|_| {
-                    tracing::error!("a handler panicked");
-                    Problem::internal().into_response()
-                })
-            }
-            Err(problem) => problem.into_response(),
-        };
+    fn rendered(&self, mut response: Response, request_id: &str) -> Response {
         let problem = response.extensions_mut().remove::<Problem>();
         let is_error = response.status().is_client_error() || response.status().is_server_error();
         if let Some(problem) = problem.or_else(|| is_error.then(|| foreign(&response))) {
-            render(
-                &mut response,
-                &problem,
-                &self.settings.base_url,
-                context.request_id(),
-            );
+            render(&mut response, &problem, &self.settings.base_url, request_id);
         }
-        let request_id = HeaderValue::from_str(context.request_id()).expect("letters and digits");
+        let request_id = HeaderValue::from_str(request_id).expect("letters and digits");
         response.headers_mut().insert(X_REQUEST_ID, request_id);
         response
     }
@@ -153,7 +141,7 @@ pub fn no_such_route(method: &Method, path: &str) -> Response {
 fn foreign(response: &Response) -> Problem {
     tracing::error!(
         status = response.status().as_u16(),
-        "a handler answered an error status without a problem"
+        "a handler answered with an error status, but without problem details; the client gets a 500 instead"
     );
     Problem::internal()
 }

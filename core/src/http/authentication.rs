@@ -147,9 +147,14 @@ impl Authenticator {
         }
     }
 
-    /// Returns the recorded uses of keys, which a background task writes to the database.
-    pub fn usage(&self) -> Arc<KeyUsage> {
-        Arc::clone(&self.usage)
+    /// Spawns the task that writes the uses of keys to the database.
+    #[cfg(feature = "service")]
+    pub fn record_uses(&self, tasks: &mut crate::lifecycle::Tasks) {
+        let (usage, drained) = (Arc::clone(&self.usage), tasks.drained());
+        tasks.spawn_until_drained("key usage", async move {
+            usage.run(drained).await;
+            Ok(())
+        });
     }
 
     /// Authenticates a request by its headers.

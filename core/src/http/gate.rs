@@ -18,17 +18,31 @@ use crate::{api_key::Scope, problem::Problem};
 /// Requirements of a route. Used as a layer, by `from_fn_with_state` with [`RouteGate::pass`].
 #[derive(Clone)]
 pub struct RouteGate {
-    /// Authenticates the caller.
-    pub authenticator: Arc<Authenticator>,
+    authenticator: Arc<Authenticator>,
     /// Rate limits; `None` for no limit.
-    pub rate_limits: Option<Arc<RateLimits>>,
+    rate_limits: Option<Arc<RateLimits>>,
+    class: RequestClass,
     /// Scope that the key must have.
     pub scope: Scope,
-    /// Class in which the request is counted.
-    pub class: RequestClass,
 }
 
 impl RouteGate {
+    /// Returns the requirements of a route. Requests are counted in the class, up to `rate_limit` per
+    /// second of an account; 0 for no limit.
+    pub fn new(
+        authenticator: Authenticator,
+        rate_limit: u32,
+        class: RequestClass,
+        scope: Scope,
+    ) -> Self {
+        Self {
+            authenticator: Arc::new(authenticator),
+            rate_limits: RateLimits::new(rate_limit).map(Arc::new),
+            class,
+            scope,
+        }
+    }
+
     /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
     pub async fn pass(State(gate): State<Self>, mut request: Request, next: Next) -> Response {
         let caller = match gate.authenticator.authenticate(request.headers()).await {

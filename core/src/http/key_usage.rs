@@ -26,7 +26,7 @@ const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 const PENDING_MAX: usize = 10_000;
 
 /// Uses of keys that are not written yet.
-pub struct KeyUsage {
+pub(super) struct KeyUsage {
     pool: PgPool,
     pending: Mutex<HashMap<KeyId, OffsetDateTime>>,
 }
@@ -50,7 +50,7 @@ impl KeyUsage {
 
     /// Writes pending uses once per interval, and a last time after the last request. A failed
     /// batch is logged and retried with the next batch.
-    pub async fn run(&self, drained: CancellationToken) {
+    pub(super) async fn run(&self, drained: CancellationToken) {
         let mut is_due = interval(WRITE_INTERVAL);
         is_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !drained.is_cancelled() {

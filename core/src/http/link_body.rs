@@ -1,19 +1,85 @@
-//! A link as sent to clients: the same four members in lists, reads and changes
-//! (`docs/api.md#links`).
+//! Bodies about links: of a create, of a change, and a link as sent to clients, with the same members
+//! in lists, reads and changes (`docs/api.md#links`). `link::members` parses the bodies of requests.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use utoipa::ToSchema;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+};
 
 use crate::{
     id::LinkId,
-    link::Destination,
+    link::{
+        Destination, ExistingLink, Slug,
+        members::{DESTINATION_URL, SLUG},
+    },
     openapi::{ShortUrl, Timestamp},
     timestamp,
 };
 
-/// A link: four members. The answer to a create has two more.
+/// Body of a create in the OpenAPI document.
+#[derive(Debug)]
+pub struct NewLink;
+
+impl PartialSchema for NewLink {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .property(DESTINATION_URL, sent_destination())
+            .required(DESTINATION_URL)
+            .property(SLUG, Slug::schema())
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .into()
+    }
+}
+
+impl ToSchema for NewLink {}
+
+impl NewLink {
+    /// Returns the example of the `OpenAPI` document, with all members. Tests create links from the
+    /// example.
+    pub fn example() -> Value {
+        json!({
+            DESTINATION_URL: "https://example.com/offers?season=spring",
+            SLUG: "Spring-26",
+        })
+    }
+}
+
+/// Merge patch in the OpenAPI document.
+#[derive(Debug)]
+pub struct LinkPatch;
+
+impl PartialSchema for LinkPatch {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .property(DESTINATION_URL, sent_destination())
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .into()
+    }
+}
+
+impl ToSchema for LinkPatch {}
+
+impl LinkPatch {
+    /// Returns the example of the `OpenAPI` document.
+    pub fn example() -> Value {
+        json!({ DESTINATION_URL: "https://example.com/offers?season=summer" })
+    }
+}
+
+/// Returns the schema of a destination in a request. The schema has no maximum length: the limit
+/// counts the serialised destination, which may be shorter than the sent text.
+fn sent_destination() -> RefOr<Schema> {
+    let mut schema = Destination::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.max_length = None;
+    }
+    schema
+}
+
+/// A link. The answer to a create also has the charge.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Link)]
 pub struct LinkBody {
@@ -29,20 +95,32 @@ pub struct LinkBody {
 
 /// Fields of a link for its body.
 #[derive(Debug)]
-pub struct LinkParts<'a> {
+pub struct LinkParts {
     /// Id of the link.
     pub id: LinkId,
     /// Slug as chosen or generated.
-    pub slug: &'a str,
+    pub slug: String,
     /// Destination URL, serialised.
     pub destination_url: String,
     /// Time at which the link was created.
     pub created_at: OffsetDateTime,
 }
 
+impl LinkParts {
+    /// Returns the fields of a link that was created at the given time.
+    pub fn of(link: &ExistingLink, created_at: OffsetDateTime) -> Self {
+        Self {
+            id: link.created.link_id,
+            slug: link.created.slug.clone(),
+            destination_url: link.state.destination_url.clone(),
+            created_at,
+        }
+    }
+}
+
 impl LinkBody {
     /// Returns the body of a link whose short address starts with `short_base_url`.
-    pub fn new(link: LinkParts<'_>, short_base_url: &str) -> Self {
+    pub fn new(link: LinkParts, short_base_url: &str) -> Self {
         Self {
             id: link.id,
             destination_url: link.destination_url,
@@ -51,7 +129,7 @@ impl LinkBody {
         }
     }
 
-    /// Returns the example of the `OpenAPI` document.
+    /// Returns the example of the `OpenAPI` document, with all members.
     pub fn example() -> Value {
         json!({
             "id": "lnk_01h455vb4pex5vsknk084sn02q",
@@ -59,5 +137,77 @@ impl LinkBody {
             "short_url": "https://sho.rt/Spring-26",
             "created_at": "2026-11-20T09:51:00.123Z",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        field::FieldCode,
+        json::JsonObject,
+        link::{
+            OwnHosts,
+            members::{NEW_LINK, parse_new_link, parse_patch},
+        },
+    };
+
+    fn names(object: &Value) -> BTreeSet<String> {
+        object.as_object().unwrap().keys().cloned().collect()
+    }
+
+    fn properties<T: PartialSchema>() -> BTreeSet<String> {
+        names(&serde_json::to_value(T::schema()).unwrap()["properties"])
+    }
+
+    fn object(body: &Value) -> JsonObject {
+        JsonObject::parse(body.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn new_link_has_the_members_of_the_parser() {
+        let parsed: BTreeSet<String> = NEW_LINK.iter().map(ToString::to_string).collect();
+        assert_eq!(properties::<NewLink>(), parsed);
+        assert_eq!(names(&NewLink::example()), parsed);
+        parse_new_link(&object(&NewLink::example()), &OwnHosts::default()).unwrap();
+    }
+
+    #[test]
+    fn example_of_link_has_all_members() {
+        assert_eq!(names(&LinkBody::example()), properties::<LinkBody>());
+    }
+
+    #[test]
+    fn contract_lists_every_member_of_a_link() {
+        let contract = include_str!("../../../docs/api.md");
+        let (_, section) = contract.split_once("\n## Links\n").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let (of_link, of_create) = section.split_once("\nA create takes").unwrap();
+        let of_create = of_create.lines().next().unwrap();
+        for name in properties::<LinkBody>() {
+            let quoted = format!("`{name}`");
+            assert!(of_link.contains(&quoted), "docs/api.md, links: {quoted}");
+        }
+        for name in NEW_LINK {
+            let quoted = format!("`{name}`");
+            assert!(
+                of_create.contains(&quoted),
+                "docs/api.md, creates: {quoted}"
+            );
+        }
+    }
+
+    #[test]
+    fn patch_names_members_that_cannot_change() {
+        let mut patch = LinkBody::example();
+        patch.as_object_mut().unwrap().remove(DESTINATION_URL);
+        let immutable = patch.as_object().unwrap().len();
+        let errors = parse_patch(&object(&patch), &OwnHosts::default()).unwrap_err();
+        for error in &errors {
+            assert_eq!(error.code, FieldCode::FieldNotMutable, "{}", error.pointer);
+        }
+        assert_eq!(errors.len(), immutable);
     }
 }

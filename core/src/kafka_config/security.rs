@@ -75,8 +75,8 @@ impl SaslMechanism {
 /// Encryption and authentication.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KafkaSecurity {
-    /// Security protocol of the Kafka brokers: encryption (ssl), user name and password (sasl),
-    /// both or neither.
+    /// Security of connections to Kafka: encryption (`ssl`), user name and password
+    /// (`sasl_plaintext`), both (`sasl_ssl`) or neither (`plaintext`).
     #[arg(
         long = "kafka-security-protocol",
         env = "KAFKA_SECURITY_PROTOCOL",
@@ -85,21 +85,21 @@ pub struct KafkaSecurity {
         default_value = "plaintext"
     )]
     pub protocol: SecurityProtocol,
-    /// PEM file with the certificates of the authorities that sign the brokers' certificates.
-    /// Default: the authorities that this machine trusts.
+    /// PEM file of the authorities that sign the brokers' certificates [default: those that this
+    /// machine trusts].
     #[arg(long = "kafka-ca-file", env = "KAFKA_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// PEM file with the client certificate, for brokers that require one.
+    /// PEM file of the client certificate, for brokers that require one.
     #[arg(
         long = "kafka-certificate-file",
         env = "KAFKA_CERTIFICATE_FILE",
         value_name = "FILE"
     )]
     pub certificate_file: Option<PathBuf>,
-    /// PEM file with the private key of the client certificate, without a password.
+    /// PEM file of the client certificate's private key, without a password.
     #[arg(long = "kafka-key-file", env = "KAFKA_KEY_FILE", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Mechanism that proves the user name and the password to Kafka brokers.
+    /// Mechanism that proves the password to Kafka brokers.
     #[arg(
         long = "kafka-sasl-mechanism",
         env = "KAFKA_SASL_MECHANISM",
@@ -111,7 +111,7 @@ pub struct KafkaSecurity {
     /// User name at Kafka brokers.
     #[arg(long = "kafka-username", env = "KAFKA_USERNAME", value_name = "NAME")]
     pub username: Option<String>,
-    /// File with the password at Kafka brokers, on one line; make the file unreadable for others.
+    /// File with the password on one line, unreadable for other users.
     #[arg(
         long = "kafka-password-file",
         env = "KAFKA_PASSWORD_FILE",
@@ -146,37 +146,14 @@ impl KafkaSecurity {
 
     /// Returns the settings of a librdkafka client, including the password.
     pub(super) fn client_settings(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
-        self.check_tls()?;
-        self.check_sasl()?;
-        self.check_build(HAS_TLS)?;
+        self.check(HAS_TLS)?;
         self.settings()
     }
 
     fn settings(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let mut settings = vec![("security.protocol", self.protocol.name().to_owned())];
-        for (flag, setting, file, marker) in [
-            (
-                "--kafka-ca-file",
-                "ssl.ca.location",
-                &self.ca_file,
-                "CERTIFICATE-----",
-            ),
-            (
-                "--kafka-certificate-file",
-                "ssl.certificate.location",
-                &self.certificate_file,
-                "CERTIFICATE-----",
-            ),
-            (
-                "--kafka-key-file",
-                "ssl.key.location",
-                &self.key_file,
-                "PRIVATE KEY-----",
-            ),
-        ] {
-            if let Some(file) = file {
-                settings.push((setting, pem_file(flag, file, marker)?));
-            }
+        for (flag, setting, marker, file) in self.pem_files() {
+            settings.push((setting, pem_file(flag, file, marker)?));
         }
         if let (Some(username), Some(file)) = (&self.username, &self.password_file) {
             settings.push(("sasl.mechanism", self.sasl_mechanism.name().to_owned()));
@@ -186,57 +163,60 @@ impl KafkaSecurity {
         Ok(settings)
     }
 
-    fn check_tls(&self) -> anyhow::Result<()> {
-        for (flag, file) in [
-            ("--kafka-ca-file", &self.ca_file),
-            ("--kafka-certificate-file", &self.certificate_file),
-            ("--kafka-key-file", &self.key_file),
-        ] {
+    /// Returns the given PEM files: flag, setting of librdkafka, marker in the file, path.
+    fn pem_files(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &Path)> {
+        let (ca, certificate, key) = (&self.ca_file, &self.certificate_file, &self.key_file);
+        #[rustfmt::skip]
+        let files = [
+            ("--kafka-ca-file", "ssl.ca.location", "CERTIFICATE-----", ca),
+            ("--kafka-certificate-file", "ssl.certificate.location", "CERTIFICATE-----", certificate),
+            ("--kafka-key-file", "ssl.key.location", "PRIVATE KEY-----", key),
+        ];
+        files
+            .into_iter()
+            .filter_map(|(flag, setting, marker, file)| {
+                Some((flag, setting, marker, file.as_deref()?))
+            })
+    }
+
+    /// Checks that the settings do not contradict each other or the features of the build.
+    fn check(&self, has_tls: bool) -> anyhow::Result<()> {
+        let protocol = self.protocol.name();
+        if let Some((flag, ..)) = self.pem_files().next() {
             ensure!(
-                file.is_none() || self.protocol.has_tls(),
-                "{flag} is for TLS, which --kafka-security-protocol {} does not have: choose ssl \
-                 or sasl_ssl, or leave the file out",
-                self.protocol.name()
+                self.protocol.has_tls(),
+                "{flag} is for TLS, which --kafka-security-protocol {protocol} does not have: \
+                 choose ssl or sasl_ssl, or leave the file out"
             );
         }
         ensure!(
             self.certificate_file.is_some() == self.key_file.is_some(),
             "--kafka-certificate-file and --kafka-key-file go together: give both or neither"
         );
-        Ok(())
-    }
-
-    fn check_sasl(&self) -> anyhow::Result<()> {
         let username = self.username.as_deref();
         if self.protocol.has_sasl() {
             ensure!(
                 username.is_some_and(|name| !name.is_empty()) && self.password_file.is_some(),
-                "--kafka-security-protocol {} needs --kafka-username and --kafka-password-file",
-                self.protocol.name()
+                "--kafka-security-protocol {protocol} needs --kafka-username and --kafka-password-file"
             );
             ensure!(
                 self.protocol.has_tls() || self.sasl_mechanism != SaslMechanism::Plain,
                 "--kafka-sasl-mechanism plain sends the password, which \
-                 --kafka-security-protocol {} does not encrypt: choose sasl_ssl, or a SCRAM mechanism",
-                self.protocol.name()
+                 --kafka-security-protocol {protocol} does not encrypt: choose sasl_ssl, or a SCRAM \
+                 mechanism"
             );
         } else {
             ensure!(
                 username.is_none() && self.password_file.is_none(),
                 "--kafka-username and --kafka-password-file are for SASL, which \
-                 --kafka-security-protocol {} does not have: choose sasl_ssl, or leave them out",
-                self.protocol.name()
+                 --kafka-security-protocol {protocol} does not have: choose sasl_ssl, or leave them \
+                 out"
             );
         }
-        Ok(())
-    }
-
-    fn check_build(&self, has_tls: bool) -> anyhow::Result<()> {
         ensure!(
             has_tls || self.protocol == SecurityProtocol::Plaintext,
-            "this build has neither TLS nor SCRAM for Kafka, which --kafka-security-protocol {} \
-             needs: build with --features tls",
-            self.protocol.name()
+            "this build has neither TLS nor SCRAM for Kafka, which --kafka-security-protocol \
+             {protocol} needs: build with --features tls"
         );
         Ok(())
     }

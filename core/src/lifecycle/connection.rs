@@ -32,7 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionLimits, Serve, progress::Progress};
-use watched::{WatchedAnswer, WatchedBody, WatchedStream};
+use watched::{Message, WatchedBody, WatchedStream};
 
 /// Maximal length of a request's head, and of buffered input, in bytes. For longer heads, or more
 /// than 100 headers, the HTTP library answers 431. `http::request` refuses far shorter heads with a
@@ -127,18 +127,18 @@ async fn answer(
     site: impl Serve,
     progress: SharedProgress,
     request: Request<Incoming>,
-) -> Result<Response<WatchedAnswer>, Infallible> {
+) -> Result<Response<WatchedBody<Body>>, Infallible> {
     let has_body = !request.body().is_end_stream();
     progress.lock().head_is_read(has_body, Instant::now);
     let request = request.map(|body| {
         if has_body {
-            Body::new(WatchedBody::new(body, progress.clone()))
+            Body::new(WatchedBody::new(body, Message::Request, progress.clone()))
         } else {
             Body::empty()
         }
     });
     let response = site.answer(request).await;
-    Ok(response.map(|body| WatchedAnswer::new(body, progress)))
+    Ok(response.map(|body| WatchedBody::new(body, Message::Answer, progress)))
 }
 
 /// Becomes ready when the deadline has passed. The timer is reset only for an earlier deadline; a

@@ -2,7 +2,7 @@
 
 use super::{
     Destination, ExistingLink, Link, LinkCreated, LinkDeleted, LinkDestinationChanged,
-    LinkDisabled, LinkEnabled, Slug,
+    LinkDisabled, LinkDraft, LinkEnabled, Slug,
 };
 use crate::id::{AccountId, LinkId};
 
@@ -13,14 +13,14 @@ pub struct CreateLink {
     pub link_id: LinkId,
     /// Account that will own the link.
     pub account_id: AccountId,
-    /// Slug of the link.
+    /// Slug of the draft, or a generated slug.
     pub slug: Slug,
     /// True if the slug is reserved for this command.
     pub slug_is_free: bool,
     /// Short address of the link, with scheme and host.
     pub short_url: String,
-    /// Destination of the link.
-    pub destination: Destination,
+    /// Link that the client requests.
+    pub draft: LinkDraft,
 }
 
 /// Reason why a create is rejected.
@@ -88,13 +88,13 @@ impl Link {
         match self {
             Self::Existing(_) => Err(CreateLinkError::AlreadyExists),
             Self::Absent if !command.slug_is_free => Err(CreateLinkError::SlugTaken),
-            Self::Absent => Ok(LinkCreated {
-                link_id: command.link_id,
-                account_id: command.account_id,
-                slug: command.slug.as_str().to_owned(),
-                short_url: command.short_url,
-                destination_url: command.destination.as_str().to_owned(),
-            }),
+            Self::Absent => Ok(LinkCreated::new(
+                command.link_id,
+                command.account_id,
+                &command.slug,
+                command.short_url,
+                command.draft,
+            )),
         }
     }
 }

@@ -85,6 +85,11 @@ impl Destination {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the serialised form.
+    pub fn into_string(self) -> String {
+        self.0
+    }
 }
 
 impl fmt::Debug for Destination {

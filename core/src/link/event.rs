@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::destination::HostOnly;
+use super::{LinkDraft, Slug, destination::HostOnly};
 #[cfg(feature = "schema")]
 use super::{destination, slug};
 use crate::id::{AccountId, LinkId};
 
-/// An event of a link's stream. Projections must match every variant without a wildcard.
+/// An event of a link's stream. The projections `links` and `redirects` must match every variant
+/// without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
     /// The owner created the link.
@@ -117,14 +118,42 @@ impl LinkEvent {
     }
 }
 
+impl LinkCreated {
+    /// Returns the creation of the drafted link. `slug` is the slug of the draft or, if the draft
+    /// has none, a generated slug.
+    pub fn new(
+        link_id: LinkId,
+        account_id: AccountId,
+        slug: &Slug,
+        short_url: String,
+        draft: LinkDraft,
+    ) -> Self {
+        Self {
+            link_id,
+            account_id,
+            slug: slug.as_str().to_owned(),
+            short_url,
+            destination_url: draft.destination.into_string(),
+        }
+    }
+}
+
 impl fmt::Debug for LinkCreated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without `..`: the compiler names a member that the output lacks.
+        let Self {
+            link_id,
+            account_id,
+            slug,
+            short_url,
+            destination_url,
+        } = self;
         f.debug_struct("LinkCreated")
-            .field("link_id", &self.link_id)
-            .field("account_id", &self.account_id)
-            .field("slug", &self.slug)
-            .field("short_url", &self.short_url)
-            .field("destination_url", &HostOnly(&self.destination_url))
+            .field("link_id", link_id)
+            .field("account_id", account_id)
+            .field("slug", slug)
+            .field("short_url", short_url)
+            .field("destination_url", &HostOnly(destination_url))
             .finish()
     }
 }
@@ -148,19 +177,22 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::link::{Destination, OwnHosts};
 
     const LINK: LinkId = LinkId::from_uuid(Uuid::nil());
     const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::nil());
 
     #[test]
     fn debug_output_hides_path_and_query_of_destinations() {
-        let created = LinkEvent::Created(LinkCreated {
-            link_id: LINK,
-            account_id: ACCOUNT,
-            slug: "spring".to_owned(),
-            short_url: "https://sho.rt/spring".to_owned(),
-            destination_url: "https://e.com/secret?token=1".to_owned(),
-        });
+        let destination =
+            Destination::parse("https://e.com/secret?token=1", &OwnHosts::default()).unwrap();
+        let created = LinkEvent::Created(LinkCreated::new(
+            LINK,
+            ACCOUNT,
+            &Slug::parse("spring").unwrap(),
+            "https://sho.rt/spring".to_owned(),
+            LinkDraft::to(destination),
+        ));
         let changed = LinkEvent::DestinationChanged(LinkDestinationChanged {
             link_id: LINK,
             account_id: ACCOUNT,

@@ -13,8 +13,12 @@ use crate::{
 pub const DESTINATION_URL: &str = "destination_url";
 /// Name of the member with the chosen slug.
 pub const SLUG: &str = "slug";
-/// Members that cannot be changed: those of a link, and those of the answer to a create.
-const IMMUTABLE: &[&str] = &["id", "slug", "short_url", "created_at"];
+/// Members of the body of a create.
+pub const NEW_LINK: &[&str] = &[DESTINATION_URL, SLUG];
+/// Members of a link that the service sets. They cannot be changed, like all members of
+/// [`NEW_LINK`] except the destination.
+const SET_BY_SERVICE: &[&str] = &["id", "short_url", "created_at"];
+/// Start of the names of members that only the answer to a create has.
 const CREDITS_PREFIX: &str = "credits_";
 
 /// The link that a valid body requests.
@@ -26,6 +30,16 @@ pub struct LinkDraft {
     pub destination: Destination,
 }
 
+impl LinkDraft {
+    /// Returns a draft without optional members.
+    pub const fn to(destination: Destination) -> Self {
+        Self {
+            slug: None,
+            destination,
+        }
+    }
+}
+
 /// Parses the body of a create.
 ///
 /// # Errors
@@ -34,34 +48,18 @@ pub fn parse_new_link(
     object: &JsonObject,
     own_hosts: &OwnHosts,
 ) -> Result<LinkDraft, Vec<FieldError>> {
-    let members = object.members();
-    let destination = match members.get(DESTINATION_URL) {
+    let destination = match object.members().get(DESTINATION_URL) {
         None => Err(FieldCode::Required),
         Some(value) => text(value).and_then(|text| Destination::parse(text, own_hosts)),
     };
-    let slug = members
-        .get(SLUG)
-        .map(|value| text(value).and_then(Slug::parse))
-        .transpose();
-    let is_known = |name: &str| name == DESTINATION_URL || name == SLUG;
-    let unknown = members.keys().filter(|name| !is_known(name));
-    let errors = unknown
-        .map(|name| FieldError::of_member(name, FieldCode::UnknownField))
-        .chain(
-            destination
-                .as_ref()
-                .err()
-                .map(|code| FieldError::of_member(DESTINATION_URL, *code)),
-        )
-        .chain(
-            slug.as_ref()
-                .err()
-                .map(|code| FieldError::of_member(SLUG, *code)),
-        );
-    let errors = sorted(errors);
+    let slug = optional(object, SLUG, Slug::parse);
+    let mut errors: Vec<FieldError> = unknown(object).collect();
+    let mut refuse = |name, code| errors.push(FieldError::of_member(name, code));
+    let destination = destination.map_err(|code| refuse(DESTINATION_URL, code));
+    let slug = slug.map_err(|code| refuse(SLUG, code));
     match (destination, slug) {
         (Ok(destination), Ok(slug)) if errors.is_empty() => Ok(LinkDraft { slug, destination }),
-        _ => Err(errors),
+        _ => Err(sorted(errors)),
     }
 }
 
@@ -73,13 +71,12 @@ pub fn parse_patch(
     object: &JsonObject,
     own_hosts: &OwnHosts,
 ) -> Result<Option<Destination>, Vec<FieldError>> {
-    let members = object.members();
-    let destination = members
-        .get(DESTINATION_URL)
-        .map(|value| text(value).and_then(|text| Destination::parse(text, own_hosts)))
-        .transpose();
+    let parse = |text: &str| Destination::parse(text, own_hosts);
+    let destination = optional(object, DESTINATION_URL, parse);
     let error = |name: &String| {
-        let is_immutable = IMMUTABLE.contains(&name.as_str()) || name.starts_with(CREDITS_PREFIX);
+        let is_immutable = NEW_LINK.contains(&name.as_str())
+            || SET_BY_SERVICE.contains(&name.as_str())
+            || name.starts_with(CREDITS_PREFIX);
         let code = match destination {
             Err(code) if name == DESTINATION_URL => code,
             Ok(_) | Err(_) if name == DESTINATION_URL => return None,
@@ -88,11 +85,29 @@ pub fn parse_patch(
         };
         Some(FieldError::of_member(name, code))
     };
-    let errors = sorted(members.keys().filter_map(error));
+    let errors: Vec<FieldError> = object.members().keys().filter_map(error).collect();
     match destination {
         Ok(destination) if errors.is_empty() => Ok(destination),
-        Ok(_) | Err(_) => Err(errors),
+        Ok(_) | Err(_) => Err(sorted(errors)),
     }
+}
+
+/// Parses an optional member.
+fn optional<T>(
+    object: &JsonObject,
+    name: &str,
+    parse: impl FnOnce(&str) -> Result<T, FieldCode>,
+) -> Result<Option<T>, FieldCode> {
+    let value = object.members().get(name);
+    value.map(|value| text(value).and_then(parse)).transpose()
+}
+
+/// Returns an error for each member that a create does not have.
+fn unknown(object: &JsonObject) -> impl Iterator<Item = FieldError> {
+    let names = object.members().keys();
+    names
+        .filter(|name| !NEW_LINK.contains(&name.as_str()))
+        .map(|name| FieldError::of_member(name, FieldCode::UnknownField))
 }
 
 /// Returns the text of a member.
@@ -108,12 +123,11 @@ fn text(value: &Value) -> Result<&str, FieldCode> {
 
 /// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Errors of known members are kept
 /// first.
-fn sorted(errors: impl Iterator<Item = FieldError>) -> Vec<FieldError> {
+fn sorted(mut errors: Vec<FieldError>) -> Vec<FieldError> {
     let priority = |error: &FieldError| {
         let is_unknown = error.code == FieldCode::UnknownField;
         (is_unknown, error.code == FieldCode::FieldNotMutable)
     };
-    let mut errors: Vec<FieldError> = errors.collect();
     errors.sort_by_key(priority);
     errors.truncate(ERRORS_MAX);
     errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));

@@ -31,7 +31,7 @@ pub struct ExistingLink {
 /// metadata, so the first and the last event describe the whole link.
 ///
 /// `Debug` shows the host of the destination only.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LinkState {
     /// Current destination, serialised.
     pub destination_url: String,
@@ -49,13 +49,7 @@ impl Link {
             (_, LinkEvent::Created(created)) => Self::Existing(ExistingLink::new(created.clone())),
             (Self::Existing(link), event) => Self::Existing(link.apply(event)),
             // Unreachable: every stream starts with `LinkCreated`.
-            (
-                Self::Absent,
-                LinkEvent::DestinationChanged(_)
-                | LinkEvent::Deleted(_)
-                | LinkEvent::Disabled(_)
-                | LinkEvent::Enabled(_),
-            ) => Self::Absent,
+            (Self::Absent, _) => Self::Absent,
         }
     }
 }
@@ -63,15 +57,10 @@ impl Link {
 impl ExistingLink {
     /// Returns a link right after its creation.
     pub fn new(created: LinkCreated) -> Self {
-        let state = LinkState {
-            destination_url: created.destination_url.clone(),
-            disabled: false,
-            deleted: false,
-        };
         Self {
+            state: LinkState::new(&created),
             created,
             version: 1,
-            state,
         }
     }
 
@@ -91,6 +80,49 @@ impl ExistingLink {
             LinkEvent::Enabled(_) => state.disabled = false,
         }
         self
+    }
+}
+
+impl LinkState {
+    /// Returns the state of a link right after its creation.
+    pub fn new(created: &LinkCreated) -> Self {
+        Self {
+            destination_url: created.destination_url.clone(),
+            disabled: false,
+            deleted: false,
+        }
+    }
+
+    /// Returns the state before the event that led to this state; `None` if the event cannot lead to
+    /// this state.
+    ///
+    /// An event must carry each value that the event replaces: `log verify` keeps only a hash of the
+    /// state before.
+    pub fn undo(&self, event: &LinkEvent) -> Option<Self> {
+        // No event follows a deletion, so the link was not deleted before.
+        let before = Self {
+            deleted: false,
+            ..self.clone()
+        };
+        match event {
+            LinkEvent::Created(_) => None,
+            LinkEvent::Deleted(_) => self.deleted.then_some(before),
+            _ if self.deleted => None,
+            LinkEvent::DestinationChanged(changed) => {
+                (self.destination_url == changed.destination_url).then(|| Self {
+                    destination_url: changed.previous_destination_url.clone(),
+                    ..before
+                })
+            }
+            LinkEvent::Disabled(_) => self.disabled.then_some(Self {
+                disabled: false,
+                ..before
+            }),
+            LinkEvent::Enabled(_) => (!self.disabled).then_some(Self {
+                disabled: true,
+                ..before
+            }),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! JSON schemas of the domain's values, as strict as JSON Schema allows.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::{
     PartialSchema, ToSchema,
-    openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
+    openapi::{RefOr, Schema},
 };
 
 use crate::{
@@ -19,102 +19,86 @@ const ADDRESS: &str = concat!(
     r"([/?#][^\u0000-\u001F\u007F-\u009F\\]*)?$"
 );
 
-impl PartialSchema for LinkId {
-    fn schema() -> RefOr<Schema> {
-        let description = "Id of the link: opaque text that never changes.";
-        id(Self::PATTERN, description, "lnk_01h455vb4pex5vsknk084sn02q")
-    }
-}
-
-impl ToSchema for LinkId {}
-
-impl PartialSchema for EntryId {
-    fn schema() -> RefOr<Schema> {
-        let description = "Id of the entry: opaque text that never changes.";
-        id(Self::PATTERN, description, "ent_01h455vb4pex5vsknk084sn02s")
-    }
-}
-
-impl ToSchema for EntryId {}
-
-fn id(pattern: &str, description: &str, example: &str) -> RefOr<Schema> {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some(description))
-        .pattern(Some(pattern))
-        .examples([json!(example)])
-        .into()
-}
-
-impl PartialSchema for Slug {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some(
-                "The last part of the short link's path: letters, digits, `_` and `-`, beginning \
-                 and ending with a letter or a digit. Shown as given and looked up case-insensitively. \
-                 Some names are reserved.",
-            ))
-            .min_length(Some(slug::LENGTH_MIN))
-            .max_length(Some(slug::LENGTH_MAX))
-            .pattern(Some(slug::PATTERN))
-            .examples([json!("Spring-26")])
-            .into()
-    }
-}
-
-impl ToSchema for Slug {}
-
-impl PartialSchema for Destination {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::Custom("uri".to_owned())))
-            .description(Some(
-                "An absolute `http` or `https` address with a public host name: no user name or \
-                 password, no IP address, port 80, 443 or from 1024 to 65535. It is stored, and \
-                 sent to visitors, as the URL standard serialises it, in at most 2,048 bytes.",
-            ))
-            .max_length(Some(destination::LENGTH_MAX))
-            .pattern(Some(ADDRESS))
-            .examples([json!("https://example.com/offers?season=spring")])
-            .into()
-    }
-}
-
-impl ToSchema for Destination {}
-
 /// Address of a short link.
 pub struct ShortUrl;
-
-impl PartialSchema for ShortUrl {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::Custom("uri".to_owned())))
-            .description(Some(
-                "Short address that visitors follow; its last part is the slug.",
-            ))
-            .examples([json!("https://sho.rt/Spring-26")])
-            .into()
-    }
-}
-
-impl ToSchema for ShortUrl {}
 
 /// An instant in answers.
 pub struct Timestamp;
 
-impl PartialSchema for Timestamp {
+impl ToSchema for LinkId {}
+impl ToSchema for EntryId {}
+impl ToSchema for Slug {}
+impl ToSchema for Destination {}
+impl ToSchema for ShortUrl {}
+impl ToSchema for Timestamp {}
+
+impl PartialSchema for LinkId {
     fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("RFC 3339 in UTC, with milliseconds."))
-            .pattern(Some(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$"))
-            .examples([json!("2026-11-20T09:51:00.123Z")])
-            .into()
+        text(json!({
+            "description": "Id of the link: opaque text that never changes.",
+            "pattern": Self::PATTERN,
+            "examples": ["lnk_01h455vb4pex5vsknk084sn02q"],
+        }))
     }
 }
 
-impl ToSchema for Timestamp {}
+impl PartialSchema for EntryId {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "description": "Id of the entry: opaque text that never changes.",
+            "pattern": Self::PATTERN,
+            "examples": ["ent_01h455vb4pex5vsknk084sn02s"],
+        }))
+    }
+}
+
+impl PartialSchema for Slug {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "description": "The last part of the short link's path: letters, digits, `_` and `-`, beginning and ending with a letter or a digit. Shown as given and looked up case-insensitively. Some names are reserved.",
+            "minLength": slug::LENGTH_MIN,
+            "maxLength": slug::LENGTH_MAX,
+            "pattern": slug::PATTERN,
+            "examples": ["Spring-26"],
+        }))
+    }
+}
+
+impl PartialSchema for Destination {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "format": "uri",
+            "description": "An absolute `http` or `https` address with a public host name: no user name or password, no IP address, port 80, 443 or from 1024 to 65535. It is stored, and sent to visitors, as the URL standard serialises it, in at most 2,048 bytes.",
+            "maxLength": destination::LENGTH_MAX,
+            "pattern": ADDRESS,
+            "examples": ["https://example.com/offers?season=spring"],
+        }))
+    }
+}
+
+impl PartialSchema for ShortUrl {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "format": "uri",
+            "description": "Short address that visitors follow; its last part is the slug.",
+            "examples": ["https://sho.rt/Spring-26"],
+        }))
+    }
+}
+
+impl PartialSchema for Timestamp {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "format": "date-time",
+            "description": "RFC 3339 in UTC, with milliseconds.",
+            "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+            "examples": ["2026-11-20T09:51:00.123Z"],
+        }))
+    }
+}
+
+/// Returns the schema of a text with these properties.
+fn text(mut schema: Value) -> RefOr<Schema> {
+    schema["type"] = json!("string");
+    serde_json::from_value(schema).expect("a schema")
+}

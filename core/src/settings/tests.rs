@@ -162,10 +162,7 @@ fn misspelled_variables_are_refused() {
         "LINKLEDGER_OPERATOR",
     ];
     let settings = settings.map(str::to_owned);
-    let told = |given: &[(&str, &str)]| {
-        let unknown = unknown::first(&settings, &variables(given));
-        unknown.map(|it| it.to_string())
-    };
+    let told = |given: &[(&str, &str)]| unknown::first(&settings, &variables(given));
     for (name, meant) in [
         ("DATABASE_URI", "did you mean DATABASE_URL?"),
         ("DATABASE_URL_FIEL", "did you mean DATABASE_URL_FILE?"),

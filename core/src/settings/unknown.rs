@@ -5,8 +5,6 @@
 //! letters from a setting that is not set. Variables that Kubernetes creates for services, such as
 //! `QUERY_API_PORT=tcp://…`, are accepted.
 
-use std::fmt;
-
 use super::Variables;
 
 /// Variables of all programs: several programs may share one environment.
@@ -80,32 +78,9 @@ const OF_TESTS: &str = "LINKLEDGER_TEST_";
 /// other words.
 const LONG_NAME_LENGTH: usize = 9;
 
-/// A variable that looks like a setting.
-#[derive(Debug, PartialEq, Eq)]
-pub struct UnknownVariable {
-    name: String,
-    /// Setting with a similar name, if any.
-    meant: Option<String>,
-}
-
-impl fmt::Display for UnknownVariable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.name;
-        match &self.meant {
-            Some(meant) => write!(
-                f,
-                "no setting has the variable {name}: did you mean {meant}? Rename it or unset it"
-            ),
-            None => write!(
-                f,
-                "no setting has the variable {name}: unset it; --help lists all variables"
-            ),
-        }
-    }
-}
-
-/// Returns the first variable that resembles one of `settings`, the settings of this program.
-pub(super) fn first(settings: &[String], variables: &Variables) -> Option<UnknownVariable> {
+/// Returns a message about the first variable that resembles one of `settings`, the settings of this
+/// program.
+pub(super) fn first(settings: &[String], variables: &Variables) -> Option<String> {
     variables.iter().find_map(|(name, value)| {
         if is_known(name) || is_of_kubernetes(name, &value.to_string_lossy()) {
             return None;
@@ -116,10 +91,14 @@ pub(super) fn first(settings: &[String], variables: &Variables) -> Option<Unknow
             .filter(|setting| has_prefix || !is_set(setting, variables))
             .flat_map(|setting| [setting.clone(), format!("{setting}_FILE")])
             .find(|setting| resembles(name, setting));
-        (has_prefix || meant.is_some()).then(|| UnknownVariable {
-            name: name.clone(),
-            meant,
-        })
+        match meant {
+            Some(meant) => Some(format!(
+                "no setting has the variable {name}: did you mean {meant}? Rename it or unset it"
+            )),
+            None => has_prefix.then(|| {
+                format!("no setting has the variable {name}: unset it; --help lists all variables")
+            }),
+        }
     })
 }
 

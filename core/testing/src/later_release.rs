@@ -10,7 +10,7 @@ use linkledger_core::{
     shard::Shard,
 };
 
-/// An event in its stored form.
+/// Event as a later release would store it: this release may not know its type or schema version.
 #[derive(Debug, Clone)]
 pub struct LaterEvent {
     /// Account of the event.
@@ -29,7 +29,8 @@ pub struct LaterEvent {
     pub idempotency_key: Option<String>,
 }
 
-/// Appends the event at the end of the stream. The row of the account does not change.
+/// Appends the event at the end of the stream. Does not update the row in
+/// `event_store.accounts`, unlike a real append.
 pub async fn append_later_event(pool: &PgPool, event: LaterEvent) {
     let now = SystemClock.now();
     sqlx::query(

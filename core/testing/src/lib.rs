@@ -5,7 +5,9 @@
 
 mod append_events;
 mod broker;
+pub mod events;
 mod later_release;
+mod per_projection;
 pub mod record;
 pub mod stream;
 pub mod wire;
@@ -38,14 +40,23 @@ use linkledger_core::{
         append,
         slugs::{self, SlugReservation},
     },
+    http::link_body::NewLink,
     id::{AccountId, EventId, KeyId, LinkId},
-    link::{Destination, LinkDraft, OwnHosts, Slug},
+    json::JsonObject,
+    link::{
+        LinkCreated, LinkDraft, OwnHosts, Slug,
+        members::{DESTINATION_URL, SLUG, parse_new_link},
+    },
     migrations,
     shard::Shard,
 };
 
 pub use self::later_release::{LaterEvent, append_later_event};
-pub use self::{append_events::append_events, broker::TestBroker};
+pub use self::{
+    append_events::append_events,
+    broker::TestBroker,
+    per_projection::{in_all, in_all_but},
+};
 
 /// Longest time until a condition holds, before a test fails.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -287,16 +298,40 @@ pub async fn append_links(
         .collect()
 }
 
+/// Returns a draft with all optional members, parsed from the example of the OpenAPI document.
+///
+/// # Panics
+/// Panics if the slug or the destination is invalid.
+pub fn link_draft(slug: &str, destination: &str) -> LinkDraft {
+    let mut body = NewLink::example();
+    body[SLUG] = slug.into();
+    body[DESTINATION_URL] = destination.into();
+    let object = JsonObject::parse(body.to_string().as_bytes()).expect("a JSON object");
+    parse_new_link(&object, &OwnHosts::default()).expect("a valid link")
+}
+
+/// Returns the creation of a link with all optional members.
+///
+/// # Panics
+/// Panics if the slug or the destination is invalid.
+pub fn link_created(
+    link_id: LinkId,
+    account_id: AccountId,
+    slug: &str,
+    destination: &str,
+) -> LinkCreated {
+    let draft = link_draft(slug, destination);
+    let slug = Slug::parse(slug).expect("a valid slug");
+    let short_url = format!("https://sho.rt/{slug}");
+    LinkCreated::new(link_id, account_id, &slug, short_url, draft)
+}
+
 fn create(account_id: AccountId, slug: &str, destination: &str) -> LinkCommand {
     LinkCommand::Create(KeyedCreate {
         account_id,
         key: IdempotencyKey(new_uuid(SystemClock.now())),
         fingerprint: [0; 32],
-        body: Ok(LinkDraft {
-            slug: Some(Slug::parse(slug).expect("a valid slug")),
-            destination: Destination::parse(destination, &OwnHosts::default())
-                .expect("a valid destination"),
-        }),
+        body: Ok(link_draft(slug, destination)),
         metadata: Metadata::default(),
     })
 }

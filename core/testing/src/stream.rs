@@ -3,7 +3,6 @@
 //! (docs/events.md).
 
 use std::{
-    collections::HashMap,
     sync::mpsc::{self, TryRecvError},
     time::{Duration, Instant},
 };
@@ -209,19 +208,15 @@ fn is_at_end(consumer: &BaseConsumer, topic: &str, offsets: &PerShard<i64>) -> b
 }
 
 fn event(record: &BorrowedMessage<'_>) -> PublishedEvent {
-    let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap_or_default().to_vec());
-    let headers: HashMap<String, String> = record
-        .headers()
-        .expect("every record has headers")
+    fn text(bytes: Option<&[u8]>) -> &str {
+        std::str::from_utf8(bytes.unwrap_or_default()).expect("headers and payloads are text")
+    }
+    let headers = record.headers().expect("every record has headers");
+    let headers = headers
         .iter()
-        .map(|header| {
-            let value = text(header.value).expect("headers are text");
-            (header.key.to_owned(), value)
-        })
-        .collect();
-    let headers = headers.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        .map(|header| (header.key, text(header.value)));
     let shard = Shard::new(record.partition().into()).expect("a partition is a shard");
-    let payload = text(record.payload()).expect("payloads are text");
+    let payload = text(record.payload()).to_owned();
     PublishedEvent::from_record(shard, &headers.collect(), payload)
         .expect("the record is an event of linkledger")
 }

@@ -33,8 +33,8 @@ fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
     schemas
         .map(|((event_type, version), schema)| {
             let name = format!("{event_type}.v{version}.json");
-            let golden =
-                fs::read_to_string(file("core/tests/events").join(name)).expect("a golden file");
+            let golden = fs::read_to_string(file("core/tests/events").join(&name));
+            let golden = golden.unwrap_or_else(|e| panic!("core/tests/events/{name}: {e}"));
             let golden: Value = serde_json::from_str(&golden).expect("JSON");
             let mut schema = schema.to_value();
             schema["$id"] = format!("urn:linkledger:schema:{event_type}:v{version}").into();
@@ -54,13 +54,22 @@ fn schemas_are_up_to_date() {
             &schema,
         );
     }
-}
-
-#[test]
-fn every_event_version_has_a_schema() {
     let names = |folder| -> BTreeSet<_> {
         let files = fs::read_dir(file(folder)).unwrap();
         files.map(|file| file.unwrap().file_name()).collect()
     };
     assert_eq!(names("docs/schemas"), names("core/tests/events"));
+}
+
+#[test]
+fn event_members_are_absent_never_null() {
+    for (event_type, version, schema) in newest_schemas() {
+        for (name, member) in schema["properties"].as_object().unwrap() {
+            assert!(
+                !member.to_string().contains("\"null\""),
+                "`{name}` of {event_type} {version}: `schemars(with = \"String\")` and \
+                 `skip_serializing_if` make a member absent instead of null"
+            );
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Seeds, and mutated copies of them.
 
-use std::{fmt, fs, path::PathBuf};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
 
 use proptest::{
     collection::vec,
@@ -92,10 +95,35 @@ fn corpus() -> PathBuf {
 }
 
 fn seeds_of(name: &str) -> Vec<Vec<u8>> {
-    let seeds = fs::read_dir(corpus().join(name)).unwrap();
-    let mut paths: Vec<PathBuf> = seeds.map(|seed| seed.unwrap().path()).collect();
+    let mut seeds: Vec<_> = files(&corpus().join(name))
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    if name == "event" {
+        seeds.extend(golden_events());
+    }
+    seeds
+}
+
+/// Returns the golden file of every version of every event, as inputs of the property `event`.
+fn golden_events() -> Vec<Vec<u8>> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/events"));
+    let input = |path: &PathBuf| {
+        let (event_type, version) = path.file_stem()?.to_str()?.split_once(".v")?;
+        let payload = fs::read_to_string(path).unwrap();
+        Some(format!("{event_type} {version}\n{}", payload.trim_end()).into_bytes())
+    };
+    files(&folder)
+        .iter()
+        .map(|path| input(path).unwrap())
+        .collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap();
+    let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();
-    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+    paths
 }
 
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Input> {

@@ -1,3 +1,3 @@
-//! What Postgres does by itself with the same rows.
+//! Throughput of Postgres alone with the same rows.
 
 pub mod creates;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use linkledger_servers::cargo;
 use tokio::process::Command;
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
@@ -36,7 +37,7 @@ impl ReleasePrograms {
             "only programs as they are shipped are measured: cargo run --profile dist -p linkledger-bench"
         );
         let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
-        let built = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()))
+        let built = Command::from(cargo::command())
             .args([
                 "build",
                 "--quiet",

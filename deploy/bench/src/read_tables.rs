@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use linkledger_projector::read_models::{Projection, tables};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 /// Statements that fill the tables in the search path.
@@ -15,13 +16,6 @@ const BARE: &str = include_str!("read_tables/bare.sql");
 /// Statements that make the indexes of these tables.
 const INDEXES: &str = include_str!("read_tables/indexes.sql");
 
-/// Statements that reset the database, as if no projector had ever run.
-const EMPTY: &str = "
-    TRUNCATE read_model.links, read_model.redirects, read_model.stopped_accounts,
-             read_model.credit_entries, read_model.credit_balances;
-    UPDATE read_model.checkpoints SET position = 0;
-";
-
 /// A session on the database.
 #[derive(Debug)]
 pub struct ReadTables(PgConnection);
@@ -30,7 +24,7 @@ impl ReadTables {
     /// Opens the session.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer.
+    /// Returns an error if the database fails.
     pub async fn connect(url: &str) -> anyhow::Result<Self> {
         let connection = PgConnection::connect(url).await;
         let mut this = Self(connection.context("can't reach the database")?);
@@ -44,7 +38,15 @@ impl ReadTables {
     /// # Errors
     /// Returns an error if Postgres refuses a statement.
     pub async fn empty(&mut self) -> anyhow::Result<()> {
-        self.run(EMPTY).await
+        let tables = Projection::ALL.into_iter().flat_map(tables);
+        let tables: Vec<_> = tables
+            .map(|table| format!("read_model.{}", table.name))
+            .collect();
+        let empty = format!(
+            "TRUNCATE {}; UPDATE read_model.checkpoints SET position = 0",
+            tables.join(", ")
+        );
+        self.run(&empty).await
     }
 
     /// Returns the number of events in the log.

@@ -104,9 +104,11 @@ impl ApiClient {
         })
     }
 
-    /// Sends the call, with retries, until the call succeeds, is refused, or the retry policy ends.
+    /// Sends the call, and retries until the call succeeds, is refused, or the retry policy allows no
+    /// further attempt.
     pub(crate) async fn send(&self, call: &ApiCall) -> Result<ApiResponse, CallFailure> {
         let begun = Instant::now();
+        // True once an attempt got no answer, and may have taken effect.
         let mut may_be_done = false;
         let mut attempts = 0;
         loop {

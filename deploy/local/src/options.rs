@@ -46,8 +46,8 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=u16::MAX)
     )]
     pub(crate) short_port: u16,
-    /// Postgres database of your own: postgres://user:password@host:port/name. Default: the stack
-    /// starts a Postgres server in the data folder.
+    /// Postgres database of your own: postgres://user:password@host:port/name [default: a server in
+    /// the data folder].
     #[arg(
         long,
         env = "LINKLEDGER_DATABASE_URL",
@@ -61,7 +61,7 @@ pub(crate) struct StackOptions {
     /// Kafka broker that the stack starts.
     #[arg(long, env = "LINKLEDGER_KAFKA", value_name = "BROKER", value_enum, default_value_t = BrokerKind::Embedded)]
     pub(crate) kafka: BrokerKind,
-    /// Kafka brokers of your own, in place of a broker of the stack: host:port, separated by commas.
+    /// Kafka brokers of your own: host:port, separated by commas.
     #[arg(
         long,
         env = "LINKLEDGER_KAFKA_BROKERS",

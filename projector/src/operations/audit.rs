@@ -16,7 +16,7 @@
 pub mod report;
 mod table;
 
-use std::{fmt, future::Future, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
@@ -32,7 +32,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub use self::table::{RecordedCommand, recorded};
+pub use self::table::{RecordedCommand, record_in_tx, recorded};
 use crate::read_models::Projection;
 
 /// Interval at which a running command checks its session and its rows.
@@ -94,6 +94,10 @@ impl CommandOutcome {
 
 /// Refusal of a long command: another one works on the same projection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{command} {projection}` by {operator} has been running since {since}; nothing was changed: \
+     wait for its end and try again"
+)]
 pub struct Collision {
     /// Name of the projection.
     pub projection: String,
@@ -105,22 +109,6 @@ pub struct Collision {
     pub since: String,
 }
 
-impl fmt::Display for Collision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            projection,
-            command,
-            operator,
-            since,
-        } = self;
-        write!(
-            f,
-            "`{command} {projection}` by {operator} has been running since {since}; nothing was \
-             changed: wait for its end and try again"
-        )
-    }
-}
-
 /// Error of a long command that another command has marked as interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -128,20 +116,6 @@ impl fmt::Display for Collision {
      run it again"
 )]
 pub struct CommandSuperseded;
-
-/// Records a finished command in the transaction of its effect: one row for each projection, or one
-/// row without a projection.
-///
-/// # Errors
-/// Returns an error if the database does not answer.
-pub async fn record_in_tx(
-    tx: &mut PgConnection,
-    command: &OperatorCommand<'_>,
-    outcome: CommandOutcome,
-    detail: &str,
-) -> sqlx::Result<()> {
-    table::insert_finished_in_tx(tx, command, outcome, detail).await
-}
 
 /// Runs `work` while no other long command works on the same projections, and records its outcome;
 /// `describe` returns the outcome of each projection, with a text. SIGINT and SIGTERM end the
@@ -297,20 +271,15 @@ async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Re
     table::extend_lease(lock, ids).await
 }
 
+/// Records the outcome of each projection of the command.
 async fn finish(
     pool: &PgPool,
     ids: &[i64],
     command: &OperatorCommand<'_>,
     describe: impl Fn(Projection) -> (CommandOutcome, String),
 ) -> anyhow::Result<()> {
-    let ends: Vec<_> = command
-        .projections
-        .iter()
-        .map(|it| {
-            let (outcome, detail) = describe(*it);
-            (*it, outcome, detail)
-        })
-        .collect();
+    let projections = command.projections.iter();
+    let ends: Vec<_> = projections.map(|it| (*it, describe(*it))).collect();
     table::finish(pool, ids, &ends)
         .await
         .context("cannot record the outcome of the command")

@@ -1,6 +1,6 @@
 //! Numbers as people read them. Pure.
 
-use std::time::Duration;
+pub(crate) use linkledger_core::figures::per_second;
 
 /// Formats a count with separators of thousands: `1,234,567`.
 pub(crate) fn grouped(count: i64) -> String {
@@ -43,17 +43,6 @@ pub(crate) fn rate(per_second: f64) -> String {
         ..10.0 => format!("{per_second:.1}"),
         _ => grouped(per_second.round() as i64),
     }
-}
-
-/// Returns the rate of `count` in a second.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a figure for people, never negative"
-)]
-pub(crate) fn per_second(count: u64, took: Duration) -> u64 {
-    (count as f64 / took.as_secs_f64().max(0.001)) as u64
 }
 
 #[cfg(test)]

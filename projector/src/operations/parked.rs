@@ -4,6 +4,7 @@ mod report;
 mod retry;
 mod skip;
 
+pub(crate) use self::report::parkings;
 pub use self::{
     report::{ParkedReport, list},
     retry::{RetriedAccount, retry},

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::shard::SHARD_COUNT;
+use linkledger_core::{shard::SHARD_COUNT, timestamp};
+use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
@@ -49,13 +50,15 @@ impl PauseChange {
 }
 
 /// State of a projection after a pause or a resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Paused {
     /// Projection of the state.
     pub projection: Projection,
     /// True if the command changed the state.
+    #[serde(rename = "changed")]
     pub is_changed: bool,
     /// Start of the pause; `None` if not paused.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
 }
 
@@ -63,7 +66,7 @@ pub struct Paused {
 /// not paused.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn paused(
     pool: &PgPool,
     projections: &[Projection],
@@ -71,11 +74,11 @@ pub async fn paused(
     read(&mut *pool.acquire().await?, projections).await
 }
 
-/// Pauses or resumes the projections and records the command. Returns after the commit, when the
+/// Pauses or resumes the projections, and records the command if a projection changed. Returns after the commit, when the
 /// last batches are finished.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a batch does not end in time.
+/// Returns an error if the database fails, or a batch does not end in time.
 pub async fn change(
     pool: &PgPool,
     projections: &[Projection],

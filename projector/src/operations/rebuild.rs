@@ -19,10 +19,10 @@ pub mod rollback;
 mod swap;
 mod verification;
 
-use std::{num::NonZeroU32, slice::from_mut, sync::Arc, time::Instant};
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
-use linkledger_core::fail_point;
+use linkledger_core::{event_store::log::PerShard, fail_point, shard::Position};
 use sqlx::PgPool;
 
 pub use self::report::{RebuildReport, ShardRead};
@@ -30,9 +30,7 @@ use self::{
     catch_up::{catch_up, is_same_log},
     generation::GenerationPhase,
     loading::{Loader, SHARDS_AT_ONCE},
-    pace::Pace,
     parked::WouldPark,
-    reading::{ShardReading, ShardReadings},
     verification::ensure_verified,
 };
 use crate::{
@@ -63,6 +61,12 @@ pub struct GenerationBuild {
     pub live: i32,
 }
 
+impl fmt::Display for GenerationBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generation {} of `{}`", self.generation, self.projection)
+    }
+}
+
 impl GenerationBuild {
     /// Returns the positions of the generation.
     async fn standing(&self, pool: &PgPool) -> anyhow::Result<GenerationProgress> {
@@ -75,11 +79,7 @@ impl GenerationBuild {
         let standing = generation_progress(pool, projection, generation, role)
             .await
             .context("cannot read the checkpoints")?;
-        standing.with_context(|| {
-            format!(
-                "another command has swapped or dropped generation {generation} of `{projection}`"
-            )
-        })
+        standing.with_context(|| format!("another command has swapped or dropped {self}"))
     }
 }
 
@@ -96,8 +96,8 @@ pub struct RebuildSettings {
 /// generations in, one after the other. A rebuild that was interrupted is continued.
 ///
 /// # Errors
-/// Returns an error if a new generation is wrong, which is not served then, or if the database does not
-/// answer for long.
+/// Returns an error if a new generation is wrong, which is not served then, or if the database
+/// fails for long.
 pub async fn rebuild(
     pool: &PgPool,
     projections: &[Projection],
@@ -105,24 +105,19 @@ pub async fn rebuild(
     progress: Arc<dyn ProgressSink>,
 ) -> anyhow::Result<Vec<RebuildReport>> {
     let begun_at = Instant::now();
-    let loader = Loader {
-        pool: pool.clone(),
-        pace: Arc::new(Pace::new(settings.max_rate)),
-        progress,
-    };
-    let (mut builds, mut readings) = (Vec::new(), Vec::new());
+    let loader = Loader::new(pool, settings.max_rate, progress);
+    let (mut builds, mut starts) = (Vec::new(), Vec::new());
     for projection in projections {
         let build = begin(pool, *projection).await?;
-        let standing = build.standing(pool).await?;
-        readings.push(standing.positions.map(ShardReading::from));
+        starts.push(build.standing(pool).await?.positions);
         builds.push(build);
     }
     loader.progress.enter("loading", 0, "events");
-    catch_up(&loader, &builds, &mut readings).await?;
+    catch_up(&loader, &builds).await?;
     fail_point::reached("rebuild.loaded");
     let mut all_rebuilt = Vec::new();
-    for (build, readings) in builds.into_iter().zip(&mut readings) {
-        let rebuilt = finish(&loader, build, readings, settings.swap, begun_at).await?;
+    for (build, starts) in builds.into_iter().zip(&starts) {
+        let rebuilt = finish(&loader, build, starts, settings.swap, begun_at).await?;
         all_rebuilt.push(rebuilt);
     }
     Ok(all_rebuilt)
@@ -144,7 +139,7 @@ async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<Generati
 async fn finish(
     loader: &Loader,
     build: GenerationBuild,
-    readings: &mut ShardReadings,
+    starts: &PerShard<Position>,
     swap: bool,
     begun_at: Instant,
 ) -> anyhow::Result<RebuildReport> {
@@ -157,7 +152,7 @@ async fn finish(
     let phase = |name: &str| format!("{projection}: {name}");
     enter(pool, build, GenerationPhase::CatchingUp).await?;
     loader.progress.enter(&phase("catching up"), 0, "events");
-    catch_up(loader, &[build], from_mut(readings)).await?;
+    catch_up(loader, &[build]).await?;
     generation::analyze(pool, projection, generation).await;
     // The running projector releases parked accounts of the served generation only.
     parked::release_all(loader, build).await?;
@@ -165,20 +160,19 @@ async fn finish(
     let verified_events = ensure_verified(loader, build).await?;
     fail_point::reached("rebuild.verified");
     enter(pool, build, GenerationPhase::Ready).await?;
-    let would_park = if swap {
+    let (heads, would_park) = if swap {
         loader.progress.enter(&phase("swapping"), 0, "events");
-        swap::swap(loader, build, readings).await?;
-        None
+        (swap::swap(loader, build).await?, None)
     } else {
-        let stands = build.standing(pool).await?;
-        reading::ensure_complete(projection, readings, &stands.positions)?;
-        if is_same_log(pool, projection, build.live).await? {
+        let heads = build.standing(pool).await?.positions;
+        let would_park = if is_same_log(pool, projection, build.live).await? {
             WouldPark::of(&mut *pool.acquire().await?, build).await?
         } else {
             None
-        }
+        };
+        (heads, would_park)
     };
-    let shards = ShardRead::of_all(readings);
+    let shards = ShardRead::all(starts, &heads);
     Ok(RebuildReport {
         projection: projection.name(),
         generation,

@@ -58,7 +58,7 @@ pub struct StatusReport {
 /// Reads the report.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
     let checkpoints = checkpoints::read(pool)
         .await
@@ -67,7 +67,7 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
     let end = log::end(pool)
         .await
         .context("cannot read the end of the log")?;
-    let ages_s = ages_s(pool, &checkpoints).await?;
+    let ages_s = ages_s(pool, checkpoints.iter().map(StoredCheckpoint::place)).await?;
     let recorded = recorded(pool, COMMANDS_MAX)
         .await
         .context("cannot read the commands of operators")?;
@@ -105,20 +105,10 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
     Ok(status)
 }
 
-/// Returns, for each checkpoint, the age in seconds of the first event after it.
-async fn ages_s(pool: &PgPool, checkpoints: &[StoredCheckpoint]) -> anyhow::Result<Vec<f64>> {
-    let places: Vec<ReadFrom> = checkpoints
-        .iter()
-        .map(|it| ReadFrom {
-            shard: it.shard,
-            after: it.position,
-        })
-        .collect();
-    ages_after_s(pool, &places).await
-}
-
-async fn ages_after_s(pool: &PgPool, places: &[ReadFrom]) -> anyhow::Result<Vec<f64>> {
-    let recorded = log::recording_times_after(pool, places)
+/// Returns, for each place, the age in seconds of the first event after the place.
+async fn ages_s(pool: &PgPool, places: impl Iterator<Item = ReadFrom>) -> anyhow::Result<Vec<f64>> {
+    let places: Vec<_> = places.collect();
+    let recorded = log::recording_times_after(pool, &places)
         .await
         .context("cannot read the age of events")?;
     let now = SystemClock.now();

@@ -26,12 +26,16 @@ use linkledger_core::shard::Shard;
 use serde::Serialize;
 use sqlx::PgPool;
 
+use self::snapshot::checkpoints;
 pub use self::{
     findings::{Finding, FindingKind, Findings, NAMED_MAX},
     snapshot::{GenerationTarget, LogBucket},
 };
-use self::{shard_pass::PartReport, snapshot::checkpoints};
-use crate::read_models::{Projection, description::ReadModel as _};
+use crate::{
+    operations::rebuild::generation,
+    pipeline::retry::retried,
+    read_models::{Projection, tables},
+};
 
 /// Steps at once, each in a session of its own: more would slow down the services.
 pub const SESSIONS: u32 = 2;
@@ -56,18 +60,36 @@ pub struct VerificationReport {
     pub findings: Findings,
 }
 
+impl VerificationReport {
+    /// Returns a report without events.
+    fn of(target: GenerationTarget) -> Self {
+        Self {
+            projection: target.projection.name(),
+            generation: target.generation,
+            events: 0,
+            rows_expected: 0,
+            rows_found: 0,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Adds the report of a part of the generation.
+    fn append(&mut self, part: Self) {
+        self.events += part.events;
+        self.rows_expected += part.rows_expected;
+        self.rows_found += part.rows_found;
+        self.findings.append(part.findings);
+    }
+}
+
 /// Returns the served generation of a projection.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn served(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationTarget> {
-    let generation = sqlx::query_scalar!(
-        "SELECT active_generation FROM read_model.projections WHERE projection = $1",
-        projection.name()
-    )
-    .fetch_one(pool)
-    .await
-    .context("cannot read which generation is served")?;
+    let generation = generation::active(pool, projection)
+        .await
+        .context("cannot read which generation is served")?;
     Ok(GenerationTarget {
         projection,
         generation,
@@ -77,9 +99,9 @@ pub async fn served(pool: &PgPool, projection: Projection) -> anyhow::Result<Gen
 /// Returns the least number of events that a verification beginning now compares.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn event_count(pool: &PgPool, target: GenerationTarget) -> anyhow::Result<u64> {
-    let positions = checkpoints(pool, target).await?;
+    let positions = retried(|| checkpoints(pool, target)).await?;
     Ok(positions.iter().sum::<i64>().unsigned_abs())
 }
 
@@ -92,47 +114,37 @@ pub async fn event_count(pool: &PgPool, target: GenerationTarget) -> anyhow::Res
 ///
 /// # Errors
 /// Returns an error if there is no such generation, if its checkpoints are of another epoch or beyond
-/// the log, if the log lacks events, or if the database does not answer.
+/// the log, if the log lacks events, or if the database fails.
 pub async fn verify_generation(
     pool: &PgPool,
     target: GenerationTarget,
     on_progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<VerificationReport> {
-    let positions = checkpoints(pool, target).await?;
+    let positions = retried(|| checkpoints(pool, target)).await?;
     let mut shards: Vec<Shard> = Shard::all().collect();
     // The longest shard first: the sessions finish at about the same time.
     shards.sort_by_key(|shard| Reverse(positions[shard.index()]));
-    let mut steps: Vec<BoxFuture<'_, anyhow::Result<PartReport>>> = Vec::new();
+    let mut steps: Vec<BoxFuture<'_, anyhow::Result<VerificationReport>>> = Vec::new();
     for shard in shards {
         let step = shard_pass::verify_shard(pool, target, shard, on_progress);
         steps.push(Box::pin(async move {
             step.await.with_context(|| format!("shard {shard}"))
         }));
     }
-    for table in target.projection.tables() {
+    for table in tables(target.projection) {
         steps.push(Box::pin(orphans::search(pool, target, table)));
     }
     if target.projection == Projection::Credits {
         steps.push(Box::pin(conservation::verify_ledgers(pool, target)));
     }
-    let parts: Vec<PartReport> = stream::iter(steps)
+    let parts: Vec<VerificationReport> = stream::iter(steps)
         .buffer_unordered(SESSIONS as usize)
         .try_collect()
         .await
         .with_context(|| format!("cannot verify `{}`", target.projection))?;
-    let mut report = VerificationReport {
-        projection: target.projection.name(),
-        generation: target.generation,
-        events: 0,
-        rows_expected: 0,
-        rows_found: 0,
-        findings: Findings::default(),
-    };
+    let mut report = VerificationReport::of(target);
     for part in parts {
-        report.events += part.events;
-        report.rows_expected += part.rows_expected;
-        report.rows_found += part.rows_found;
-        report.findings.append(part.findings);
+        report.append(part);
     }
     Ok(report)
 }

@@ -4,36 +4,85 @@
 //! Every query finds rows by key, so an account with a million events takes no longer than another.
 
 mod account;
+mod destination;
 mod link;
-mod rows;
 mod snapshot;
 mod stream;
 mod wording;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use linkledger_core::{
     envelope::RecordedEvent,
     event::Subject,
     event_store::{
-        accounts, links,
+        accounts::{self, StoredAccount},
+        links,
         log::{self, StreamPart},
     },
-    id::AccountId,
+    id::{AccountId, LinkId},
     shard::{Position, Shard},
     timestamp,
 };
-use serde::Serialize;
+use serde::{
+    Serialize,
+    ser::{Error as _, SerializeStruct as _, Serializer},
+};
 use serde_json::value::RawValue;
 use sqlx::PgPool;
+use time::Date;
 
-pub use self::rows::{BalanceRow, EntryRow, LinkRow, RedirectRow};
+pub use self::{
+    destination::{Destination, Stretch},
+    link::LinkRecord,
+};
 use self::{
     snapshot::{RowsSnapshot, SubjectCheckpoint},
     stream::Stream,
 };
-use crate::read_models::skipped::Skipped;
+use crate::read_models::{
+    credits::lookup::{BalanceRow, EntryRow},
+    links::lookup::LinkRow,
+    redirects::lookup::RedirectRow,
+    skipped::Skipped,
+};
+
+/// Request of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct WhyRequest {
+    /// Link or account.
+    pub subject: Subject,
+    /// Maximum number of events in the report.
+    pub limit: u16,
+    /// Version that the events of the report end before; `None` for the newest events.
+    pub before: Option<i64>,
+    /// Day of which the destinations of a link are reported.
+    pub on: Option<Date>,
+}
+
+impl WhyRequest {
+    /// Returns a request of up to `limit` of the newest events.
+    pub const fn newest(subject: Subject, limit: u16) -> Self {
+        Self {
+            subject,
+            limit,
+            before: None,
+            on: None,
+        }
+    }
+}
+
+/// Refusal: the subject does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownSubject {
+    /// The log has no such link.
+    #[error("{0} does not exist: the log has no such link")]
+    Link(LinkId),
+    /// There is no such account.
+    #[error("{0} does not exist: there is no such account")]
+    Account(AccountId),
+}
 
 /// Explanation of the rows of a link or an account.
 #[derive(Debug, Serialize)]
@@ -42,6 +91,12 @@ pub struct WhyReport {
     pub subject: String,
     /// Account itself, or account that the link belongs to.
     pub account_id: AccountId,
+    /// Account, as the log has it.
+    #[serde(skip)]
+    pub account: StoredAccount,
+    /// Link, as the log has it; `None` if the subject is an account.
+    #[serde(skip)]
+    pub link: Option<LinkRecord>,
     /// Shard of the account.
     pub shard: i16,
     /// Epoch of the log.
@@ -50,32 +105,37 @@ pub struct WhyReport {
     pub head: Position,
     /// Number of events in the stream.
     pub events_in_all: i64,
-    /// Latest events of the stream, newest first.
+    /// Requested events of the stream, newest first.
     pub events: Vec<ShownEvent>,
     /// Row and explanation of each read model.
     pub projections: Vec<ProjectionWhy>,
 }
 
 /// Event of the stream, with its state in each projection.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct ShownEvent {
-    /// Version of the stream.
-    pub version: i64,
-    /// Position in the shard.
-    pub position: Position,
-    /// Type of the event.
-    #[serde(rename = "type")]
-    pub event_type: String,
-    /// Time of the event.
-    pub recorded_at: String,
-    /// `operator`, or the API key of the request.
-    pub actor: Option<String>,
-    /// Id of the request.
-    pub request_id: Option<String>,
-    /// Payload as stored.
-    pub data: Box<RawValue>,
+    /// Event, as stored.
+    pub recorded: RecordedEvent,
     /// State of the event in each projection.
     pub projections: BTreeMap<&'static str, EventState>,
+}
+
+impl Serialize for ShownEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let event = &self.recorded;
+        let data: &RawValue = serde_json::from_str(&event.payload).map_err(S::Error::custom)?;
+        let recorded_at = timestamp::format(event.recorded_at);
+        let mut shown = serializer.serialize_struct("ShownEvent", 8)?;
+        shown.serialize_field("version", &event.version)?;
+        shown.serialize_field("position", &event.position)?;
+        shown.serialize_field("type", &event.event_type)?;
+        shown.serialize_field("recorded_at", &recorded_at)?;
+        shown.serialize_field("actor", &event.metadata.actor)?;
+        shown.serialize_field("request_id", &event.metadata.request_id)?;
+        shown.serialize_field("data", data)?;
+        shown.serialize_field("projections", &self.projections)?;
+        shown.end()
+    }
 }
 
 /// State of an event in a projection.
@@ -109,7 +169,7 @@ impl EventState {
 pub struct ProjectionWhy {
     /// Name of the projection.
     pub projection: &'static str,
-    /// Number of the generation that is read.
+    /// Number of the served generation.
     pub generation: i32,
     /// Checkpoint of the shard.
     pub position: Position,
@@ -120,7 +180,8 @@ pub struct ProjectionWhy {
     /// Row of the read table, if there is one.
     pub shows: Option<ShownRow>,
     /// True if the row is what the log says up to the checkpoint; `None` if the row is not
-    /// compared, because an event was skipped or the checkpoint belongs to another log.
+    /// compared, because an event was skipped, the checkpoint belongs to another log, or only
+    /// `verify` compares the read model.
     pub agrees: Option<bool>,
     /// Explanation in one sentence.
     pub why: String,
@@ -163,23 +224,48 @@ pub enum ShownRow {
     },
 }
 
-/// Explains the rows of the subject, with up to `limit` events of its stream.
+/// Explains the rows of a link or an account.
 ///
 /// # Errors
-/// Returns an error if the log has no such link or account, or the database does not answer.
-pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<WhyReport> {
-    let account_id = account_of(pool, subject).await?;
+/// Returns [`UnknownSubject`], or an error if the log lacks an event or the database
+/// fails.
+pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
+    let subject = request.subject;
+    let account_id = match subject {
+        Subject::Link(link_id) => links::find_owner(pool, link_id)
+            .await
+            .context("cannot look the link up")?
+            .ok_or(UnknownSubject::Link(link_id))?,
+        Subject::Account(account_id) => account_id,
+    };
     let shard = Shard::of(account_id);
-    let part = StreamPart::newest(shard, subject, limit.into());
-    let events = log::read_stream_backwards(pool, &part).await;
-    let events = events.context("cannot read the log")?;
-    let creation = match subject {
-        Subject::Link(link_id) => Some(link::Creation::read(pool, shard, link_id).await?),
+    let newest_part = StreamPart::newest(shard, subject, request.limit.into());
+    let newest = stream::read(pool, &newest_part).await?;
+    let events = match request.before {
+        Some(before) => {
+            let part = StreamPart {
+                before,
+                ..newest_part
+            };
+            stream::read(pool, &part).await?
+        }
+        None => newest.clone(),
+    };
+    let link = match subject {
+        Subject::Link(link_id) => {
+            Some(LinkRecord::read(pool, shard, link_id, newest.first(), request.on).await?)
+        }
         Subject::Account(_) => None,
     };
-    let snapshot = RowsSnapshot::read(pool, account_id, creation.as_ref(), &events)
+    let snapshot = RowsSnapshot::read(pool, account_id, link.as_ref(), &events)
         .await
         .context("cannot read the read tables")?;
+    // Read after the snapshot: an account without newer events than the stream proves that the rows
+    // have none either.
+    let account = accounts::find(pool, account_id)
+        .await
+        .context("cannot look the account up")?
+        .ok_or(UnknownSubject::Account(account_id))?;
     let end = log::end(pool)
         .await
         .context("cannot read the end of the log")?;
@@ -187,16 +273,36 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
         pool,
         shard,
         subject,
-        newest: &events,
+        newest: &newest,
         log_epoch: end.epoch,
     };
     let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
     for checkpoint in &snapshot.checkpoints {
-        projections.push(match &creation {
-            Some(creation) => link::explain(&stream, creation, &snapshot, checkpoint).await?,
-            None => account::explain(&stream, account_id, &snapshot, checkpoint).await?,
+        projections.push(match &link {
+            Some(link) => link::explain(&stream, link, checkpoint).await?,
+            None => account::explain(&stream, &account, checkpoint).await?,
         });
     }
+    Ok(WhyReport {
+        subject: subject.to_string(),
+        account_id,
+        account,
+        link,
+        shard: shard.number(),
+        log_epoch: end.epoch,
+        head: end.heads[shard.index()],
+        events_in_all: newest.first().map_or(0, |it| it.version),
+        events: shown(pool, events, &snapshot).await?,
+        projections,
+    })
+}
+
+/// Adds to each event its state in each projection.
+async fn shown(
+    pool: &PgPool,
+    events: Vec<RecordedEvent>,
+    snapshot: &RowsSnapshot,
+) -> anyhow::Result<Vec<ShownEvent>> {
     let stretches: Vec<_> = events
         .iter()
         .map(|it| (it.shard, it.position..=it.position))
@@ -204,43 +310,7 @@ pub async fn why(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<
     let skipped = Skipped::within(pool, &stretches)
         .await
         .context("cannot read the skipped events")?;
-    Ok(WhyReport {
-        subject: subject.to_string(),
-        account_id,
-        shard: shard.number(),
-        log_epoch: end.epoch,
-        head: end.heads[shard.index()],
-        events_in_all: events.first().map_or(0, |it| it.version),
-        events: events
-            .iter()
-            .map(|event| shown(event, &snapshot, &skipped))
-            .collect::<anyhow::Result<_>>()?,
-        projections,
-    })
-}
-
-async fn account_of(pool: &PgPool, subject: Subject) -> anyhow::Result<AccountId> {
-    match subject {
-        Subject::Link(link_id) => links::find_owner(pool, link_id)
-            .await
-            .context("cannot look the link up")?
-            .with_context(|| format!("{link_id} does not exist: the log has no such link")),
-        Subject::Account(account_id) => {
-            let account = accounts::find(pool, account_id).await;
-            if account.context("cannot look the account up")?.is_none() {
-                bail!("{account_id} does not exist: there is no such account");
-            }
-            Ok(account_id)
-        }
-    }
-}
-
-fn shown(
-    event: &RecordedEvent,
-    snapshot: &RowsSnapshot,
-    skipped: &Skipped,
-) -> anyhow::Result<ShownEvent> {
-    let state = |checkpoint: &SubjectCheckpoint| {
+    let state = |event: &RecordedEvent, checkpoint: &SubjectCheckpoint| {
         if skipped.contains(checkpoint.projection, event) {
             EventState::Skipped
         } else if event.position > checkpoint.position {
@@ -251,37 +321,26 @@ fn shown(
             EventState::Applied
         }
     };
-    let data = RawValue::from_string(event.payload.clone());
-    Ok(ShownEvent {
-        version: event.version,
-        position: event.position,
-        event_type: event.event_type.clone(),
-        recorded_at: timestamp::format(event.recorded_at),
-        actor: event.metadata.actor.clone(),
-        request_id: event.metadata.request_id.clone(),
-        data: data.context("a payload is not JSON")?,
+    let shown = events.into_iter().map(|recorded| ShownEvent {
         projections: snapshot
             .checkpoints
             .iter()
-            .map(|it| (it.projection.name(), state(it)))
+            .map(|it| (it.projection.name(), state(&recorded, it)))
             .collect(),
-    })
+        recorded,
+    });
+    Ok(shown.collect())
 }
 
 impl ProjectionWhy {
-    fn new(
-        checkpoint: &SubjectCheckpoint,
-        shows: Option<ShownRow>,
-        agrees: Option<bool>,
-        why: String,
-    ) -> Self {
+    fn new(checkpoint: &SubjectCheckpoint, agrees: Option<bool>, why: String) -> Self {
         Self {
             projection: checkpoint.projection.name(),
             generation: checkpoint.generation,
             position: checkpoint.position,
             paused_at: checkpoint.paused_at.map(timestamp::format),
             parked: checkpoint.parked.clone(),
-            shows,
+            shows: checkpoint.shows.clone(),
             agrees,
             why,
         }

@@ -28,7 +28,7 @@ use crate::{
         parking::{ParkedAccount, table},
         progress::{Mode, Progress},
     },
-    read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
+    read_models::{Creation, Rows, skipped::Skipped},
 };
 
 /// Consecutive events of one shard, applied together, and the progress that they start from.
@@ -117,7 +117,7 @@ pub enum ApplyConflict {
 /// session has changed the state that the batches were read from.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or refuses a row. After an error the outcome
+/// Returns an error if the database fails, or refuses a row. After an error the outcome
 /// of the commit is unknown: read the checkpoints again.
 pub async fn apply(
     pool: &PgPool,
@@ -125,9 +125,17 @@ pub async fn apply(
     target: ApplyTarget<'_>,
 ) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
     let plan = ApplyPlan::of(batches, target.projections);
-    let slugs = FoldedSlugs::read(pool, redirect_events(&plan)).await?;
     // Projected before the transaction begins: no lock is held while this process computes.
-    let prepared = PreparedRows::of(batches, plan, &slugs, target);
+    let rows = Rows::of(pool, &plan.applied).await?;
+    let advances = batches
+        .iter()
+        .flat_map(|batch| batch.advances(target.projections));
+    let prepared = PreparedRows {
+        role: target.role,
+        advances: advances.collect(),
+        rows,
+        plan,
+    };
     let written = match prepared.write(pool, Creation::Insert).await {
         // The rows exist already if an operator has set a checkpoint back, or if the log holds an
         // event twice. The later write counts.
@@ -137,53 +145,15 @@ pub async fn apply(
     Ok(written.map(|()| ApplySummary::of(prepared.plan)))
 }
 
-/// Applies the batches in the caller's transaction. The caller must roll the transaction back after
-/// a conflict.
-///
-/// # Errors
-/// Returns an error if the database does not answer, or refuses a row.
-pub async fn apply_in_tx(
-    pool: &PgPool,
-    tx: &mut PgConnection,
-    batches: &[ShardBatch],
-    target: ApplyTarget<'_>,
-) -> sqlx::Result<Result<(), ApplyConflict>> {
-    let plan = ApplyPlan::of(batches, target.projections);
-    let slugs = FoldedSlugs::read(pool, redirect_events(&plan)).await?;
-    let prepared = PreparedRows::of(batches, plan, &slugs, target);
-    prepared.write_in_tx(tx, Creation::Put).await
-}
-
 /// The rows and the checkpoints that one transaction writes.
 struct PreparedRows<'a> {
-    target: ApplyTarget<'a>,
+    role: Role,
     advances: Vec<CheckpointAdvance>,
-    plan: ApplyPlan<'a>,
     rows: Rows<'a>,
+    plan: ApplyPlan<'a>,
 }
 
-impl<'a> PreparedRows<'a> {
-    fn of(
-        batches: &'a [ShardBatch],
-        plan: ApplyPlan<'a>,
-        slugs: &'a FoldedSlugs,
-        target: ApplyTarget<'a>,
-    ) -> Self {
-        let mut rows = Rows::new(slugs);
-        for (projection, generation, event) in &plan.applied {
-            rows.project(*projection, *generation, event);
-        }
-        let advances = batches
-            .iter()
-            .flat_map(|batch| batch.advances(target.projections));
-        Self {
-            target,
-            advances: advances.collect(),
-            plan,
-            rows,
-        }
-    }
-
+impl PreparedRows<'_> {
     async fn write(
         &self,
         pool: &PgPool,
@@ -205,7 +175,7 @@ impl<'a> PreparedRows<'a> {
         tx: &mut PgConnection,
         creation: Creation,
     ) -> sqlx::Result<Result<(), ApplyConflict>> {
-        let role = self.target.role;
+        let role = self.role;
         match checkpoint::lock_in_tx(tx, &self.advances, role).await? {
             CheckpointLock::Locked => {}
             CheckpointLock::Moved(shards) => {
@@ -234,11 +204,4 @@ impl<'a> PreparedRows<'a> {
 fn is_duplicate(error: &sqlx::Error) -> bool {
     let error = error.as_database_error();
     error.is_some_and(sqlx::error::DatabaseError::is_unique_violation)
-}
-
-fn redirect_events<'a>(plan: &ApplyPlan<'a>) -> impl Iterator<Item = &'a DecodedEvent> {
-    let applied = plan.applied.iter();
-    applied.filter_map(|(projection, _, event)| {
-        (*projection == Projection::Redirects).then_some(*event)
-    })
 }

@@ -84,7 +84,7 @@ pub struct CheckpointAdvance {
 /// Loads the live checkpoints of the given shards.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<LiveCheckpoint>> {
     let numbers: Vec<i16> = shards.iter().map(|shard| shard.number()).collect();
     // One statement reads checkpoints and parked accounts in one snapshot, because a transaction
@@ -145,7 +145,7 @@ pub enum CheckpointLock {
 /// Locks the checkpoints that advance, if they are in the expected state.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// Returns an error if the database fails, or a lock is not acquired before the timeout
 /// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
@@ -193,7 +193,7 @@ pub async fn lock_in_tx(
 /// role.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// Returns an error if the database fails, or a lock is not acquired before the timeout
 /// (SQLSTATE 55P03).
 pub async fn lock_of_in_tx(
     tx: &mut PgConnection,
@@ -223,7 +223,7 @@ pub async fn lock_of_in_tx(
 /// Advances the checkpoints that are in the expected state, and returns their number.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn advance_in_tx(
     tx: &mut PgConnection,
     advances: &[CheckpointAdvance],
@@ -255,6 +255,7 @@ pub async fn advance_in_tx(
 }
 
 /// Advances as columns, for `unnest`.
+#[derive(Default)]
 struct Columns {
     projections: Vec<&'static str>,
     generations: Vec<i32>,
@@ -266,25 +267,15 @@ struct Columns {
 
 impl Columns {
     fn of(advances: &[CheckpointAdvance]) -> Self {
-        Self {
-            projections: advances
-                .iter()
-                .map(|advance| advance.projection.name())
-                .collect(),
-            generations: advances
-                .iter()
-                .map(|advance| advance.from.generation)
-                .collect(),
-            shards: advances
-                .iter()
-                .map(|advance| advance.shard.number())
-                .collect(),
-            epochs: advances.iter().map(|advance| advance.from.epoch).collect(),
-            from: advances
-                .iter()
-                .map(|advance| advance.from.position)
-                .collect(),
-            to: advances.iter().map(|advance| advance.to).collect(),
+        let mut columns = Self::default();
+        for advance in advances {
+            columns.projections.push(advance.projection.name());
+            columns.generations.push(advance.from.generation);
+            columns.shards.push(advance.shard.number());
+            columns.epochs.push(advance.from.epoch);
+            columns.from.push(advance.from.position);
+            columns.to.push(advance.to);
         }
+        columns
     }
 }

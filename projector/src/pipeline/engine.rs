@@ -9,7 +9,6 @@ pub(crate) mod checkpoint_refusal;
 mod checkpoints;
 mod lag;
 mod parked;
-mod release_attempt;
 mod shard_assignment;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -121,7 +120,7 @@ impl Engine {
     /// two parallel transactions if there are many events.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer, or lacks a checkpoint or an event. The
+    /// Returns an error if the database fails, or lacks a checkpoint or an event. The
     /// caller need not deliver the events again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();

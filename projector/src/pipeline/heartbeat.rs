@@ -85,13 +85,13 @@ impl Heartbeat {
         }
         let now = Instant::now();
         self.reported_at = Some(now);
-        let rates: Vec<_> = reports
-            .iter()
-            .map(|report| self.rates(report, now))
-            .collect();
+        let mut rows = Columns::default();
+        for report in reports {
+            rows.push(report, self.rates(report, now));
+        }
         self.measured
             .retain(|shard, _| reports.iter().any(|report| report.shard == *shard));
-        match timeout(REPORT_TIME_MAX, self.write(reports, &rates)).await {
+        match timeout(REPORT_TIME_MAX, self.write(&rows)).await {
             Ok(Ok(())) => self.error = None,
             Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),
             Err(_) => tracing::debug!("the report for operators timed out"),
@@ -109,24 +109,10 @@ impl Heartbeat {
             return PerProjection::default();
         };
         let seconds = (now - at).as_secs_f64().max(f64::EPSILON);
-        let rate = |index: usize| (positions[index] - before[index]).max(0) as f64 / seconds;
-        Projection::ALL.map(|projection| rate(projection.index()))
+        std::array::from_fn(|index| (positions[index] - before[index]).max(0) as f64 / seconds)
     }
 
-    async fn write(
-        &self,
-        reports: &[AssignmentReport],
-        rates: &[PerProjection<f64>],
-    ) -> sqlx::Result<()> {
-        let mut columns = Columns::default();
-        for (report, rates) in reports.iter().zip(rates) {
-            for projection in Projection::ALL {
-                columns.projections.push(projection.name());
-                columns.shards.push(report.shard.number());
-                columns.since.push(report.since);
-                columns.rates.push(rates[projection.index()]);
-            }
-        }
+    async fn write(&self, rows: &Columns) -> sqlx::Result<()> {
         let (error, error_at) = self
             .error
             .as_ref()
@@ -150,10 +136,10 @@ impl Heartbeat {
             WHERE t.owner = excluded.owner OR t.since <= excluded.since
                OR t.seen_at < now() - interval '5 seconds'
             ",
-            &columns.projections as &[&str],
-            &columns.shards,
-            &columns.since,
-            &columns.rates,
+            &rows.projections as &[&str],
+            &rows.shards,
+            &rows.since,
+            &rows.rates,
             self.owner,
             env!("CARGO_PKG_VERSION"),
             error,
@@ -172,4 +158,15 @@ struct Columns {
     shards: Vec<i16>,
     since: Vec<OffsetDateTime>,
     rates: Vec<f64>,
+}
+
+impl Columns {
+    fn push(&mut self, report: &AssignmentReport, rates: PerProjection<f64>) {
+        for (projection, rate) in Projection::ALL.into_iter().zip(rates) {
+            self.projections.push(projection.name());
+            self.shards.push(report.shard.number());
+            self.since.push(report.since);
+            self.rates.push(rate);
+        }
+    }
 }

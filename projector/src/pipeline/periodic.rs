@@ -19,6 +19,11 @@ impl Periodic {
         Self { due, shutdown }
     }
 
+    /// Makes the task due at once.
+    pub(crate) fn reset_immediately(&mut self) {
+        self.due.reset_immediately();
+    }
+
     /// Waits until the task is due. Returns false after the shutdown.
     pub(crate) async fn is_due(&mut self) -> bool {
         tokio::select! {

@@ -5,10 +5,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
 use sqlx::PgPool;
-use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::pipeline::retry;
+use crate::pipeline::{periodic::Periodic, retry};
 
 /// Retention of a change.
 const KEPT_FOR: Duration = Duration::from_mins(10);
@@ -21,7 +20,7 @@ pub const PRUNED_MAX: u16 = 1_000;
 /// number above the first change within the retention. Returns the number of deleted rows.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
     let result = sqlx::query!(
         "
@@ -52,16 +51,11 @@ pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
 /// # Errors
 /// Returns the first error that a retry cannot remedy.
 pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
-    let mut due = time::interval(PRUNE_INTERVAL);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = due.tick() => {}
-            () = shutdown.cancelled() => return Ok(()),
-        }
+    let mut periodic = Periodic::new(PRUNE_INTERVAL, shutdown);
+    while periodic.is_due().await {
         let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
         match pruned.context("cannot prune redirect changes") {
-            Ok(removed) if removed >= PRUNED_MAX.into() => due.reset_immediately(),
+            Ok(removed) if removed >= PRUNED_MAX.into() => periodic.reset_immediately(),
             Ok(_) => {}
             Err(error) if retry::passes_by_itself(&error) => {
                 tracing::warn!(
@@ -72,4 +66,5 @@ pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::R
             Err(error) => return Err(error),
         }
     }
+    Ok(())
 }

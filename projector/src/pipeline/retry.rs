@@ -1,6 +1,8 @@
 //! Classification of failures as transient or permanent, and the backoff between retries.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
+
+use tokio::time::sleep;
 
 /// Delay after the first failure.
 const DELAY_MIN: Duration = Duration::from_millis(50);
@@ -81,6 +83,66 @@ impl Backoff {
     /// Resets the delay after a success.
     pub fn reset(&mut self) {
         self.0 = DELAY_MIN;
+    }
+}
+
+/// Most retries in a row: about half a minute with the backoffs.
+const RETRIES_MAX: u32 = 20;
+
+/// Retries of an operation: bounded in a row, each after a backoff.
+#[derive(Debug, Default)]
+pub struct Retries {
+    in_a_row: u32,
+    backoff: Backoff,
+}
+
+impl Retries {
+    /// Waits for the backoff, and returns true if the operation may be retried.
+    pub async fn wait(&mut self) -> bool {
+        if self.in_a_row == RETRIES_MAX {
+            return false;
+        }
+        self.in_a_row += 1;
+        sleep(self.backoff.next_delay()).await;
+        true
+    }
+
+    /// Waits for the backoff after a transient error. Returns the error if it is permanent, or if
+    /// the retries are used up.
+    ///
+    /// # Errors
+    /// Returns the given error.
+    pub async fn wait_after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        if passes_by_itself(&error) && self.wait().await {
+            tracing::debug!(
+                error = format!("{error:#}"),
+                "retried after a transient error"
+            );
+            return Ok(());
+        }
+        Err(error)
+    }
+
+    /// Resets the retries after progress.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Runs an operation, and retries the operation after transient errors.
+///
+/// # Errors
+/// Returns the first permanent error, or a transient one once the retries are used up.
+pub async fn retried<T, F>(operation: impl Fn() -> F) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let mut retries = Retries::default();
+    loop {
+        match operation().await {
+            Ok(done) => return Ok(done),
+            Err(error) => retries.wait_after(error).await?,
+        }
     }
 }
 

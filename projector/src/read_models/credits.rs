@@ -2,45 +2,67 @@
 
 pub(crate) mod expected;
 pub(crate) mod lookup;
-mod orphans;
 pub mod projection;
 
-use super::description::{CacheEntry, Column, ReadTable, RowId};
+use super::description::{
+    CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
+};
 
-/// Read tables of the read model.
-pub static TABLES: [ReadTable; 2] = [BALANCES, ENTRIES];
+/// Description of the read model.
+pub static READ_MODEL: ReadModel = ReadModel {
+    tables: &[BALANCES, ENTRIES],
+    rebuilt_from: RebuiltFrom::Credits,
+    why: WhyRows::Credits,
+};
+
+/// Shard of the row's account.
+const OWNER: &str = "event_store.accounts AS owner ON owner.account_id = page.account_id";
 
 /// Balance of each account.
 const BALANCES: ReadTable = ReadTable {
     name: "credit_balances",
-    key: &[Column::uuid("account_id")],
-    values: &[Column::bigint("balance"), Column::bigint("version")],
+    key: &[Column::new("account_id", "uuid")],
+    values: &[
+        Column::new("balance", "bigint"),
+        Column::new("version", "bigint"),
+    ],
     row_id: RowId::Account,
     expected: expected::balances,
     events_of_row: expected::entry_and_last_event,
     events_of_row_max: "2",
     rare_events: &[],
-    explanation: Some(orphans::FIRST_BOOKED),
+    explanation: Some(Explanation {
+        owner: OWNER,
+        event: "e.stream_id = page.account_id
+                AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')",
+    }),
     invalidates: CacheEntry::None,
 };
 
 /// Entries of each account's ledger.
 pub(crate) const ENTRIES: ReadTable = ReadTable {
     name: "credit_entries",
-    key: &[Column::uuid("account_id"), Column::bigint("version")],
+    key: &[
+        Column::new("account_id", "uuid"),
+        Column::new("version", "bigint"),
+    ],
     values: &[
-        Column::uuid("entry_id"),
-        Column::text("type"),
-        Column::bigint("amount"),
-        Column::bigint("balance_after"),
-        Column::uuid("link_id"),
-        Column::timestamp("created_at"),
+        Column::new("entry_id", "uuid"),
+        Column::new("type", "text"),
+        Column::new("amount", "bigint"),
+        Column::new("balance_after", "bigint"),
+        Column::new("link_id", "uuid"),
+        Column::new("created_at", "timestamp with time zone"),
     ],
     row_id: RowId::Entry("entry_id"),
     expected: expected::entries,
     events_of_row: expected::entry_and_last_event,
     events_of_row_max: "2",
     rare_events: &[],
-    explanation: Some(orphans::BOOKED),
+    explanation: Some(Explanation {
+        owner: OWNER,
+        event: "e.stream_id = page.account_id AND e.version = page.version
+                AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')",
+    }),
     invalidates: CacheEntry::None,
 };

@@ -3,23 +3,41 @@
 //! Verification and repair assemble their statements from these descriptions
 //! (`docs/adr/0013-statements-from-descriptions.md`), so that a column stands in one place. The SQL
 //! shares nothing with the projections: a defect of a projection is found because both disagree.
+//!
+//! A row is determined by events of one stream: by its last event, or by its first. For an aggregate,
+//! keep one row per link in a table beside it, and count those rows again after each change.
 
-use super::{Projection, credits, links, redirects};
-
-/// Read model that a projection keeps.
-pub trait ReadModel {
-    /// Returns the read tables of the read model.
-    fn tables(self) -> &'static [ReadTable];
+/// Description of a read model.
+#[derive(Debug)]
+pub struct ReadModel {
+    /// Read tables, which the SQL function `read_model.projection_tables` lists too.
+    pub tables: &'static [ReadTable],
+    /// Events from which `projector rebuild --account` writes the rows of an account.
+    pub rebuilt_from: RebuiltFrom,
+    /// Rows that `projector why` shows and compares with the log.
+    pub why: WhyRows,
 }
 
-impl ReadModel for Projection {
-    fn tables(self) -> &'static [ReadTable] {
-        match self {
-            Self::Credits => &credits::TABLES,
-            Self::Links => &links::TABLES,
-            Self::Redirects => &redirects::TABLES,
-        }
-    }
+/// Events from which the rows of an account are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebuiltFrom {
+    /// Credit events of the account.
+    Credits,
+    /// All events of the account's links.
+    Links,
+}
+
+/// Rows that `projector why` shows for a link or an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyRows {
+    /// None: only `projector verify` compares the rows.
+    None,
+    /// Charge for a link; balance of an account.
+    Credits,
+    /// Link; number of an account's links.
+    Links,
+    /// Redirect of a link; whether the redirects of an account are stopped.
+    Redirects,
 }
 
 /// Column of a read table.
@@ -32,27 +50,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Returns a column of type `uuid`.
-    pub(crate) const fn uuid(name: &'static str) -> Self {
-        let sql_type = "uuid";
-        Self { name, sql_type }
-    }
-
-    /// Returns a column of type `text`.
-    pub(crate) const fn text(name: &'static str) -> Self {
-        let sql_type = "text";
-        Self { name, sql_type }
-    }
-
-    /// Returns a column of type `bigint`.
-    pub(crate) const fn bigint(name: &'static str) -> Self {
-        let sql_type = "bigint";
-        Self { name, sql_type }
-    }
-
-    /// Returns a column of type `timestamptz`.
-    pub(crate) const fn timestamp(name: &'static str) -> Self {
-        let sql_type = "timestamp with time zone";
+    pub(crate) const fn new(name: &'static str, sql_type: &'static str) -> Self {
         Self { name, sql_type }
     }
 }
@@ -98,13 +96,14 @@ pub struct ReadTable {
     /// columns of the table, and whatever `events_of_row` needs. A row is compared in the bucket of
     /// the last event that determines the row.
     pub expected: fn() -> String,
-    /// Query of the positions of all events that the projection needs to write the row `wrong`.
+    /// Query of the positions of all events that the projection needs to write the row `wrong`;
+    /// `first_waiting.version` is the first waiting version in the stream of the row's account.
     pub events_of_row: fn() -> String,
     /// Expression on a row of `expected`: the most events that `events_of_row` returns.
     pub events_of_row_max: &'static str,
     /// Types of the events that determine the rows, if such events are rare: their positions are
-    /// collected, and the rows of a shard are compared at its end. Empty if the rows are compared
-    /// bucket by bucket.
+    /// collected, 8 bytes of memory for each event, and all rows of a shard are compared by one
+    /// statement at its end. Empty if the rows are compared bucket by bucket.
     pub rare_events: &'static [&'static str],
     /// Event that explains a row. `None` with `rare_events`: their comparison finds orphans too.
     pub explanation: Option<Explanation>,
@@ -146,5 +145,23 @@ pub(crate) fn applied_up_to(checkpoint: &str) -> String {
             ORDER BY w.position
             LIMIT 1
         ))"
+    )
+}
+
+/// Returns the expression of the version of the first waiting event in the stream of a parked account,
+/// or the largest version: a search for the last applied event passes over no waiting events.
+pub(crate) fn first_waiting_version(account_id: &str) -> String {
+    format!(
+        "coalesce((
+            SELECT waiting.version FROM read_model.parked_events AS w
+            CROSS JOIN LATERAL (
+                SELECT version FROM event_store.events
+                WHERE shard = $3 AND position = w.position AND stream_id = {account_id}
+                LIMIT 1
+            ) AS waiting
+            WHERE w.account_id = {account_id} AND w.projection = $1 AND w.generation = $2
+            ORDER BY w.position
+            LIMIT 1
+        ), 9223372036854775807)"
     )
 }

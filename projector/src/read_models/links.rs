@@ -2,26 +2,53 @@
 
 pub(crate) mod expected;
 pub(crate) mod lookup;
-mod orphans;
 pub mod projection;
 
-use super::description::{CacheEntry, Column, ReadTable, RowId};
+use super::description::{
+    CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
+};
 
-/// Read tables of the read model.
-pub static TABLES: [ReadTable; 1] = [ReadTable {
+/// Description of the read model.
+pub static READ_MODEL: ReadModel = ReadModel {
+    tables: &[LINKS],
+    rebuilt_from: RebuiltFrom::Links,
+    why: WhyRows::Links,
+};
+
+/// Links of each account.
+const LINKS: ReadTable = ReadTable {
     name: "links",
-    key: &[Column::uuid("account_id"), Column::uuid("link_id")],
+    key: &[
+        Column::new("account_id", "uuid"),
+        Column::new("link_id", "uuid"),
+    ],
     values: &[
-        Column::text("slug"),
-        Column::text("destination_url"),
-        Column::bigint("version"),
-        Column::timestamp("created_at"),
+        Column::new("slug", "text"),
+        Column::new("destination_url", "text"),
+        Column::new("version", "bigint"),
+        Column::new("created_at", "timestamp with time zone"),
     ],
     row_id: RowId::Link("link_id"),
-    expected: expected::links,
+    expected: expected_rows,
     events_of_row: expected::events_of_link,
     events_of_row_max: "version",
     rare_events: &[],
-    explanation: Some(orphans::CREATED),
+    explanation: Some(Explanation {
+        owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
+        event: "e.stream_id = page.link_id AND e.version = 1 AND e.account_id = page.account_id
+                AND e.type = 'LinkCreated'",
+    }),
     invalidates: CacheEntry::None,
-}];
+};
+
+/// Returns the expected rows, with the columns of [`LINKS`]: a deleted link has none.
+fn expected_rows() -> String {
+    let link_states = expected::link_states();
+    format!(
+        "{link_states}, expected AS MATERIALIZED (
+            SELECT account_id, link_id AS row_id, state <> 'deleted' AS is_expected, link_id,
+                   created->>'slug' AS slug, destination_url, version, created_at
+            FROM link_states
+        )"
+    )
+}

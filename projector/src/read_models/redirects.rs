@@ -4,43 +4,51 @@ mod changes;
 mod expected;
 mod folded_slugs;
 pub(crate) mod lookup;
-mod orphans;
 pub mod projection;
 mod stopped_accounts;
 
 pub(crate) use self::folded_slugs::fold;
 pub use self::{changes::RedirectChanges, folded_slugs::FoldedSlugs};
 use super::{
-    description::{CacheEntry, Column, ReadTable, RowId},
+    description::{
+        CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
+    },
     links::expected::events_of_link,
 };
 
-/// Read tables of the read model.
-pub static TABLES: [ReadTable; 2] = [REDIRECTS, STOPPED_ACCOUNTS];
+/// Description of the read model.
+pub static READ_MODEL: ReadModel = ReadModel {
+    tables: &[REDIRECTS, STOPPED_ACCOUNTS],
+    rebuilt_from: RebuiltFrom::Links,
+    why: WhyRows::Redirects,
+};
 
 /// Destination and state of each slug.
 const REDIRECTS: ReadTable = ReadTable {
     name: "redirects",
-    key: &[Column::text("slug_folded")],
+    key: &[Column::new("slug_folded", "text")],
     values: &[
-        Column::uuid("link_id"),
-        Column::uuid("account_id"),
-        Column::text("destination_url"),
-        Column::text("state"),
+        Column::new("link_id", "uuid"),
+        Column::new("account_id", "uuid"),
+        Column::new("destination_url", "text"),
+        Column::new("state", "text"),
     ],
     row_id: RowId::Link("link_id"),
     expected: expected::redirects,
     events_of_row: events_of_link,
     events_of_row_max: "version",
     rare_events: &[],
-    explanation: Some(orphans::CREATED),
+    explanation: Some(Explanation {
+        owner: "event_store.slugs AS owner ON owner.slug_folded = page.slug_folded",
+        event: "e.stream_id = owner.link_id AND e.version = 1 AND e.type = 'LinkCreated'",
+    }),
     invalidates: CacheEntry::Slug,
 };
 
 /// Accounts whose links do not redirect.
 const STOPPED_ACCOUNTS: ReadTable = ReadTable {
     name: "stopped_accounts",
-    key: &[Column::uuid("account_id")],
+    key: &[Column::new("account_id", "uuid")],
     values: &[],
     row_id: RowId::Account,
     expected: expected::stopped_accounts,

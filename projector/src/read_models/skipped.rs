@@ -19,7 +19,7 @@ impl Skipped {
     /// Reads the skipped events of all projections within these stretches of shards.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer.
+    /// Returns an error if the database fails.
     pub async fn within(
         executor: impl PgExecutor<'_>,
         stretches: &[(Shard, RangeInclusive<Position>)],

@@ -72,7 +72,7 @@ pub struct Options {
 pub struct OperatorArgs {
     #[command(flatten)]
     operator: Operator,
-    /// Reason, for the record.
+    /// Reason, recorded in the audit log of the operators' commands.
     #[arg(long, value_parser = parse_text)]
     pub reason: Option<String>,
     /// Show what the command would do, and change nothing.
@@ -101,10 +101,13 @@ pub struct Selection {
 impl Selection {
     /// Returns the chosen projections.
     pub fn projections(&self) -> Vec<Projection> {
-        let all = Projection::ALL.into_iter();
-        all.filter(|it| self.projection.is_none_or(|one| one == *it))
-            .collect()
+        one_or_all(self.projection)
     }
+}
+
+/// Returns the projection, or all of them if none is named.
+fn one_or_all(projection: Option<Projection>) -> Vec<Projection> {
+    projection.map_or(Projection::ALL.to_vec(), |one| vec![one])
 }
 
 /// Runs the command and prints its result.

@@ -93,18 +93,9 @@ impl ProgressReport {
     }
 
     fn new(show: Show) -> Self {
-        let now = Instant::now();
         Self {
             show,
-            state: Mutex::new(State {
-                phase: String::new(),
-                unit: "",
-                done: 0,
-                total: 0,
-                begun_at: now,
-                told_at: now,
-                told: 0,
-            }),
+            state: Mutex::new(State::begun("", 0, "")),
         }
     }
 
@@ -132,16 +123,7 @@ impl ProgressSink for ProgressReport {
     fn enter(&self, phase: &str, total: u64, unit: &'static str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.tell_end(&mut state);
-        let now = Instant::now();
-        *state = State {
-            phase: phase.to_owned(),
-            unit,
-            done: 0,
-            total,
-            begun_at: now,
-            told_at: now,
-            told: 0,
-        };
+        *state = State::begun(phase, total, unit);
         if let Show::Bar(bar) = &self.show {
             draw(bar, &state.line());
         } else {
@@ -195,6 +177,19 @@ fn draw(bar: &ProgressBar, line: &Line<'_>) {
 }
 
 impl State {
+    fn begun(phase: &str, total: u64, unit: &'static str) -> Self {
+        let now = Instant::now();
+        Self {
+            phase: phase.to_owned(),
+            unit,
+            done: 0,
+            total,
+            begun_at: now,
+            told_at: now,
+            told: 0,
+        }
+    }
+
     fn line(&self) -> Line<'_> {
         let took = self.begun_at.elapsed();
         let per_second = per_second(self.done, took);

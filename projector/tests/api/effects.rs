@@ -1,10 +1,12 @@
-//! Effect of each kind of event on the rows, alone and in a batch with others.
+//! Effect of each type of event on the rows, alone and in a batch with others.
 
 use linkledger_core::link::LinkCreated;
 use linkledger_projector::pipeline::engine::Engine;
 
 use crate::{
-    events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    events::{
+        adjusted, deleted, destination_changed, disabled, enabled, every_change, resumed, suspended,
+    },
     stage::Stage,
     tables::Tables,
 };
@@ -78,6 +80,25 @@ async fn link_changes_reach_both_tables() {
         assert_eq!(
             Tables::read(stage.database.pool()).await,
             Tables::of_log(&log)
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_type_of_event_changes_the_tables_alone() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("every", 0).await;
+    let mut engine = stage.engine();
+    for event in every_change(pool, account_id, "every").await {
+        let event_type = event.event_type();
+        stage.append(account_id, &[event]).await;
+        let log = stage.log().await;
+        engine.cycle(log.clone()).await.unwrap();
+        assert_eq!(
+            Tables::read(pool).await,
+            Tables::of_log(&log),
+            "{event_type}"
         );
     }
 }

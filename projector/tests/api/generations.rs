@@ -1,11 +1,13 @@
 //! How generations come and go, and what of them does not hold up a rebuild.
 
+use std::collections::BTreeSet;
+
 use linkledger_projector::{
     operations::{
         rebuild::{generation, plan},
         verify::{self, GenerationTarget, outcome},
     },
-    read_models::Projection,
+    read_models::{Projection, tables},
 };
 
 use crate::{
@@ -75,6 +77,23 @@ async fn locked_table_does_not_block_rebuild() {
         .unwrap();
     assert!(rebuild_links(&pool, TO_SWAP).await.unwrap().served);
     other.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn generations_have_the_described_tables() {
+    let stage = Stage::set().await;
+    for projection in Projection::ALL {
+        let created: Vec<String> =
+            sqlx::query_scalar("SELECT table_name FROM read_model.projection_tables($1)")
+                .bind(projection.name())
+                .fetch_all(stage.database.pool())
+                .await
+                .unwrap();
+        let described = tables(projection).iter().map(|table| table.name.to_owned());
+        let (created, described): (BTreeSet<_>, BTreeSet<_>) =
+            (created.into_iter().collect(), described.collect());
+        assert_eq!(created, described, "{projection}");
+    }
 }
 
 #[tokio::test]

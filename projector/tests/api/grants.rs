@@ -14,7 +14,7 @@ use linkledger_projector::{
     pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
     read_models::Projection,
 };
-use sqlx::{postgres::PgPoolOptions, raw_sql};
+use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
@@ -25,14 +25,17 @@ use crate::{
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
+/// Returns a pool of sessions with the rights of a role.
+fn pool_of(stage: &Stage, kind: SessionKind, role: &str) -> PgPool {
+    let options = event_store::session_options(stage.database.url(), kind).unwrap();
+    PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
+}
+
 #[tokio::test]
 async fn projector_grants_suffice_to_apply_park_and_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
-    let url = stage.database.url();
-    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
-    let pool =
-        PgPoolOptions::new().connect_lazy_with(options.options([("role", "linkledger_projector")]));
+    let pool = pool_of(&stage, SessionKind::Projector, "linkledger_projector");
     let mut engine = Engine::new(pool.clone());
     engine.assign(&Shard::all().collect::<Vec<_>>());
 
@@ -66,7 +69,11 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
         .fetch_one(&pool)
         .await
         .unwrap();
-    assert_eq!(reported, 48);
+    let shards = Shard::all().count();
+    assert_eq!(
+        usize::try_from(reported),
+        Ok(shards * Projection::ALL.len())
+    );
 
     stage.append_links(account_id, "parked", 2).await;
     let log = stage.log().await;
@@ -104,10 +111,7 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
     let stage = Stage::set().await;
     let database = stage.database.pool();
     raw_sql(ROLES).execute(database).await.unwrap();
-    let url = stage.database.url();
-    let options = event_store::session_options(url, SessionKind::Writer).unwrap();
-    let pool =
-        PgPoolOptions::new().connect_lazy_with(options.options([("role", "linkledger_operator")]));
+    let pool = pool_of(&stage, SessionKind::Writer, "linkledger_operator");
     let account_id = stage.account_with_links("granted", 3).await;
     let links = stage.append_links(account_id, "changed", 2).await;
     let events = [

@@ -8,7 +8,7 @@ use linkledger_projector::{
     pipeline::heartbeat::{AssignmentReport, Heartbeat},
     read_models::{PerProjection, Projection},
 };
-use linkledger_testing::eventually;
+use linkledger_testing::{eventually, in_all, in_all_but};
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
@@ -59,7 +59,7 @@ async fn projector_reports_its_shards_every_second() {
     let shards: Vec<Shard> = Shard::all().collect();
     let first = eventually("all shards are reported", async || {
         let first = reported(pool, shards[15]).await;
-        (first.len() == 3).then_some(first)
+        (first.len() == Projection::ALL.len()).then_some(first)
     })
     .await;
     for shard in shards {
@@ -92,15 +92,21 @@ async fn rate_counts_events_since_previous_report() {
     let pool = stage.database.pool();
     let mut heartbeat = heartbeat(pool, "first").await;
     let since = SystemClock.now();
-    heartbeat.report(&[shard_report(since, [5, 5, 5])]).await;
-    heartbeat
-        .report(&[shard_report(since, [5, 1_000_005, 4])])
-        .await;
+    heartbeat.report(&[shard_report(since, in_all(5))]).await;
+    let later = in_all_but(
+        5,
+        [(Projection::Links, 1_000_005), (Projection::Redirects, 4)],
+    );
+    heartbeat.report(&[shard_report(since, later)]).await;
     let rates = reported(pool, Shard::new(3).unwrap()).await;
     let rates: Vec<f64> = rates.iter().map(|it| it.events_per_second).collect();
-    // One projection made no progress, and one was set back.
-    assert!(rates[1] > 0.0, "{rates:?}");
-    assert_eq!((rates[0], rates[2]), (0.0, 0.0));
+    let rate = |projection: Projection| rates[projection.index()];
+    assert!(rate(Projection::Links) > 0.0, "{rates:?}");
+    // `credits` made no progress, and `redirects` was set back.
+    assert_eq!(
+        (rate(Projection::Credits), rate(Projection::Redirects)),
+        (0.0, 0.0)
+    );
 }
 
 #[tokio::test]
@@ -108,13 +114,13 @@ async fn error_stays_reported_after_recovery() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut heartbeat = heartbeat(pool, "first").await;
-    let reports = [shard_report(SystemClock.now(), [0; 3])];
+    let reports = [shard_report(SystemClock.now(), in_all(0))];
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     heartbeat.record_error(&error);
     heartbeat.report(&reports).await;
     heartbeat.report(&reports).await;
     let reported = reported(pool, reports[0].shard).await;
-    assert_eq!(reported.len(), 3);
+    assert_eq!(reported.len(), Projection::ALL.len());
     for it in reported {
         let error = it.last_error.unwrap();
         assert!(
@@ -132,8 +138,8 @@ async fn former_owner_does_not_overwrite_report() {
     let now = SystemClock.now();
     let mut earlier = heartbeat(pool, "earlier").await;
     let mut later = heartbeat(pool, "later").await;
-    let before = [shard_report(now - Duration::minutes(1), [0; 3])];
-    let after = [shard_report(now, [0; 3])];
+    let before = [shard_report(now - Duration::minutes(1), in_all(0))];
+    let after = [shard_report(now, in_all(0))];
     let owner = async || reported(pool, before[0].shard).await[0].owner.clone();
     earlier.report(&before).await;
     assert_eq!(owner().await, "earlier");

@@ -9,7 +9,6 @@ mod contested;
 mod delivery;
 mod effects;
 mod equivalence;
-mod events;
 mod frozen;
 mod gate;
 mod generations;
@@ -46,3 +45,5 @@ mod tables;
 mod two_projectors;
 mod verify;
 mod why;
+
+use linkledger_testing::events;

@@ -61,6 +61,24 @@ fn nothing() -> (CommandOutcome, String) {
     (CommandOutcome::Done, String::new())
 }
 
+/// Runs a long command that succeeds at once.
+async fn run(pool: &PgPool, command: &OperatorCommand<'_>) -> anyhow::Result<()> {
+    audit::hold(pool, command, async { Ok(()) }, |(), _| nothing()).await
+}
+
+/// Runs a long command that succeeds after a notification.
+async fn run_until(
+    pool: &PgPool,
+    command: &OperatorCommand<'_>,
+    end: &Notify,
+) -> anyhow::Result<()> {
+    let work = async {
+        end.notified().await;
+        Ok(())
+    };
+    audit::hold(pool, command, work, |(), _| nothing()).await
+}
+
 #[tokio::test]
 async fn long_command_is_recorded_with_its_outcome() {
     let database = TestDatabase::create().await;
@@ -128,11 +146,7 @@ async fn second_command_is_refused_while_first_runs() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let end = Notify::new();
-    let work = async {
-        end.notified().await;
-        anyhow::Ok(())
-    };
-    let first = audit::hold(pool, &REBUILD, work, |(), _| nothing());
+    let first = run_until(pool, &REBUILD, &end);
     let second = async {
         is_recorded(pool, 2).await;
         let work = async { anyhow::bail!("this must not be begun") };
@@ -148,10 +162,7 @@ async fn second_command_is_refused_while_first_runs() {
         (&*collision.command, &*collision.operator),
         ("rebuild", "ada")
     );
-    let work = async { anyhow::Ok(()) };
-    audit::hold(pool, &DROP, work, |(), _| nothing())
-        .await
-        .unwrap();
+    run(pool, &DROP).await.unwrap();
 }
 
 #[tokio::test]
@@ -163,10 +174,7 @@ async fn next_command_ends_the_record_of_a_dead_process() {
         ended = audit::hold(pool, &REBUILD, work, |(), _| nothing()) => ended.unwrap(),
         () = is_recorded(pool, 2) => {}
     }
-    let work = async { anyhow::Ok(()) };
-    audit::hold(pool, &REBUILD, work, |(), _| nothing())
-        .await
-        .unwrap();
+    run(pool, &REBUILD).await.unwrap();
     let expected = ["interrupted", "interrupted", "done", "done"];
     assert_eq!(outcomes(pool).await, texts(expected));
 }
@@ -227,11 +235,7 @@ async fn running_command_replaces_a_lost_session() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let end = Notify::new();
-    let work = async {
-        end.notified().await;
-        anyhow::Ok(())
-    };
-    let running = audit::hold(pool, &DROP, work, |(), _| nothing());
+    let running = run_until(pool, &DROP, &end);
     let disturbance = async {
         is_recorded(pool, 1).await;
         let [before] = sessions_of_commands(pool).await[..] else {
@@ -260,9 +264,7 @@ async fn command_of_an_earlier_release_excludes_others() {
          VALUES ('rebuild', 'links', 'ada', now() + interval '1 hour')",
     );
     renewed.execute(pool).await.unwrap();
-    let work = async { anyhow::Ok(()) };
-    let refused = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
-    let refused = refused.unwrap_err();
+    let refused = run(pool, &DROP).await.unwrap_err();
     assert_eq!(refused.downcast_ref::<Collision>().unwrap().operator, "ada");
 }
 
@@ -289,9 +291,7 @@ async fn failure_counts_until_success_or_a_day() {
         audit::hold(pool, &REBUILD, work, |(): &(), _| nothing()).await
     };
     fails().await.unwrap_err();
-    let work = async { anyhow::Ok(()) };
-    let done = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
-    done.unwrap();
+    run(pool, &DROP).await.unwrap();
     let expected = [
         is_failed("rebuild", "credits", true),
         is_failed("drop", "links", false),
@@ -299,9 +299,7 @@ async fn failure_counts_until_success_or_a_day() {
     ];
     assert_eq!(last_of_each(pool).await, expected);
 
-    let work = async { anyhow::Ok(()) };
-    let done = audit::hold(pool, &REBUILD, work, |(), _| nothing()).await;
-    done.unwrap();
+    run(pool, &REBUILD).await.unwrap();
     assert!(last_of_each(pool).await.iter().all(|(.., failed)| !failed));
 
     fails().await.unwrap_err();

@@ -1,29 +1,20 @@
 //! `projector parked` as a process.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
-use linkledger_core::id::AccountId;
+use linkledger_core::{id::AccountId, projection::Projection};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::{
     poisoned::{paint, restore},
+    process::{self, stdout},
     stage::Stage,
     tables::Tables,
 };
 
 async fn run(stage: &Stage, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
-    command
-        .arg("parked")
-        .args(arguments)
-        .env("DATABASE_URL", stage.database.url());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    output.await.unwrap().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    process::run(&stage.database, &[&["parked"][..], arguments].concat()).await
 }
 
 fn json_of(output: &Output) -> Value {
@@ -57,16 +48,16 @@ async fn parked_account_is_listed_and_released_by_retry() {
     let account_id = parked_account(&stage).await;
     let listed = run(&stage, &["list", "--json"]).await;
     let parked = &json_of(&listed)["parked"];
-    assert_eq!(parked.as_array().unwrap().len(), 3);
+    assert_eq!(parked.as_array().unwrap().len(), Projection::ALL.len());
     let first = &parked[0];
     assert_eq!(first["account_id"], account_id.to_string());
-    assert_eq!(first["projection"], "credits");
+    assert_eq!(first["projection"], Projection::ALL[0].name());
     assert_eq!(first["position"], 2);
     assert_eq!(first["event_type"], "LinkPainted");
     assert_eq!(first["reason"], "unknown_event");
     assert_eq!(first["waiting"], 4);
     let text = stdout(&run(&stage, &["list"]).await);
-    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().count(), 1 + Projection::ALL.len(), "{text}");
     assert!(
         text.contains("LinkPainted: unknown event `LinkPainted` version 1"),
         "{text}"
@@ -74,11 +65,11 @@ async fn parked_account_is_listed_and_released_by_retry() {
 
     let retried = run(&stage, &["retry", &account_id.to_string(), "--json"]).await;
     assert!(retried.status.success());
-    let outcome = |projection| {
-        json!({ "account_id": account_id, "projection": projection, "released": true,
+    let outcome = |projection: Projection| {
+        json!({ "account_id": account_id, "projection": projection.name(), "released": true,
                 "applied": 4 })
     };
-    let expected = ["credits", "links", "redirects"].map(outcome);
+    let expected = Projection::ALL.map(outcome);
     assert_eq!(json_of(&retried), json!({ "retried": expected }));
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
@@ -94,10 +85,12 @@ async fn fruitless_retry_fails_with_the_reason() {
     let retried = run(&stage, &["retry", "--all"]).await;
     assert!(!retried.status.success());
     let text = stdout(&retried);
-    let line = format!(
-        "{account_id}  credits     0 applied, still parked: unknown event `LinkPainted` version 1"
+    let line: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+    let expected = format!(
+        "{account_id} {} 0 applied, still parked: unknown event `LinkPainted` version 1",
+        Projection::ALL[0]
     );
-    assert_eq!(text.lines().next(), Some(line.as_str()), "{text}");
+    assert_eq!(line.join(" "), expected, "{text}");
     let error = String::from_utf8(retried.stderr).unwrap();
     assert!(
         error.starts_with("error: not every account could be released"),
@@ -136,7 +129,7 @@ async fn waiting_events_are_shown_and_skipped_with_reason() {
     let waiting = shown["waiting"].as_array().unwrap();
     let positions = waiting.iter().map(|it| it["position"].as_i64().unwrap());
     assert_eq!(positions.collect::<Vec<_>>(), [2, 3, 4, 5]);
-    assert_eq!(shown["waiting_total"], 12);
+    assert_eq!(shown["waiting_total"], 4 * Projection::ALL.len());
     let text = stdout(&run(&stage, &["show", &account]).await);
     assert!(text.contains("; waiting: 4 events\n"), "{text}");
     let text = stdout(&run(&stage, &["show", &account, "--limit", "1"]).await);
@@ -168,7 +161,7 @@ async fn waiting_events_are_shown_and_skipped_with_reason() {
     assert_eq!(skipped["retried"][0]["applied"], 3);
     let retried = run(&stage, &["retry", &account]).await;
     assert_eq!(stdout(&retried), "Nothing is parked.\n");
-    assert_eq!(recorded(pool).await, ["parked skip"; 3]);
+    assert_eq!(recorded(pool).await, ["parked skip"; Projection::ALL.len()]);
 
     let shown = stdout(&run(&stage, &["show", &account]).await);
     let lines: Vec<&str> = shown.lines().collect();

@@ -1,14 +1,26 @@
-//! A projector in its own process, which a test can freeze.
+//! The projector as a process: a service that a test can freeze, and commands.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
-use linkledger_testing::record;
+use linkledger_testing::{TestDatabase, record};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
 use crate::stage::Stage;
+
+/// Runs a command to its end.
+pub(crate) async fn run(database: &TestDatabase, arguments: &[&str]) -> Output {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_projector"));
+    command.args(arguments).env("DATABASE_URL", database.url());
+    command.output().await.unwrap()
+}
+
+/// Returns what a command printed on standard output.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
 
 /// Process that ends with the test.
 pub(crate) struct Process(Child);

@@ -12,10 +12,11 @@ use linkledger_projector::{
     read_models::Projection,
     surfaces::progress_report::ProgressReport,
 };
+use linkledger_testing::eventually;
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
-    events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    events::{resumed, suspended},
     poisoned::{paint, parkings},
     stage::Stage,
     tables::Tables,
@@ -54,22 +55,13 @@ pub(crate) async fn rebuild_links(
     Ok(rebuilt.into_iter().next().unwrap())
 }
 
-/// Appends every kind of event to an account.
+/// Appends every type of event to an account that ends suspended, and resumes another account.
 pub(crate) async fn append_one_of_each(stage: &Stage, name: &str) {
     let account_id = stage.account_with_links(name, 5).await;
-    let links = stage
-        .append_links(account_id, &format!("{name}-more"), 4)
+    stage.append_every_change(account_id, name).await;
+    stage
+        .append(account_id, &[suspended(account_id, true)])
         .await;
-    let events = [
-        destination_changed(&links[0], "https://elsewhere.example/"),
-        disabled(&links[1]),
-        disabled(&links[2]),
-        enabled(&links[2]),
-        deleted(&links[3]),
-        adjusted(account_id, 9, 1_000_000),
-        suspended(account_id, true),
-    ];
-    stage.append(account_id, &events).await;
     let other = stage.account_with_links(&format!("{name}-other"), 1).await;
     stage
         .append(other, &[suspended(other, true), resumed(other)])
@@ -185,7 +177,7 @@ async fn rebuild_parks_unreadable_account_too() {
     engine.cycle(stage.log().await).await.unwrap();
     let account_id = unknown.event.account_id;
     let parked = parkings(stage.database.pool(), account_id).await;
-    assert_eq!(parked.len(), 3);
+    assert_eq!(parked.len(), Projection::ALL.len());
     let pool = sessions(&stage);
     rebuild_all(&pool, TO_SWAP).await;
     assert_eq!(parkings(&pool, account_id).await, parked);
@@ -248,6 +240,42 @@ async fn wrong_new_generation_is_not_served() {
         (2, GenerationPhase::Comparing),
     ];
     assert_eq!(phases(&pool, Projection::Redirects).await, expected);
+}
+
+/// Terminates the session of a verification that waits for a lock.
+async fn terminate_verification(pool: &PgPool) {
+    eventually("a verification waits for the lock", async || {
+        sqlx::query_scalar::<_, bool>(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event = 'relation'
+               AND query LIKE 'WITH happened AS%'",
+        )
+        .fetch_optional(pool)
+        .await
+        .unwrap()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn verification_before_swap_survives_lost_sessions() {
+    let stage = Stage::set().await;
+    append_one_of_each(&stage, "before").await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    let pool = sessions(&stage);
+    rebuild_links(&pool, NO_SWAP).await.unwrap();
+    // Of a rebuild without new events, only the verification reads waiting events.
+    let mut lock = stage.database.pool().begin().await.unwrap();
+    sqlx::query("LOCK TABLE read_model.parked_events IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    let lose_session = async {
+        terminate_verification(stage.database.pool()).await;
+        lock.rollback().await.unwrap();
+    };
+    let (rebuilt, ()) = tokio::join!(rebuild_links(&pool, TO_SWAP), lose_session);
+    assert!(rebuilt.unwrap().served);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use linkledger_core::{
 use linkledger_projector::{
     operations::parked::{RetriedAccount, retry},
     pipeline::{
+        checkpoint::Role,
         engine::Engine,
         parking::{
             Parking, listing,
@@ -53,7 +54,10 @@ impl Parked {
         paint(pool, &log[7]).await;
         let mut engine = stage.engine();
         engine.cycle(stage.log().await).await.unwrap();
-        assert_eq!(parkings(pool, account_id).await.len(), 3);
+        assert_eq!(
+            parkings(pool, account_id).await.len(),
+            Projection::ALL.len()
+        );
         restore(pool, &log[7]).await;
         Self { account_id, engine }
     }
@@ -111,7 +115,7 @@ async fn events_during_release_wait_behind_others() {
     for projection in Projection::ALL {
         for turn in 0.. {
             let parking = parked.parking(pool, projection).await.unwrap();
-            let attempt = release(pool, &parking, 7).await.unwrap();
+            let attempt = release(pool, &parking, Role::Live, 7).await.unwrap();
             if attempt.state == ReleaseState::Released {
                 assert!(turn > 3, "{turn}");
                 break;
@@ -150,7 +154,7 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     let killed = {
         let (pool, parking) = (pool.clone(), parking.clone());
-        in_background(async move { release(&pool, &parking, 5).await })
+        in_background(async move { release(&pool, &parking, Role::Live, 5).await })
     };
     let asleep = async || {
         let asleep: i64 = sqlx::query_scalar(
@@ -167,14 +171,17 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
     let log = stage.log().await;
     let before = tables_without(&log, parked.account_id, 8);
     assert_eq!(Tables::read(pool).await, before);
-    assert_eq!(parkings(pool, parked.account_id).await[1].4, 23);
+    assert_eq!(
+        parkings(pool, parked.account_id).await[Projection::Links.index()].4,
+        23
+    );
 
     raw_sql("DROP TRIGGER nap ON read_model.links")
         .execute(pool)
         .await
         .unwrap();
     // A release killed between two chunks leaves the later chunks waiting.
-    let attempt = release(pool, &parking, 5).await.unwrap();
+    let attempt = release(pool, &parking, Role::Live, 5).await.unwrap();
     assert_eq!(
         (attempt.applied, attempt.state),
         (5, ReleaseState::Unfinished)
@@ -204,7 +211,7 @@ async fn start_releases_only_applicable_accounts() {
     engine.cycle(stage.log().await).await.unwrap();
     while engine_is_releasing(&mut engine).await {}
     assert_eq!(parkings(pool, parked.account_id).await, []);
-    assert_eq!(parkings(pool, stuck).await.len(), 3);
+    assert_eq!(parkings(pool, stuck).await.len(), Projection::ALL.len());
     assert_eq!(Tables::read(pool).await, tables_without(&log, stuck, 1));
 }
 
@@ -237,14 +244,9 @@ async fn release_isolates_refused_row_among_many() {
     let picky = "ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'parked-6X')";
     raw_sql(picky).execute(pool).await.unwrap();
     let retried = retry(pool, Some(parked.account_id)).await.unwrap();
-    let released: Vec<_> = retried
-        .iter()
-        .map(|it| (it.projection, it.released))
-        .collect();
-    assert_eq!(
-        released,
-        [("credits", true), ("links", false), ("redirects", true)]
-    );
+    let released = retried.iter().map(|it| (it.projection, it.released));
+    let expected = Projection::ALL.map(|it| (it.name(), it != Projection::Links));
+    assert_eq!(released.collect::<Vec<_>>(), expected);
     let log = stage.log().await;
     let expected = Tables::of_log(&log);
     assert_eq!(
@@ -278,7 +280,10 @@ async fn concurrent_releases_apply_each_event_once() {
         assert!(retried.iter().all(|it| it.released), "{retried:?}");
         retried.iter().map(|it| it.applied).sum()
     };
-    assert_eq!(applied(both.0) + applied(both.1), 3 * 23);
+    assert_eq!(
+        applied(both.0) + applied(both.1),
+        Projection::ALL.len() * 23
+    );
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
     assert_eq!(left(pool).await, 0);
 }
@@ -322,5 +327,5 @@ async fn release_commits_synchronously() {
         .fetch_all(stage.database.pool())
         .await
         .unwrap();
-    assert_eq!(noted, ["on"; 3]);
+    assert_eq!(noted, ["on"; Projection::ALL.len()]);
 }

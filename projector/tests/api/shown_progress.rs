@@ -1,10 +1,8 @@
 //! What an operator's command tells of its progress where there is no terminal.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::{process, stage::Stage};
 
 #[tokio::test]
 async fn the_last_phase_ends_with_all_that_was_to_be_done() {
@@ -16,12 +14,8 @@ async fn the_last_phase_ends_with_all_that_was_to_be_done() {
         (vec!["verify", "--json"], "verifying redirects"),
     ] {
         let is_json = arguments.contains(&"--json");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
-        command
-            .args(arguments)
-            .env("DATABASE_URL", stage.database.url());
-        let output = tokio::task::spawn_blocking(move || command.output());
-        let text = String::from_utf8(output.await.unwrap().unwrap().stderr).unwrap();
+        let output = process::run(&stage.database, &arguments).await;
+        let text = String::from_utf8(output.stderr).unwrap();
         let last = text.lines().last().unwrap();
         if is_json {
             let line: Value = serde_json::from_str(last).unwrap();

@@ -271,13 +271,14 @@ async fn paused_projection_refuses_retry_and_skip() {
         .await
         .unwrap();
     let error = skip(pool, request(account_id)).await.unwrap_err();
-    let expected = "`credits` is paused; run `projector resume credits` first";
+    let first = Projection::ALL[0];
+    let expected = format!("`{first}` is paused; run `projector resume {first}` first");
     assert_eq!(error.to_string(), expected);
     restore(pool, &log[4]).await;
     for asked in [Some(account_id), None] {
         let retried = retry(pool, asked).await.unwrap();
-        assert_eq!(retried.len(), 3);
-        assert_eq!(retried[0].detail.as_deref(), Some(expected));
+        assert_eq!(retried.len(), Projection::ALL.len());
+        assert_eq!(retried[0].detail.as_ref(), Some(&expected));
         assert!(retried.iter().all(|it| !it.released && it.applied == 0));
     }
     assert_eq!(Tables::read(pool).await, before);

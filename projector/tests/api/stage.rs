@@ -5,7 +5,6 @@ use std::time::Duration;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
-    credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::{
         self, SessionKind, accounts,
@@ -24,7 +23,10 @@ use rdkafka::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::tables::Tables;
+use crate::{
+    events::{every_change, granted},
+    tables::Tables,
+};
 
 /// Database and broker of a test.
 pub(crate) struct Stage {
@@ -98,15 +100,15 @@ impl Stage {
         append_events(self.database.pool(), account_id, events).await;
     }
 
+    /// Appends changes of every type to an account, of links whose slugs start with `name`.
+    pub(crate) async fn append_every_change(&self, account_id: AccountId, name: &str) {
+        let changes = every_change(self.database.pool(), account_id, name).await;
+        self.append(account_id, &changes).await;
+    }
+
     async fn grant(&self, account_id: AccountId) {
-        let granted = CreditsGranted {
-            account_id,
-            amount: 1_000_000,
-            balance_after: 1_000_000,
-            reason: "test".to_owned(),
-        };
-        let granted = Event::Credits(CreditsEvent::Granted(granted));
-        append_events(self.database.pool(), account_id, &[granted]).await;
+        let granted = granted(account_id, 1_000_000, 1_000_000);
+        self.append(account_id, &[granted]).await;
     }
 
     /// Returns the whole log as it would be published.

@@ -1,11 +1,12 @@
 //! Report of `projector status` on projections, relay and snapshots.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use linkledger_core::{
     event::Subject,
     event_store::{self, SessionKind},
     id::LinkId,
+    projection::Projection,
     shard::Shard,
 };
 use linkledger_projector::operations::{
@@ -13,30 +14,21 @@ use linkledger_projector::operations::{
         StatusReport, collect,
         projection::{ProjectionState, ProjectionStatus},
     },
-    why::why,
+    why::{WhyRequest, why},
 };
 use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     poisoned::{paint, restore, rewrite},
+    process::{self, stdout},
     stage::Stage,
 };
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 pub(crate) async fn run(database: &TestDatabase, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
-    command
-        .arg("status")
-        .args(arguments)
-        .env("DATABASE_URL", database.url());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    output.await.unwrap().unwrap()
-}
-
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    process::run(database, &[&["status"][..], arguments].concat()).await
 }
 
 fn of<'a>(status: &'a StatusReport, projection: &str) -> &'a ProjectionStatus {
@@ -168,7 +160,8 @@ async fn shard_without_heartbeat_is_unattended() {
     assert!(findings(&status).contains(&never), "{:?}", status.findings);
 
     attend(pool).await;
-    let links = collect(pool).await.unwrap().projections.swap_remove(1);
+    let links = collect(pool).await.unwrap();
+    let links = of(&links, "links");
     assert_eq!(links.state, ProjectionState::Live);
     assert_eq!(links.shards[7].owner.as_deref(), Some("here"));
     assert_eq!(links.shards[7].version.as_deref(), Some("1.2.3"));
@@ -190,8 +183,12 @@ async fn shard_without_heartbeat_is_unattended() {
     let is_told = findings(&status).iter().any(|it| it.starts_with(silent));
     assert!(is_told, "{:?}", status.findings);
     let text = stdout(&run(&database, &[]).await);
-    let error = "last error, 10 min ago, credits in shard 7 and 2 more: can't reach the database";
-    assert!(text.contains(error), "{text}");
+    let error = format!(
+        "last error, 10 min ago, {} in shard 7 and {} more: can't reach the database",
+        Projection::ALL[0],
+        Projection::ALL.len() - 1
+    );
+    assert!(text.contains(&error), "{text}");
     assert!(
         text.contains("projectors: here (1.2.3, 15 shards)"),
         "{text}"
@@ -350,7 +347,7 @@ async fn operator_and_projector_grants_suffice_for_status() {
         let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
         assert!(collect(&pool).await.unwrap().snapshots.is_complete);
         for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-            why(&pool, subject, 20).await.unwrap();
+            why(&pool, WhyRequest::newest(subject, 20)).await.unwrap();
         }
     }
 }

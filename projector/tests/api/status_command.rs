@@ -5,10 +5,14 @@ use std::{
     process::{Command, Stdio},
 };
 
+use linkledger_core::projection::Projection;
 use linkledger_testing::TestDatabase;
 use serde_json::Value;
 
-use crate::status::{attend, run, stdout};
+use crate::{
+    process::stdout,
+    status::{attend, run},
+};
 
 #[tokio::test]
 async fn table_without_terminal_is_plain() {
@@ -16,8 +20,9 @@ async fn table_without_terminal_is_plain() {
     attend(database.pool()).await;
     let text = stdout(&run(&database, &[]).await);
     assert!(!text.contains('\u{1b}'), "{text}");
-    let names: Vec<&str> = text.lines().skip(3).take(3).map(|it| &it[..9]).collect();
-    assert_eq!(names, ["credits  ", "links    ", "redirects"]);
+    let rows = text.lines().skip(3).take(Projection::ALL.len());
+    let names: Vec<_> = rows.map(|it| it.split_whitespace().next()).collect();
+    assert_eq!(names, Projection::ALL.map(|it| Some(it.name())));
     let text = stdout(&run(&database, &["--shards", "--projection", "links"]).await);
     let rows = text.lines().filter(|it| it.starts_with("links"));
     assert_eq!(rows.count(), 1 + 16, "{text}");
@@ -63,5 +68,6 @@ async fn unknown_projection_is_refused_with_the_known_ones() {
     let output = run(&database, &["--projection", "clicks"]).await;
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("credits, links, redirects"), "{error}");
+    let known = Projection::ALL.map(Projection::name).join(", ");
+    assert!(error.contains(&known), "{error}");
 }

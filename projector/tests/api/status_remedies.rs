@@ -1,7 +1,5 @@
 //! Remedies in `projector status`: findings, and the generation for a rollback.
 
-use std::process::Command;
-
 use linkledger_projector::{
     operations::{
         audit::{self, CommandOutcome},
@@ -13,15 +11,13 @@ use linkledger_projector::{
 use linkledger_testing::TestDatabase;
 use sqlx::{PgPool, raw_sql};
 
-use crate::status::{attend, run, stdout};
+use crate::{
+    process::{self, stdout},
+    status::{attend, run},
+};
 
 async fn would_go_back(database: &TestDatabase) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
-    command
-        .args(["rollback", "links", "--dry-run"])
-        .env("DATABASE_URL", database.url());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    stdout(&output.await.unwrap().unwrap())
+    stdout(&process::run(database, &["rollback", "links", "--dry-run"]).await)
 }
 
 async fn execute(pool: &PgPool, statement: &'static str) {

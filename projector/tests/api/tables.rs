@@ -1,17 +1,31 @@
 //! Contents of all read tables: as found, and as expected from the log.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use linkledger_core::{
-    account::AccountEvent, cloud_event::PublishedEvent, credits::CreditsEvent,
-    envelope::RecordedEvent, event::Event, link::LinkEvent, shard::Position,
+    account::AccountEvent,
+    cloud_event::PublishedEvent,
+    credits::CreditsEvent,
+    envelope::RecordedEvent,
+    event::Event,
+    link::{Link, LinkState},
+    projection::Projection,
+    shard::Position,
 };
+use linkledger_projector::read_models::tables;
+use serde_json::Value;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Slug, destination, version, creation.
-pub(crate) type LinkRow = (String, String, i64, OffsetDateTime);
+/// Row of `links`. All members of `LinkCreated` except the short address are columns of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkRow {
+    version: i64,
+    created_at: OffsetDateTime,
+    /// The other columns that are not null, except the key.
+    members: Value,
+}
 
 /// Link, account, destination, state.
 pub(crate) type RedirectRow = (Uuid, Uuid, String, String);
@@ -39,15 +53,21 @@ struct Entry {
 }
 
 impl Tables {
-    /// Returns the rows that the log expects, event by event.
+    /// Returns the rows that the log expects, event by event. Rows of links follow from the state of
+    /// the link as the command side derives it.
     pub(crate) fn of_log(log: &[PublishedEvent]) -> Self {
         let mut tables = Self {
             checkpoints: checkpoints_of(log),
             ..Self::default()
         };
+        let mut links: HashMap<Uuid, Link> = HashMap::new();
         for PublishedEvent { event, .. } in log {
             match event.decode().unwrap() {
-                Event::Link(happened) => tables.apply_link(event, happened),
+                Event::Link(happened) => {
+                    let link = links.entry(event.stream_id).or_default();
+                    *link = std::mem::take(link).apply(&happened);
+                    tables.set_link(event, link);
+                }
                 Event::Credits(happened) => tables.apply_credits(event, &happened),
                 Event::Account(AccountEvent::Suspended(it)) if it.stop_redirects => {
                     tables.stopped_accounts.insert(it.account_id.uuid());
@@ -60,7 +80,7 @@ impl Tables {
         tables
     }
 
-    /// Returns the rows of the other two projections.
+    /// Returns the rows of the other projections.
     pub(crate) fn without_links(&self) -> Self {
         Self {
             links: BTreeMap::new(),
@@ -68,32 +88,34 @@ impl Tables {
         }
     }
 
-    fn apply_link(&mut self, recorded: &RecordedEvent, event: LinkEvent) {
-        let (link, account) = (recorded.stream_id, recorded.account_id.uuid());
-        if let LinkEvent::Created(created) = event {
-            let url = created.destination_url;
-            let redirect = (link, account, url.clone(), "active".to_owned());
-            self.redirects.insert(created.slug.to_lowercase(), redirect);
-            let row = (created.slug, url, recorded.version, recorded.recorded_at);
-            self.links.insert((account, link), row);
-            return;
-        }
-        let mut redirects = self.redirects.values_mut();
-        let redirect = redirects.find(|redirect| redirect.0 == link).unwrap();
-        let row = self.links.get_mut(&(account, link)).unwrap();
-        row.2 = recorded.version;
-        match event {
-            LinkEvent::Created(_) => {}
-            LinkEvent::DestinationChanged(changed) => {
-                row.1.clone_from(&changed.destination_url);
-                redirect.2 = changed.destination_url;
+    /// Sets the rows of a link to its state after the event.
+    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link) {
+        let Link::Existing(link) = link else {
+            panic!("{}: the stream lacks its first event", recorded.stream_id);
+        };
+        let (link_id, account) = (recorded.stream_id, recorded.account_id.uuid());
+        let (slug, url) = (&link.created.slug, &link.state.destination_url);
+        let state = match link.state {
+            LinkState { deleted: true, .. } => "deleted",
+            LinkState { disabled: true, .. } => "disabled",
+            LinkState { .. } => "active",
+        };
+        let redirect = (link_id, account, url.clone(), state.to_owned());
+        self.redirects.insert(slug.to_lowercase(), redirect);
+        let key = (account, link_id);
+        let earlier = self.links.remove(&key);
+        if !link.state.deleted {
+            let mut members = serde_json::to_value(&link.created).unwrap();
+            for name in ["link_id", "account_id", "short_url"] {
+                members.as_object_mut().unwrap().remove(name);
             }
-            LinkEvent::Disabled(_) => "disabled".clone_into(&mut redirect.3),
-            LinkEvent::Enabled(_) => "active".clone_into(&mut redirect.3),
-            LinkEvent::Deleted(_) => {
-                "deleted".clone_into(&mut redirect.3);
-                self.links.remove(&(account, link));
-            }
+            members["destination_url"] = url.as_str().into();
+            let row = LinkRow {
+                version: recorded.version,
+                created_at: earlier.map_or(recorded.recorded_at, |row| row.created_at),
+                members,
+            };
+            self.links.insert(key, row);
         }
     }
 
@@ -136,12 +158,18 @@ impl Tables {
     }
 }
 
+/// Returns the names of the read tables of all projections.
+pub(crate) fn read_tables() -> impl Iterator<Item = &'static str> {
+    let tables = Projection::ALL.into_iter().flat_map(tables);
+    tables.map(|table| table.name)
+}
+
 /// Returns the checkpoints after all events.
 pub(crate) fn checkpoints_of(log: &[PublishedEvent]) -> BTreeMap<(String, i16), Position> {
     let mut checkpoints = BTreeMap::new();
     for PublishedEvent { event, .. } in log {
-        for projection in ["credits", "links", "redirects"] {
-            let key = (projection.to_owned(), event.shard.number());
+        for projection in Projection::ALL {
+            let key = (projection.to_string(), event.shard.number());
             checkpoints.insert(key, event.position);
         }
     }
@@ -149,21 +177,27 @@ pub(crate) fn checkpoints_of(log: &[PublishedEvent]) -> BTreeMap<(String, i16), 
 }
 
 async fn read_links(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, Uuid), LinkRow> {
-    let rows = sqlx::query!(
+    let rows: Vec<(Uuid, Uuid, i64, OffsetDateTime, String)> = sqlx::query_as(
         "
-        SELECT account_id, link_id, slug, destination_url, version, created_at
-        FROM read_model.links WHERE generation = $1
+        SELECT account_id, link_id, version, created_at,
+               jsonb_strip_nulls(
+                   to_jsonb(l) - '{generation,account_id,link_id,version,created_at}'::text[]
+               )::text
+        FROM read_model.links AS l WHERE generation = $1
         ",
-        generation
-    );
-    let rows = rows.fetch_all(pool).await.unwrap();
+    )
+    .bind(generation)
+    .fetch_all(pool)
+    .await
+    .unwrap();
     rows.into_iter()
-        .map(|it| {
-            let key = (it.account_id, it.link_id);
-            (
-                key,
-                (it.slug, it.destination_url, it.version, it.created_at),
-            )
+        .map(|(account_id, link_id, version, created_at, members)| {
+            let row = LinkRow {
+                version,
+                created_at,
+                members: serde_json::from_str(&members).unwrap(),
+            };
+            ((account_id, link_id), row)
         })
         .collect()
 }

@@ -12,6 +12,7 @@ use linkledger_projector::{
     },
     read_models::skipped::Skipped,
 };
+use linkledger_testing::in_all;
 
 use crate::{stage::Stage, tables::Tables};
 
@@ -109,7 +110,7 @@ async fn transaction_from_stale_checkpoint_writes_nothing() {
         position: 0,
     };
     let late = ShardBatch {
-        progress: Progress::new(shard, 1, [beginning; 3], 0),
+        progress: Progress::new(shard, 1, in_all(beginning), 0),
         // If written, the old balance would replace the latest one.
         events: log
             .into_iter()

@@ -24,24 +24,16 @@ use crate::{
     events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
     redirect_changes::{changes, numbers},
     stage::Stage,
-    tables::Tables,
+    tables::{Tables, read_tables},
 };
 
-/// First generation of each projection.
-const TARGETS: [GenerationTarget; 3] = [
+/// Returns the first generation of a projection.
+const fn first_generation(projection: Projection) -> GenerationTarget {
     GenerationTarget {
-        projection: Projection::Credits,
+        projection,
         generation: 1,
-    },
-    GenerationTarget {
-        projection: Projection::Links,
-        generation: 1,
-    },
-    GenerationTarget {
-        projection: Projection::Redirects,
-        generation: 1,
-    },
-];
+    }
+}
 
 fn sessions(stage: &Stage) -> PgPool {
     event_store::pool(stage.database.url(), SessionKind::Writer, SESSIONS).unwrap()
@@ -50,7 +42,7 @@ fn sessions(stage: &Stage) -> PgPool {
 async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
     let pool = sessions(stage);
     let mut all = Vec::new();
-    for target in TARGETS {
+    for target in Projection::ALL.map(first_generation) {
         all.push(
             verify::verify_generation(&pool, target, &|_| ())
                 .await
@@ -65,7 +57,7 @@ async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
 async fn repair_all(stage: &Stage) -> u64 {
     let pool = sessions(stage);
     let mut rows = 0;
-    for target in TARGETS {
+    for target in Projection::ALL.map(first_generation) {
         let found = verify::verify_generation(&pool, target, &|_| ())
             .await
             .unwrap();
@@ -104,7 +96,7 @@ pub(crate) async fn damage(pool: &PgPool, statement: &str) {
     assert_eq!(execute(pool, statement).await, 1, "{statement}");
 }
 
-/// Appends and applies every kind of event.
+/// Appends and applies the events whose rows [`DAMAGES`] damages.
 async fn history(stage: &Stage) {
     let account_id = stage.account_with_links("first", 3).await;
     let links = stage.append_links(account_id, "second", 3).await;
@@ -128,16 +120,30 @@ async fn verify_of_right_rows_finds_nothing() {
     let stage = Stage::set().await;
     history(&stage).await;
     let all = verify_all(&stage).await;
-    let events: Vec<_> = all.iter().map(|it| it.events).collect();
-    assert_eq!(events, [25, 25, 25]);
-    let rows: Vec<_> = all
-        .iter()
-        .map(|it| (it.rows_expected, it.rows_found))
-        .collect();
-    assert_eq!(rows, [(13, 13), (7, 7), (9, 9)]);
+    let rows = [
+        Projection::Credits,
+        Projection::Links,
+        Projection::Redirects,
+    ]
+    .map(|it| all[it.index()].rows_expected);
+    assert_eq!(rows, [13, 7, 9]);
     for verified in all {
+        assert_eq!(verified.events, 25);
+        assert_eq!(verified.rows_found, verified.rows_expected, "{verified:?}");
         assert!(verified.findings.is_empty(), "{verified:?}");
     }
+}
+
+#[tokio::test]
+async fn rows_of_every_type_of_event_have_no_findings() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("every", 1).await;
+    stage.append_every_change(account_id, "every").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(stage.database.pool()).await;
+    assert_eq!(tables, Tables::of_log(&log));
+    assert_nothing_is_wrong(&stage).await;
 }
 
 /// Damage to a table, and its findings: table, kind, columns.
@@ -267,6 +273,26 @@ async fn each_kind_of_damage_is_repaired() {
 }
 
 #[tokio::test]
+async fn lost_row_of_each_table_is_found_and_repaired() {
+    let stage = Stage::set().await;
+    history(&stage).await;
+    let pool = stage.database.pool();
+    let intact = Tables::read(pool).await;
+    for table in read_tables() {
+        let lost = format!(
+            "DELETE FROM read_model.{table}_1
+             WHERE ctid = (SELECT min(ctid) FROM read_model.{table}_1)"
+        );
+        damage(pool, &lost).await;
+        let findings = findings(&stage).await;
+        let mut missing = findings.iter().filter(|it| it.kind == FindingKind::Missing);
+        assert!(missing.any(|it| it.table == table), "{table}: {findings:?}");
+        repair_all(&stage).await;
+        assert_eq!(Tables::read(pool).await, intact, "{table}");
+    }
+}
+
+#[tokio::test]
 async fn paused_projection_is_verified_but_not_repaired() {
     let stage = Stage::set().await;
     history(&stage).await;
@@ -282,8 +308,9 @@ async fn paused_projection_is_verified_but_not_repaired() {
         let set = async |wish| pause::change(pool, &[Projection::Links], wish, "ada", None).await;
         set(PauseChange::Pause).await.unwrap();
         assert_eq!(findings(&stage).await.len(), 1);
-        let found = verify::verify_generation(pool, TARGETS[1], &|_| ()).await;
-        let repaired = verify::repair(pool, TARGETS[1], &found.unwrap(), &|_| ()).await;
+        let target = first_generation(Projection::Links);
+        let found = verify::verify_generation(pool, target, &|_| ()).await;
+        let repaired = verify::repair(pool, target, &found.unwrap(), &|_| ()).await;
         let error = format!("{:#}", repaired.unwrap_err());
         assert!(
             error.contains("run `projector resume links` first"),

@@ -1,40 +1,40 @@
 //! `projector why`: rows of a link or an account, with their explanation.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use linkledger_core::{
-    event::Subject, event_store::log, id::AccountId, link::LinkCreated, shard::Shard,
+    event::Subject, event_store::log, id::AccountId, link::LinkCreated, projection::Projection,
+    shard::Shard,
 };
-use linkledger_projector::operations::why::{EventState, ProjectionWhy, WhyReport, why};
+use linkledger_projector::operations::why::{
+    EventState, ProjectionWhy, WhyReport, WhyRequest, why,
+};
 use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, suspended},
     poisoned::paint,
+    process,
     stage::Stage,
 };
 
 async fn run(stage: &Stage, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
-    command
-        .arg("why")
-        .args(arguments)
-        .env("DATABASE_URL", stage.database.url());
-    let output = tokio::task::spawn_blocking(move || command.output());
-    output.await.unwrap().unwrap()
+    process::run(&stage.database, &[&["why"][..], arguments].concat()).await
+}
+
+async fn explained(stage: &Stage, subject: Subject, limit: u16) -> WhyReport {
+    why(stage.database.pool(), WhyRequest::newest(subject, limit))
+        .await
+        .unwrap()
 }
 
 async fn of_link(stage: &Stage, link: &LinkCreated) -> WhyReport {
-    why(stage.database.pool(), Subject::Link(link.link_id), 20)
-        .await
-        .unwrap()
+    explained(stage, Subject::Link(link.link_id), 20).await
 }
 
 async fn of_account(stage: &Stage, account_id: AccountId) -> WhyReport {
-    why(stage.database.pool(), Subject::Account(account_id), 20)
-        .await
-        .unwrap()
+    explained(stage, Subject::Account(account_id), 20).await
 }
 
 fn of<'a>(why: &'a WhyReport, projection: &str) -> &'a ProjectionWhy {
@@ -134,10 +134,9 @@ async fn link_is_explained_from_creation_to_deletion() {
         "does not show it because of LinkDeleted at position 7 (version 4, ",
     );
     for it in [&unseen, &seen, &changed, &stopped, &gone] {
-        assert!(
-            it.projections.iter().all(|it| it.agrees == Some(true)),
-            "{it:?}"
-        );
+        for projection in ["credits", "links", "redirects"] {
+            assert_eq!(of(it, projection).agrees, Some(true), "{it:?}");
+        }
     }
 }
 
@@ -331,7 +330,7 @@ async fn long_stream_is_explained_from_the_checkpoint() {
             .await
             .unwrap();
     }
-    let why = why(pool, Subject::Link(link.link_id), 3).await.unwrap();
+    let why = explained(&stage, Subject::Link(link.link_id), 3).await;
     assert_eq!((why.events_in_all, why.events.len()), (41, 3));
     assert_begins(
         sentence(&why, "links"),
@@ -347,30 +346,33 @@ async fn why_prints_events_and_one_sentence_each() {
     project(&stage).await;
     let link_id = link.link_id.to_string();
     let output = run(&stage, &[&link_id]).await;
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = process::stdout(&output);
     assert!(
         text.starts_with(&format!("{link_id} of {account_id}: 1 event; shard ")),
         "{text}"
     );
     assert!(text.contains("LinkCreated  2"), "{text}");
     assert!(text.contains("  applied\n"), "{text}");
-    for name in [
-        "\ncredits    shows ",
-        "\nlinks      shows ",
-        "\nredirects  302 to ",
+    let mut lines: Vec<_> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.retain(|line| Projection::ALL.iter().any(|it| line.starts_with(it.name())));
+    for (projection, beginning) in [
+        (Projection::Credits, "credits shows "),
+        (Projection::Links, "links shows "),
+        (Projection::Redirects, "redirects 302 to "),
     ] {
-        assert!(text.contains(name), "{text}");
+        assert_begins(&lines[projection.index()], beginning);
     }
     let output = run(&stage, &[&link_id, "--json"]).await;
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["events"][0]["type"], "LinkCreated");
     assert_eq!(value["events"][0]["data"]["slug"], "why-0X");
     assert_eq!(value["events"][0]["projections"]["links"], "applied");
-    assert_eq!(
-        value["projections"][1]["shows"]["destination_url"],
-        "https://example.com/"
-    );
-    assert_eq!(value["projections"][1]["agrees"], true);
+    let of_links = &value["projections"][Projection::Links.index()];
+    assert_eq!(of_links["shows"]["destination_url"], "https://example.com/");
+    assert_eq!(of_links["agrees"], true);
     let heads = log::heads(stage.database.pool()).await.unwrap();
     assert_eq!(value["head"], heads[Shard::of(account_id).index()]);
 }

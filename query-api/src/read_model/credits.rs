@@ -2,27 +2,38 @@
 
 use linkledger_core::{
     id::{AccountId, EntryId, LinkId},
-    shard::{Position, Shard},
+    openapi::Timestamp,
+    shard::Shard,
+    timestamp,
 };
+use serde::Serialize;
 use sqlx::PgPool;
-use time::OffsetDateTime;
-use uuid::Uuid;
+use utoipa::ToSchema;
 
 use super::{SnapshotRead, Visibility};
 
-/// Entry of an account's ledger.
+/// Entry as sent to the client. All entries have the same members.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CreditEntry)]
 pub(crate) struct LedgerEntry {
-    pub(crate) id: EntryId,
+    #[schema(inline)]
+    id: EntryId,
     /// Version in the account's stream, which orders the ledger.
+    #[serde(skip)]
     pub(crate) version: i64,
-    /// Stored type of the entry: `grant`, `charge` or `adjustment`.
-    pub(crate) kind: String,
-    /// Change of the balance; negative for a charge.
-    pub(crate) amount: i64,
-    pub(crate) balance_after: i64,
-    /// Link that a charge paid for.
-    pub(crate) link_id: Option<LinkId>,
-    pub(crate) created_at: OffsetDateTime,
+    /// `grant`, `charge` or `adjustment`; later releases may add types.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Change of the balance: negative for a charge.
+    amount: i64,
+    /// Balance right after the entry.
+    #[schema(minimum = 0)]
+    balance_after: i64,
+    /// Link that a charge paid for; null for every other type.
+    #[schema(inline, required)]
+    link_id: Option<LinkId>,
+    #[schema(inline, value_type = Timestamp)]
+    created_at: String,
 }
 
 /// Range of an account's ledger, newest first.
@@ -71,8 +82,7 @@ pub(crate) async fn entries(
     range: EntryRange,
 ) -> sqlx::Result<SnapshotRead<Vec<LedgerEntry>>> {
     // The outer join keeps the checkpoint when there are no entries.
-    let rows = sqlx::query_as!(
-        EntryRow,
+    let rows = sqlx::query!(
         r#"
         SELECT c.epoch, c.position,
                EXISTS (
@@ -108,39 +118,18 @@ pub(crate) async fn entries(
     )
     .fetch_all(pool)
     .await?;
-    let visibility = rows.first().ok_or(sqlx::Error::RowNotFound)?.visibility();
-    let entries = rows.into_iter().filter_map(EntryRow::into_entry);
-    Ok(visibility.with(entries.collect()))
-}
-
-/// Row of a checkpoint and of an entry, if the entry exists.
-struct EntryRow {
-    epoch: i32,
-    position: Position,
-    is_parked: bool,
-    entry_id: Option<Uuid>,
-    version: Option<i64>,
-    kind: Option<String>,
-    amount: Option<i64>,
-    balance_after: Option<i64>,
-    link_id: Option<Uuid>,
-    created_at: Option<OffsetDateTime>,
-}
-
-impl EntryRow {
-    fn visibility(&self) -> Visibility {
-        Visibility::new(self.epoch, self.position, self.is_parked)
-    }
-
-    fn into_entry(self) -> Option<LedgerEntry> {
+    let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let visibility = Visibility::new(first.epoch, first.position, first.is_parked);
+    let entries = rows.into_iter().filter_map(|row| {
         Some(LedgerEntry {
-            id: EntryId::from_uuid(self.entry_id?),
-            version: self.version?,
-            kind: self.kind?,
-            amount: self.amount?,
-            balance_after: self.balance_after?,
-            link_id: self.link_id.map(LinkId::from_uuid),
-            created_at: self.created_at?,
+            id: EntryId::from_uuid(row.entry_id?),
+            version: row.version?,
+            kind: row.kind?,
+            amount: row.amount?,
+            balance_after: row.balance_after?,
+            link_id: row.link_id.map(LinkId::from_uuid),
+            created_at: timestamp::format(row.created_at?),
         })
-    }
+    });
+    Ok(visibility.with(entries.collect()))
 }

@@ -13,24 +13,15 @@ use super::{SnapshotRead, Visibility};
 
 /// Link as lists and single reads show it.
 pub(crate) struct LinkView {
-    pub(crate) id: LinkId,
-    pub(crate) slug: String,
-    pub(crate) destination_url: String,
+    pub(crate) parts: LinkParts,
     /// Version of the link's stream, which the `ETag` carries.
     pub(crate) version: i64,
-    pub(crate) created_at: OffsetDateTime,
 }
 
 impl LinkView {
     /// Converts the link to the body of an answer.
     pub(crate) fn into_body(self, short_base_url: &str) -> LinkBody {
-        let parts = LinkParts {
-            id: self.id,
-            slug: &self.slug,
-            destination_url: self.destination_url,
-            created_at: self.created_at,
-        };
-        LinkBody::new(parts, short_base_url)
+        LinkBody::new(self.parts, short_base_url)
     }
 }
 
@@ -112,6 +103,7 @@ pub(crate) async fn list_each(
     )
     .fetch_all(pool)
     .await?;
+    // A range whose shard has no checkpoint gets no row.
     if pages.len() != ranges.len() {
         return Err(sqlx::Error::RowNotFound);
     }
@@ -192,8 +184,7 @@ pub(crate) async fn find_each(
     let shards: Vec<i16> = shards.collect();
     let account_ids: Vec<Uuid> = keys.iter().map(|key| key.account_id.uuid()).collect();
     let link_ids: Vec<Uuid> = keys.iter().map(|key| key.link_id.uuid()).collect();
-    let rows = sqlx::query_as!(
-        LinkRow,
+    let rows = sqlx::query!(
         r#"
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
@@ -227,8 +218,22 @@ pub(crate) async fn find_each(
     if rows.len() != keys.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    let snapshot = |row: LinkRow| row.visibility().with(row.into_link());
-    Ok(rows.into_iter().map(snapshot).collect())
+    let snapshots = rows.into_iter().map(|row| {
+        let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
+        let link = || {
+            Some(LinkView {
+                parts: LinkParts {
+                    id: LinkId::from_uuid(row.link_id?),
+                    slug: row.slug?,
+                    destination_url: row.destination_url?,
+                    created_at: row.created_at?,
+                },
+                version: row.version?,
+            })
+        };
+        visibility.with(link())
+    });
+    Ok(snapshots.collect())
 }
 
 /// One row: a checkpoint, and a page of links as parallel arrays of equal length.
@@ -250,42 +255,16 @@ impl LinkPage {
         let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
         let links = columns.map(
             |((link_id, (slug, destination_url)), (version, created_at))| LinkView {
-                id: LinkId::from_uuid(link_id),
-                slug,
-                destination_url,
+                parts: LinkParts {
+                    id: LinkId::from_uuid(link_id),
+                    slug,
+                    destination_url,
+                    created_at,
+                },
                 version,
-                created_at,
             },
         );
         let visibility = Visibility::new(self.epoch, self.position, self.is_parked);
         visibility.with(links.collect())
-    }
-}
-
-/// Row of a checkpoint and of a link, if the link exists.
-struct LinkRow {
-    epoch: i32,
-    position: Position,
-    is_parked: bool,
-    link_id: Option<Uuid>,
-    slug: Option<String>,
-    destination_url: Option<String>,
-    version: Option<i64>,
-    created_at: Option<OffsetDateTime>,
-}
-
-impl LinkRow {
-    fn visibility(&self) -> Visibility {
-        Visibility::new(self.epoch, self.position, self.is_parked)
-    }
-
-    fn into_link(self) -> Option<LinkView> {
-        Some(LinkView {
-            id: LinkId::from_uuid(self.link_id?),
-            slug: self.slug?,
-            destination_url: self.destination_url?,
-            version: self.version?,
-            created_at: self.created_at?,
-        })
     }
 }

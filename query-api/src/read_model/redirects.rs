@@ -108,8 +108,7 @@ pub(crate) async fn changes_after(
 
 /// Reads the short link of a slug.
 pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redirect>> {
-    let row = sqlx::query_as!(
-        RedirectRow,
+    let row = sqlx::query!(
         r#"
         SELECT r.account_id AS "account_id?", r.destination_url AS "destination_url?",
                r.state AS "state?",
@@ -128,7 +127,10 @@ pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redi
     )
     .fetch_optional(pool)
     .await?;
-    Ok(row.and_then(RedirectRow::into_redirect))
+    Ok(row.and_then(|row| {
+        let is_stopped = row.is_stopped;
+        Redirect::of_row(row.account_id, row.destination_url, row.state, is_stopped)
+    }))
 }
 
 /// Reads the redirect of a slug, and how far the events of `owner` are visible. Does not check that
@@ -166,31 +168,25 @@ pub(crate) async fn find_with_visibility(
     )
     .fetch_one(pool)
     .await?;
-    let redirect = RedirectRow {
-        account_id: row.account_id,
-        destination_url: row.destination_url,
-        state: row.state,
-        is_stopped: row.is_stopped,
-    };
+    let is_stopped = row.is_stopped;
+    let redirect = Redirect::of_row(row.account_id, row.destination_url, row.state, is_stopped);
     let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
-    Ok(visibility.with(redirect.into_redirect()))
+    Ok(visibility.with(redirect))
 }
 
-/// Row of a short link, if the link exists.
-struct RedirectRow {
-    account_id: Option<Uuid>,
-    destination_url: Option<String>,
-    state: Option<String>,
-    /// True if an operator suspended the account with `--stop-redirects`.
-    is_stopped: bool,
-}
-
-impl RedirectRow {
-    fn into_redirect(self) -> Option<Redirect> {
-        let destination_url = self.destination_url?;
-        let is_followed = self.state? == "active" && !self.is_stopped;
-        Some(Redirect {
-            account_id: AccountId::from_uuid(self.account_id?),
+impl Redirect {
+    /// Returns the redirect of a row with these columns, if there is a row. `is_stopped` is true if an
+    /// operator suspended the account with `--stop-redirects`.
+    fn of_row(
+        account_id: Option<Uuid>,
+        destination_url: Option<String>,
+        state: Option<String>,
+        is_stopped: bool,
+    ) -> Option<Self> {
+        let destination_url = destination_url?;
+        let is_followed = state? == "active" && !is_stopped;
+        Some(Self {
+            account_id: AccountId::from_uuid(account_id?),
             target: if is_followed {
                 RedirectTarget::Destination(destination_url.into())
             } else {

@@ -1,6 +1,6 @@
 //! `GET /v1/credits/entries`: a page of the account's ledger, newest first.
 
-use std::sync::Arc;
+use std::{convert::identity, sync::Arc};
 
 use axum::{
     Extension,
@@ -12,15 +12,10 @@ use linkledger_core::{
     api_key::Scope,
     cursor::CursorScope,
     http::{authentication::Caller, request::check_accept, route_table},
-    id::{EntryId, LinkId},
-    openapi::Timestamp,
     problem::Problem,
     projection::Projection,
     shard::Shard,
-    timestamp,
 };
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::ApiState;
 use crate::{
@@ -32,40 +27,6 @@ use crate::{
         read_in_time,
     },
 };
-
-/// Entry as sent to the client. All entries have the same members.
-#[derive(Serialize, ToSchema)]
-#[schema(as = CreditEntry)]
-struct EntryBody {
-    #[schema(inline)]
-    id: EntryId,
-    /// `grant`, `charge` or `adjustment`; later releases may add types.
-    #[serde(rename = "type")]
-    kind: String,
-    /// Change of the balance: negative for a charge.
-    amount: i64,
-    /// Balance right after the entry.
-    #[schema(minimum = 0)]
-    balance_after: i64,
-    /// Link that a charge paid for; null for every other type.
-    #[schema(inline, required)]
-    link_id: Option<LinkId>,
-    #[schema(inline, value_type = Timestamp)]
-    created_at: String,
-}
-
-impl EntryBody {
-    fn of(entry: LedgerEntry) -> Self {
-        Self {
-            id: entry.id,
-            kind: entry.kind,
-            amount: entry.amount,
-            balance_after: entry.balance_after,
-            link_id: entry.link_id,
-            created_at: timestamp::format(entry.created_at),
-        }
-    }
-}
 
 /// Lists entries in the order of the ledger, newest first.
 ///
@@ -80,7 +41,7 @@ impl EntryBody {
                    the next older entry, plus the amount.",
     params(PageRequest, TokenHeader),
     responses(
-        (status = 200, description = "A page of entries.", body = Page<EntryBody>, headers(("Link")),
+        (status = 200, description = "A page of entries.", body = Page<LedgerEntry>, headers(("Link")),
          links(("next_page" = (operation_id = "list_credit_entries",
                                parameters(("cursor" = "$response.body#/next_cursor"))))),
          example = json!({
@@ -128,7 +89,7 @@ pub(super) async fn list_credit_entries(
             read_in_time(credits::entries(&api.pool, range))
         })
         .await?;
-    Ok(list.answer(&page, snapshot.value, sort_key_of, EntryBody::of))
+    Ok(list.answer(&page, snapshot.value, sort_key_of, identity))
 }
 
 fn sort_key_of(entry: &LedgerEntry) -> u128 {

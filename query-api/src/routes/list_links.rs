@@ -87,5 +87,5 @@ pub(super) async fn list_links(
 }
 
 fn sort_key_of(link: &LinkView) -> u128 {
-    link.id.uuid().as_u128()
+    link.parts.id.uuid().as_u128()
 }

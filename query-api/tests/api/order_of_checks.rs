@@ -5,12 +5,13 @@ use axum::http::Method;
 use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
+    http::route_table,
     id::AccountId,
     problem::Code,
 };
 use linkledger_testing as testing;
 
-use crate::service::{Answer, TestService};
+use crate::service::{Answer, ReadRoute, TestService, read_routes};
 
 /// A fault of a request, in the order of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,17 +59,6 @@ impl Fault {
         }
     }
 }
-
-/// Path and required scope of a route.
-type Route = (&'static str, Scope);
-
-const LINK: Route = ("/v1/links/{id}", Scope::LinksRead);
-const ROUTES: [Route; 4] = [
-    ("/v1/links", Scope::LinksRead),
-    LINK,
-    ("/v1/credits", Scope::CreditsRead),
-    ("/v1/credits/entries", Scope::CreditsRead),
-];
 
 struct Caller {
     key: ApiKey,
@@ -120,7 +110,7 @@ impl Stage {
     }
 
     /// Returns the answer to a request with exactly these faults.
-    async fn answer(&self, route: Route, faults: &[Fault]) -> Answer {
+    async fn answer(&self, route: &str, faults: &[Fault]) -> Answer {
         if !faults.contains(&Fault::RateLimit) {
             return self.send(&self.service, route, faults).await;
         }
@@ -130,7 +120,7 @@ impl Stage {
         answers.swap_remove(limited.unwrap_or_default())
     }
 
-    async fn send(&self, service: &TestService, route: Route, faults: &[Fault]) -> Answer {
+    async fn send(&self, service: &TestService, route: &str, faults: &[Fault]) -> Answer {
         let has = |fault| faults.contains(&fault);
         let either = |fault, with: &'static str, without: &'static str| {
             if has(fault) { with } else { without }
@@ -144,7 +134,7 @@ impl Stage {
         let path = format!(
             "{}{}{}",
             either(Fault::Path, "/v2", ""),
-            route.0.replace("{id}", link_id),
+            route.replace("{id}", link_id),
             either(Fault::Query, "?x=1", "")
         );
         let caller = if has(Fault::Account) {
@@ -180,9 +170,9 @@ impl Stage {
 #[tokio::test]
 async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
-    for route in ROUTES {
+    for ReadRoute { path: route, .. } in read_routes() {
         // Only a single link can be missing.
-        let count = FAULTS.len() - usize::from(route != LINK);
+        let count = FAULTS.len() - usize::from(route != route_table::LINK);
         let faults = &FAULTS[..count];
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
@@ -191,8 +181,7 @@ async fn first_of_two_faults_is_reported() {
                 assert_eq!(
                     (answer.status.as_u16(), answer.json()["code"].as_str()),
                     (code.status(), Some(code.as_str())),
-                    "{}: {fault:?} and {other:?}",
-                    route.0
+                    "{route}: {fault:?} and {other:?}"
                 );
             }
             let answer = stage.answer(route, &faults[first..]).await;

@@ -1,16 +1,14 @@
 //! A parked account: its events wait outside of the read tables. Existing rows are still served, and reads that may miss events
 //! get `read_model_behind` at once.
 
-use linkledger_core::batch::SettledCreate;
+use linkledger_core::{batch::SettledCreate, projection::Projection};
 
 use crate::{
     read_tables::{
         Entry, insert_appended_link, insert_entry, insert_redirect, park_account, set_checkpoint,
     },
-    service::{Answer, TestCaller, TestService, token_of},
+    service::{Answer, TestCaller, TestService, paths_without_id, read_paths, token_of},
 };
-
-const PROJECTIONS: [&str; 3] = ["links", "redirects", "credits"];
 
 /// A parked account with two links. The read tables only have the first link.
 struct Scene {
@@ -30,7 +28,7 @@ impl Scene {
         insert_redirect(pool, &visible).await;
         insert_entry(pool, account_id, Entry::grant(1, 5, 5)).await;
         let parked = service.append_link(&caller, "parked").await;
-        for projection in PROJECTIONS {
+        for projection in Projection::ALL.map(Projection::name) {
             park_account(pool, projection, account_id, parked.position - 1).await;
             // The checkpoint is later than all waiting events.
             set_checkpoint(pool, projection, account_id, parked.position).await;
@@ -62,15 +60,11 @@ impl Scene {
     }
 }
 
-fn paths(scene: &Scene) -> [String; 6] {
-    [
-        format!("/v1/links/{}", scene.visible.link.link_id),
-        "/v1/links".to_owned(),
-        "/v1/links?slug=visible".to_owned(),
-        "/v1/links?destination_url=https://example.com/visible".to_owned(),
-        "/v1/credits".to_owned(),
-        "/v1/credits/entries".to_owned(),
-    ]
+fn paths(scene: &Scene) -> Vec<String> {
+    let mut paths = read_paths(&scene.visible.link.link_id.to_string());
+    paths.push("/v1/links?slug=visible".to_owned());
+    paths.push("/v1/links?destination_url=https://example.com/visible".to_owned());
+    paths
 }
 
 #[tokio::test]
@@ -82,7 +76,7 @@ async fn reads_with_token_fail_at_once() {
         answer.assert_read_model_behind();
     }
     // An earlier checkpoint does not make the read wait either.
-    for projection in PROJECTIONS {
+    for projection in Projection::ALL.map(Projection::name) {
         set_checkpoint(scene.service.pool(), projection, scene.caller.account_id, 0).await;
     }
     for path in paths(&scene) {
@@ -110,7 +104,7 @@ async fn waiting_link_is_503_never_404() {
     let path = format!("/v1/links/{}", scene.parked.link.link_id);
     let pool = scene.service.pool();
     for position in [scene.parked.position, 0] {
-        for projection in PROJECTIONS {
+        for projection in Projection::ALL.map(Projection::name) {
             set_checkpoint(pool, projection, scene.caller.account_id, position).await;
         }
         scene.get(&path, None).await.assert_read_model_behind();
@@ -129,12 +123,12 @@ async fn other_and_released_accounts_are_served() {
     let other = service.caller().await;
     let link = service.append_link(&other, "other").await;
     insert_appended_link(pool, &link).await;
-    for projection in PROJECTIONS {
+    for projection in Projection::ALL.map(Projection::name) {
         set_checkpoint(pool, projection, other.account_id, link.position).await;
     }
     let token = token_of(&link, 1);
     let headers = [("consistency-token", token.as_str())];
-    for path in ["/v1/links", "/v1/credits", "/v1/credits/entries"] {
+    for path in paths_without_id() {
         let answer = service.get_with(&other, path, &headers).await;
         assert_eq!(answer.status, 200, "{path}");
     }
@@ -144,7 +138,7 @@ async fn other_and_released_accounts_are_served() {
         .await
         .unwrap();
     insert_appended_link(pool, &scene.parked).await;
-    for projection in PROJECTIONS {
+    for projection in Projection::ALL.map(Projection::name) {
         set_checkpoint(
             pool,
             projection,

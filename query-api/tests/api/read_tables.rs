@@ -4,9 +4,13 @@ use linkledger_core::{
     batch::SettledCreate,
     id::{AccountId, EntryId, LinkId},
     shard::{Position, Shard},
+    timestamp,
 };
+use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
+
+use crate::service::SHORT_BASE_URL;
 
 /// Inserts a row of `links` into the first generation. The slug is derived from the id.
 pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
@@ -24,17 +28,36 @@ pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: L
     .unwrap();
 }
 
-/// Inserts the row of `links` for the link, without the checkpoint.
+/// Inserts the row of `links` for the link, without the checkpoint. Members of `LinkCreated` are
+/// columns of their names.
 pub(crate) async fn insert_appended_link(pool: &PgPool, link: &SettledCreate) {
-    sqlx::query("INSERT INTO read_model.links VALUES (1, $1, $2, $3, $4, 1, $5)")
-        .bind(link.link.account_id.uuid())
-        .bind(link.link.link_id.uuid())
-        .bind(&link.link.slug)
-        .bind(&link.link.destination_url)
-        .bind(link.created_at)
-        .execute(pool)
-        .await
-        .unwrap();
+    let mut row = serde_json::to_value(&link.link).unwrap();
+    row["generation"] = 1.into();
+    row["account_id"] = link.link.account_id.uuid().to_string().into();
+    row["link_id"] = link.link.link_id.uuid().to_string().into();
+    row["version"] = 1.into();
+    row["created_at"] = timestamp::format(link.created_at).into();
+    sqlx::query(
+        "INSERT INTO read_model.links
+         SELECT * FROM jsonb_populate_record(NULL::read_model.links, $1::jsonb)",
+    )
+    .bind(row.to_string())
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Returns the body of an answer with the link. Members of `LinkCreated` are members of the body,
+/// except the ids and the slug.
+pub(crate) fn body_of(link: &SettledCreate) -> Value {
+    let mut body = serde_json::to_value(&link.link).unwrap();
+    for name in ["link_id", "account_id", "slug"] {
+        body.as_object_mut().unwrap().remove(name);
+    }
+    body["id"] = link.link.link_id.to_string().into();
+    body["short_url"] = format!("{SHORT_BASE_URL}/{}", link.link.slug).into();
+    body["created_at"] = timestamp::format(link.created_at).into();
+    body
 }
 
 /// Inserts the row of `redirects` for the link, without the checkpoint.

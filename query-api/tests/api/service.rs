@@ -13,10 +13,11 @@ use linkledger_core::{
     batch::SettledCreate,
     clock::Clock,
     consistency::ConsistencyToken,
+    http::route_table,
     id::AccountId,
     lifecycle::{Serve, Tasks},
 };
-use linkledger_query_api::{QueryApiConfig, ShortHost, start};
+use linkledger_query_api::{QueryApiConfig, ShortHost, routes::openapi, start};
 use linkledger_testing as testing;
 use linkledger_testing::{FixedClock, TestDatabase, record};
 use serde_json::Value;
@@ -189,6 +190,45 @@ impl TestService {
         })
         .await;
     }
+}
+
+/// Route of the API that reads.
+pub(crate) struct ReadRoute {
+    pub(crate) path: &'static str,
+    /// Scopes that the OpenAPI document names.
+    pub(crate) scopes: Vec<Scope>,
+}
+
+/// Returns all routes of the API that read.
+pub(crate) fn read_routes() -> Vec<ReadRoute> {
+    let document = serde_json::to_value(openapi()).unwrap();
+    let reads = route_table::TABLE
+        .iter()
+        .filter(|(path, methods)| path.starts_with("/v1/") && methods.contains(&Method::GET));
+    let routes = reads.map(|(path, _)| {
+        let scopes = &document["paths"][path]["get"]["security"][0]["api_key"];
+        let scopes = scopes.as_array().unwrap().iter();
+        let scopes = scopes.map(|scope| Scope::parse(scope.as_str().unwrap()).unwrap());
+        ReadRoute {
+            path,
+            scopes: scopes.collect(),
+        }
+    });
+    routes.collect()
+}
+
+/// Returns the paths of all routes that read, for the link with the given id.
+pub(crate) fn read_paths(link_id: &str) -> Vec<String> {
+    let routes = read_routes().into_iter();
+    routes
+        .map(|route| route.path.replace("{id}", link_id))
+        .collect()
+}
+
+/// Returns the paths of the routes that read without the id of a link.
+pub(crate) fn paths_without_id() -> Vec<&'static str> {
+    let paths = read_routes().into_iter().map(|route| route.path);
+    paths.filter(|path| !path.contains("{id}")).collect()
 }
 
 async fn call(site: &impl Serve, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {

@@ -1,13 +1,13 @@
 //! No answer to one account shows anything of another account: a foreign resource is answered like an unknown resource.
 
 use axum::http::Method;
-use linkledger_core::batch::SettledCreate;
+use linkledger_core::{batch::SettledCreate, projection::Projection};
 
 use crate::{
     read_tables::{
         Entry, insert_appended_link, insert_entry, insert_redirect, set_checkpoint, unused_link_id,
     },
-    service::{Answer, TestCaller, TestService, token_of},
+    service::{Answer, TestCaller, TestService, paths_without_id, read_paths, token_of},
 };
 
 const LISTS: [&str; 2] = ["/v1/links", "/v1/credits/entries"];
@@ -34,7 +34,7 @@ impl Tenants {
             let entry = Entry::grant(version, 500, 500 * version);
             insert_entry(service.pool(), owner.account_id, entry).await;
         }
-        for projection in ["links", "redirects", "credits"] {
+        for projection in Projection::ALL.map(Projection::name) {
             let position = links[1].position;
             set_checkpoint(service.pool(), projection, owner.account_id, position).await;
         }
@@ -129,7 +129,7 @@ async fn other_tenants_never_affect_lists_or_balance() {
     let tenants = Tenants::new().await;
     let empty = TestService::start().await;
     let nobody = empty.caller().await;
-    for path in ["/v1/links", "/v1/credits", "/v1/credits/entries"] {
+    for path in paths_without_id() {
         let alone = ComparableAnswer::of(&empty.get(&nobody, path).await);
         assert_eq!(tenants.ask(&Method::GET, path, &[]).await, alone, "{path}");
         let owners = ComparableAnswer::of(&tenants.service.get(&tenants.owner, path).await);
@@ -157,17 +157,12 @@ async fn foreign_token_looks_malformed() {
     let token = token_of(&tenants.links[1], 1);
     let theirs = [("consistency-token", token.as_str())];
     let malformed = [("consistency-token", "x")];
-    let id = &tenants.links[0].link.link_id;
-    for path in [
-        "/v1/links",
-        "/v1/credits",
-        "/v1/credits/entries",
-        &format!("/v1/links/{id}"),
-    ] {
-        let answer = tenants.service.get_with(&tenants.owner, path, &theirs);
+    let id = tenants.links[0].link.link_id.to_string();
+    for path in read_paths(&id) {
+        let answer = tenants.service.get_with(&tenants.owner, &path, &theirs);
         assert_eq!(answer.await.status, 200, "{path}");
-        let answer = tenants.ask(&Method::GET, path, &theirs).await;
+        let answer = tenants.ask(&Method::GET, &path, &theirs).await;
         assert_eq!(answer.status, 400, "{path}");
-        assert_eq!(answer, tenants.ask(&Method::GET, path, &malformed).await);
+        assert_eq!(answer, tenants.ask(&Method::GET, &path, &malformed).await);
     }
 }

@@ -1,18 +1,14 @@
 //! Commands `log epoch show` and `log epoch raise`.
 
-use std::fmt::Write as _;
-
 use clap::{Args, Subcommand};
 use linkledger_core::{
     operator::{Operator, parse_text},
     shard::Position,
-    timestamp,
 };
-use serde::Serialize;
 
 use crate::{
     admin::{AdminCommandOptions, print},
-    epoch::{self, Epochs, Raise, Raised},
+    epoch::{self, Epochs, PastRaise, Raise, Raised},
 };
 
 #[derive(Debug, Subcommand)]
@@ -31,11 +27,11 @@ pub(super) enum EpochSubcommand {
 
 #[derive(Debug, Args)]
 pub(super) struct RaiseOptions {
-    /// Reason, for the history.
+    /// Reason, recorded in the history of epochs.
     #[arg(long, value_parser = parse_text)]
     reason: String,
-    /// Epoch that was published already but is missing in the restored database: the new epoch is
-    /// higher. Only needed for an epoch that neither the database nor the relay knows.
+    /// Make the new epoch higher than this one, which was published but is missing in the restored
+    /// database. Only needed for an epoch that neither the database nor the relay knows.
     #[arg(long, value_name = "EPOCH", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..i64::from(i32::MAX)))]
     above: i32,
     /// Show the result, and change nothing.
@@ -47,53 +43,11 @@ pub(super) struct RaiseOptions {
     options: AdminCommandOptions,
 }
 
-#[derive(Serialize)]
-struct ShownEpochs {
-    epoch: i32,
-    raises: Vec<ShownRaise>,
-    published: Vec<ShownPublished>,
-    projected: Vec<ShownProjected>,
-    remedies: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct ShownRaise {
-    epoch: i32,
-    former_epoch: i32,
-    at: String,
-    by: String,
-    reason: String,
-    heads: Vec<Position>,
-}
-
-#[derive(Serialize)]
-struct ShownPublished {
-    epoch: i32,
-    shards: i64,
-}
-
-#[derive(Serialize)]
-struct ShownProjected {
-    projection: String,
-    epoch: i32,
-    shards: i64,
-}
-
-#[derive(Serialize)]
-struct ShownRaised {
-    epoch: i32,
-    former_epoch: i32,
-    raised: bool,
-    by: String,
-    reason: String,
-    heads: Vec<Position>,
-}
-
 pub(super) async fn run(command: EpochSubcommand) -> anyhow::Result<()> {
     match command {
         EpochSubcommand::Show(options) => {
             let epochs = epoch::read(&options.pool().await?).await?;
-            print(&options, &ShownEpochs::of(&epochs), &text(&epochs))
+            print(options.json, &epochs, &text(&epochs))
         }
         EpochSubcommand::Raise(raise) => run_raise(raise).await,
     }
@@ -106,27 +60,19 @@ async fn run_raise(asked: RaiseOptions) -> anyhow::Result<()> {
         reason: asked.reason,
         is_dry_run: asked.dry_run,
     };
-    let raised = epoch::raise(&asked.options.pool().await?, &raise).await?;
-    let text = raised_text(&raised, &raise);
-    let shown = ShownRaised {
-        epoch: raised.epoch,
-        former_epoch: raised.former_epoch,
-        raised: !raise.is_dry_run,
-        by: raise.by,
-        reason: raise.reason,
-        heads: raised.heads.to_vec(),
-    };
-    print(&asked.options, &shown, &text)
+    let raised = epoch::raise(&asked.options.pool().await?, raise).await?;
+    print(asked.options.json, &raised, &raised_text(&raised))
 }
 
-fn raised_text(raised: &Raised, raise: &Raise) -> String {
+fn raised_text(raised: &Raised) -> String {
     let Raised {
         former_epoch,
         epoch,
         heads,
+        ..
     } = raised;
     let events: Position = heads.iter().sum();
-    if raise.is_dry_run {
+    if !raised.raised {
         return format!(
             "The log of {events} events would be of epoch {epoch}; it is of {former_epoch}. Nothing \
              was changed."
@@ -143,53 +89,21 @@ fn raised_text(raised: &Raised, raise: &Raise) -> String {
 }
 
 fn text(epochs: &Epochs) -> String {
-    let mut text = format!("The log is of epoch {}.", epochs.epoch);
-    for raise in &epochs.raises {
-        write!(
-            text,
-            "\n{}  raised from {} to {} by {}, with {} events: {}",
-            timestamp::format(raise.at),
-            raise.former_epoch,
-            raise.epoch,
-            raise.by,
-            raise.heads.iter().sum::<Position>(),
-            raise.reason
+    let mut lines = vec![format!("The log is of epoch {}.", epochs.epoch)];
+    lines.extend(epochs.raises.iter().map(|raise| {
+        let PastRaise {
+            epoch,
+            former_epoch,
+            at,
+            by,
+            reason,
+            heads,
+        } = raise;
+        let events: Position = heads.iter().sum();
+        format!(
+            "{at}  raised from {former_epoch} to {epoch} by {by}, with {events} events: {reason}"
         )
-        .expect("writing to a string never fails");
-    }
-    for remedy in epochs.remedies() {
-        text.push('\n');
-        text.push_str(&remedy);
-    }
-    text
-}
-
-impl ShownEpochs {
-    fn of(epochs: &Epochs) -> Self {
-        let raises = epochs.raises.iter().map(|raise| ShownRaise {
-            epoch: raise.epoch,
-            former_epoch: raise.former_epoch,
-            at: timestamp::format(raise.at),
-            by: raise.by.clone(),
-            reason: raise.reason.clone(),
-            heads: raise.heads.clone(),
-        });
-        let published = epochs.published.iter();
-        let projected = epochs.projected.iter().cloned();
-        Self {
-            epoch: epochs.epoch,
-            raises: raises.collect(),
-            published: published
-                .map(|&(epoch, shards)| ShownPublished { epoch, shards })
-                .collect(),
-            projected: projected
-                .map(|(projection, epoch, shards)| ShownProjected {
-                    projection,
-                    epoch,
-                    shards,
-                })
-                .collect(),
-            remedies: epochs.remedies(),
-        }
-    }
+    }));
+    lines.extend_from_slice(&epochs.remedies);
+    lines.join("\n")
 }

@@ -19,7 +19,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::{
         self, PerShard,
-        stored::{self, EVENTS_PER_READ, PositionRange},
+        stored::{PositionRange, StoredEvent},
     },
     shard::{Position, Shard},
 };
@@ -27,7 +27,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{progress, shards};
-use crate::admin::{AdminCommandOptions, print};
+use crate::admin::{AdminCommandOptions, parse_shard, print};
 use shard_file::ShardFile;
 
 /// Arguments of `log export`.
@@ -38,7 +38,7 @@ pub(super) struct Export {
     #[arg(long, value_name = "FOLDER", required_unless_present = "shard")]
     to: Option<PathBuf>,
     /// Only this shard; without `--to` the events are written to standard output.
-    #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_shard)]
     shard: Option<Shard>,
     /// Position of the shard after which the export to standard output begins.
     #[arg(long, value_name = "POSITION", default_value_t = 0, requires = "shard",
@@ -119,7 +119,7 @@ async fn to_folder(
         shards,
     };
     let text = exported.text(&folder, begun.elapsed());
-    print(options, &exported, &text)
+    print(options.json, &exported, &text)
 }
 
 async fn export_shard(
@@ -181,19 +181,13 @@ impl Log {
         mut after: Position,
         sink: &mut impl Write,
     ) -> anyhow::Result<()> {
-        let head = self.heads[shard.index()];
-        while after < head {
-            let up_to = head.min(after + EVENTS_PER_READ);
-            let stretch = PositionRange {
-                shard,
-                after,
-                up_to,
-            };
-            let mut session = self.pool.acquire().await.context("cannot read the log")?;
-            let events = stored::read_stored(&mut session, stretch).await;
-            // The sink may block for long: no session is held meanwhile.
-            drop(session);
-            let events = events.context("cannot read the log")?;
+        let up_to = self.heads[shard.index()];
+        let mut rest = PositionRange {
+            shard,
+            after,
+            up_to,
+        };
+        while let Some(events) = shards::next_events(&self.pool, &mut rest).await? {
             let mut lines = String::new();
             for event in events.iter() {
                 let event = event.context("cannot read the log")?;
@@ -201,19 +195,13 @@ impl Log {
                     break;
                 }
                 after = event.position;
-                let event = event.to_recorded(shard);
-                let published = event.map(|event| PublishedEvent {
-                    event,
-                    log_epoch: self.epoch,
-                });
-                let line = published.and_then(|published| published.to_json());
-                let line = line.with_context(|| format!("the event at position {after}"))?;
-                lines.push_str(&line);
+                let line = self.line(shard, &event);
+                lines += &line.with_context(|| format!("the event at position {after}"))?;
                 lines.push('\n');
                 self.bar.inc(1);
             }
             sink.write_all(lines.as_bytes())?;
-            if after != up_to {
+            if after != rest.after {
                 sink.flush()?;
                 bail!(
                     "there is no event at position {}; run `command-api log verify`",
@@ -222,6 +210,14 @@ impl Log {
             }
         }
         Ok(sink.flush()?)
+    }
+
+    fn line(&self, shard: Shard, event: &StoredEvent<'_>) -> serde_json::Result<String> {
+        let published = PublishedEvent {
+            event: event.to_recorded(shard)?,
+            log_epoch: self.epoch,
+        };
+        published.to_json()
     }
 }
 

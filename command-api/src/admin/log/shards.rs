@@ -4,9 +4,13 @@ use std::{cmp::Reverse, future::Future};
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::PerShard,
+    event_store::log::{
+        PerShard,
+        stored::{self, EVENTS_PER_READ, PositionRange, StoredEvents},
+    },
     shard::{Position, Shard},
 };
+use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 /// Number of shards in parallel, each with its own session: more would slow the services down.
@@ -52,10 +56,21 @@ where
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Parses an argument of the command line.
-pub(super) fn parse(text: &str) -> Result<Shard, String> {
-    let number = text.parse().ok();
-    number
-        .and_then(Shard::new)
-        .ok_or_else(|| "shards have the numbers 0 to 15".to_owned())
+/// Reads the next events of the rest of a shard, and moves the rest behind the events. Returns `None`
+/// at the end of the rest. No session is held afterwards.
+pub(super) async fn next_events(
+    pool: &PgPool,
+    rest: &mut PositionRange,
+) -> anyhow::Result<Option<StoredEvents>> {
+    if rest.after >= rest.up_to {
+        return Ok(None);
+    }
+    let next = PositionRange {
+        up_to: rest.up_to.min(rest.after + EVENTS_PER_READ),
+        ..*rest
+    };
+    let mut session = pool.acquire().await.context("cannot read the log")?;
+    let events = stored::read_stored(&mut session, next).await;
+    rest.after = next.up_to;
+    events.context("cannot read the log").map(Some)
 }

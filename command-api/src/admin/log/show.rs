@@ -1,7 +1,5 @@
 //! Command `log acc_…|lnk_…`: events of an account or a link, with the actor of each.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context as _, bail};
 use clap::Args;
 use linkledger_core::{
@@ -65,13 +63,13 @@ pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
     let events = show(&pool, command.subject, command.limit).await?;
     let text = table(&events);
-    print(&command.options, &ShownLog { events }, &text)
+    print(command.options.json, &ShownLog { events }, &text)
 }
 
 /// Reads the latest events of a stream, the last event first.
 ///
 /// # Errors
-/// Returns an error if the account or link does not exist, or the database does not answer.
+/// Returns an error if the account or link does not exist, or the database fails.
 pub async fn show(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Vec<ShownEvent>> {
     let account_id = match subject {
         Subject::Account(account_id) => account_id,
@@ -105,18 +103,16 @@ fn shown(event: RecordedEvent) -> anyhow::Result<ShownEvent> {
 }
 
 fn table(events: &[ShownEvent]) -> String {
-    let mut text = format!(
+    let mut lines = vec![format!(
         "{:>7}  {:<24}  {:<22}  {:<30}  DATA",
         "VERSION", "TIME", "EVENT", "BY"
-    );
+    )];
     for event in events {
         let by = event.actor.as_deref().unwrap_or("-");
-        write!(
-            text,
-            "\n{:>7}  {:<24}  {:<22}  {by:<30}  {}",
+        lines.push(format!(
+            "{:>7}  {:<24}  {:<22}  {by:<30}  {}",
             event.version, event.recorded_at, event.event_type, event.data
-        )
-        .expect("writing to a string never fails");
+        ));
     }
-    text
+    lines.join("\n")
 }

@@ -9,7 +9,7 @@ mod one_shard;
 mod snapshot;
 
 use std::{
-    fmt::Write as _,
+    mem,
     time::{Duration, Instant},
 };
 
@@ -19,9 +19,8 @@ use linkledger_core::shard::{Position, Shard};
 use serde::Serialize;
 
 use super::{progress, shards};
-use crate::admin::{AdminCommandOptions, print};
+use crate::admin::{AdminCommandOptions, parse_shard, print};
 use audit::findings::{Finding, Findings};
-use snapshot::Snapshot;
 
 /// Number of sessions: each shard has one for the log and one for slugs.
 const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
@@ -30,7 +29,7 @@ const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// Only this shard.
-    #[arg(long, value_name = "NUMBER", value_parser = shards::parse)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_shard)]
     shard: Option<Shard>,
     #[command(flatten)]
     options: AdminCommandOptions,
@@ -55,48 +54,45 @@ struct Verified {
 pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     let begun = Instant::now();
     let pool = verify.options.reader_pool(CONNECTIONS_MAX).await?;
-    let mut snapshot = Snapshot::read(&pool, verify.shard).await?;
-    let heads = snapshot.extents.map(|extent| extent.head);
+    let mut expected = snapshot::read(&pool, verify.shard).await?;
+    let heads = expected.each_ref().map(|expected| expected.extent.head);
     let chosen = shards::chosen(verify.shard, &heads);
     let events: Position = chosen.iter().map(|shard| heads[shard.index()]).sum();
     let events = events.unsigned_abs();
-    let mut findings = Findings::default();
-    for shard in &chosen {
-        let extent = snapshot.extents[shard.index()];
-        if extent.last != extent.head {
-            findings.add(*shard, None, || {
-                let (last, head) = (extent.last, extent.head);
-                format!("its last event is at position {last}, its counter is at {head}")
-            });
-        }
-    }
-    let segments = snapshot.segment_count();
-    let unsealed_events = snapshot.unsealed_count(&chosen);
+    let epoch = expected[0].epoch;
+    let segments = expected.iter().map(|shard| shard.segments.len()).sum();
+    let unsealed = chosen
+        .iter()
+        .map(|shard| expected[shard.index()].unsealed_events());
+    let unsealed_events = unsealed.sum();
     let bar = progress::bar(events);
     let reports = shards::for_each(chosen, |shard| {
-        one_shard::verify(pool.clone(), snapshot.take(shard), bar.clone())
+        let expected = mem::take(&mut expected[shard.index()]);
+        one_shard::verify(pool.clone(), shard, expected, bar.clone())
     })
     .await;
     bar.finish_and_clear();
     let (mut links, mut accounts) = (0, 0);
+    let mut findings = Vec::new();
     for report in reports? {
         links += report.links;
         accounts += report.accounts;
-        findings.append(report.findings);
+        findings.push(report.findings);
     }
+    let (finding_count, findings) = Findings::total(findings);
     let verified = Verified {
-        epoch: snapshot.epoch,
+        epoch,
         events,
         links,
         accounts,
         segments,
         unsealed_events,
         seconds: begun.elapsed().as_secs_f64(),
-        finding_count: findings.count(),
-        findings: findings.first().to_vec(),
+        finding_count,
+        findings,
     };
     let text = verified.text(begun.elapsed());
-    print(&verify.options, &verified, &text)?;
+    print(verify.options.json, &verified, &text)?;
     match verified.finding_count {
         0 => Ok(()),
         1 => bail!("the log is not sound: 1 finding"),
@@ -106,22 +102,21 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
 
 impl Verified {
     fn text(&self, took: Duration) -> String {
-        let mut text = String::new();
+        let mut lines: Vec<String> = Vec::new();
         for finding in &self.findings {
             let Finding {
                 shard,
                 position,
                 what,
             } = finding;
-            match position {
-                Some(position) => writeln!(text, "shard {shard}, position {position}: {what}"),
-                None => writeln!(text, "shard {shard}: {what}"),
-            }
-            .expect("writing to a string never fails");
+            lines.push(match position {
+                Some(position) => format!("shard {shard}, position {position}: {what}"),
+                None => format!("shard {shard}: {what}"),
+            });
         }
         let more = self.finding_count - self.findings.len() as u64;
         if more > 0 {
-            writeln!(text, "… and {more} more").expect("writing to a string never fails");
+            lines.push(format!("… and {more} more"));
         }
         let Self {
             events,
@@ -131,8 +126,7 @@ impl Verified {
             unsealed_events,
             ..
         } = self;
-        write!(
-            text,
+        lines.push(format!(
             "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
              {accounts}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
             took.as_secs_f64(),
@@ -141,8 +135,7 @@ impl Verified {
                 0 => "nothing is wrong".to_owned(),
                 count => format!("findings {count}"),
             }
-        )
-        .expect("writing to a string never fails");
-        text
+        ));
+        lines.join("\n")
     }
 }

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use linkledger_core::timestamp;
+use anyhow::bail;
+use linkledger_core::{event_store::log::PerShard, timestamp};
 use sqlx::PgPool;
 
-use crate::relay::producers::{self, RegisteredProducer};
+use crate::relay::{
+    cursor,
+    producers::{self, RegisteredProducer},
+};
 
 /// Time in which relays close their producers after publishing was paused.
 const SILENCE_WAIT: Duration = Duration::from_secs(15);
@@ -15,19 +18,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Checks that no process of `ended` has the lease: such a process is alive.
 ///
 /// # Errors
-/// Returns an error if a process has the lease, or the database does not answer.
+/// Returns an error if a process has the lease, or the database fails.
 pub(super) async fn check_ended(pool: &PgPool, ended: &[String]) -> anyhow::Result<()> {
-    let running = sqlx::query_scalar!(
-        r#"SELECT owner AS "owner!" FROM event_store.relay_cursors
-           WHERE owner = ANY($1) AND lease_expires_at > now() ORDER BY shard LIMIT 1"#,
-        ended
-    )
-    .fetch_optional(pool)
-    .await
-    .context("cannot read the lease")?;
+    let cursors = cursor::read(pool).await?;
+    let leased = cursors.iter().filter(|cursor| cursor.lease_s.is_some());
+    let mut owners = leased.filter_map(|cursor| cursor.owner.as_ref());
+    let running = owners.find(|owner| ended.contains(owner));
     if let Some(owner) = running {
         bail!(
-            "{owner} has not ended: it had leases within the last three seconds; nothing was \
+            "{owner} has not ended: it had the lease within the last three seconds; nothing was \
              changed. Refill without --ended {owner}, which waits for it"
         );
     }
@@ -39,21 +38,14 @@ pub(super) async fn check_ended(pool: &PgPool, ended: &[String]) -> anyhow::Resu
 ///
 /// # Errors
 /// Returns an error if a process may still publish after [`SILENCE_WAIT`].
-pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<Vec<i64>> {
+pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<PerShard<i64>> {
     let begun = Instant::now();
     loop {
         let registered = producers::list(pool, ended).await?;
-        let leases = sqlx::query!(
-            r#"SELECT lease_epoch, owner,
-                      coalesce(lease_expires_at > now(), false) AS "is_held!"
-               FROM event_store.relay_cursors ORDER BY shard"#
-        )
-        .fetch_all(pool)
-        .await
-        .context("cannot read the lease")?;
-        let unexpired = leases.iter().find(|lease| lease.is_held);
-        if registered.is_empty() && unexpired.is_none() {
-            return Ok(leases.iter().map(|lease| lease.lease_epoch).collect());
+        let cursors = cursor::read(pool).await?;
+        let leased = cursors.iter().find(|cursor| cursor.lease_s.is_some());
+        if registered.is_empty() && leased.is_none() {
+            return Ok(cursors.map(|cursor| cursor.lease_epoch));
         }
         if begun.elapsed() >= SILENCE_WAIT {
             if let Some(producer) = registered
@@ -62,7 +54,7 @@ pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<Vec<
             {
                 bail!("{}", still_publishing(producer));
             }
-            let owner = unexpired.and_then(|lease| lease.owner.as_deref());
+            let owner = leased.and_then(|cursor| cursor.owner.as_deref());
             bail!(
                 "{} goes on although publishing is paused: is it of an earlier release? Stop it, \
                  then refill",

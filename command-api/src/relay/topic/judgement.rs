@@ -3,10 +3,8 @@
 use linkledger_core::shard::SHARD_COUNT;
 use serde::Serialize;
 
-use super::{MAX_MESSAGE_BYTES_MIN, Topic};
+use super::{DAY_MS, MAX_MESSAGE_BYTES_MIN, Topic};
 
-/// Milliseconds of a day.
-const DAY_MS: i64 = 86_400_000;
 /// Kafka's value for no limit.
 const UNLIMITED: i64 = -1;
 
@@ -52,6 +50,10 @@ pub enum SettingVerdict {
 }
 
 impl SettingVerdict {
+    const fn of(is_right: bool, otherwise: Self) -> Self {
+        if is_right { Self::Ok } else { otherwise }
+    }
+
     /// Returns the text for a table.
     pub const fn text(self) -> &'static str {
         match self {
@@ -80,32 +82,22 @@ impl WantedSettings {
 
 /// Checks every relevant setting of the topic, those that the relay needs first.
 pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
-    let max_message_bytes = i64::from(MAX_MESSAGE_BYTES_MIN);
-    let retention_ms = wanted.retention_ms();
+    use SettingVerdict::{Ok, Refused, Wrong};
+    let limit = |setting, least, otherwise| at_least(topic, setting, least, otherwise);
     let insync = wanted.min_insync_replicas.to_string();
     vec![
         partitions(topic),
-        finding(topic, "cleanup.policy", "delete", |is| match is {
-            "delete" => SettingVerdict::Ok,
-            is if is.contains("compact") => SettingVerdict::Refused,
-            _ => SettingVerdict::Wrong,
+        checked(topic, "cleanup.policy", "delete", |is| match is {
+            "delete" => Ok,
+            is if is.contains("compact") => Refused,
+            _ => Wrong,
         }),
-        at_least(
-            topic,
-            "max.message.bytes",
-            max_message_bytes,
-            SettingVerdict::Refused,
-        ),
-        at_least(topic, "retention.ms", retention_ms, SettingVerdict::Wrong),
-        at_least(topic, "retention.bytes", UNLIMITED, SettingVerdict::Wrong),
+        limit("max.message.bytes", MAX_MESSAGE_BYTES_MIN.into(), Refused),
+        limit("retention.ms", wanted.retention_ms(), Wrong),
+        limit("retention.bytes", UNLIMITED, Wrong),
         replication_factor(topic, wanted),
-        finding(topic, "min.insync.replicas", &insync, equals(&insync)),
-        finding(
-            topic,
-            "message.timestamp.type",
-            "CreateTime",
-            equals("CreateTime"),
-        ),
+        equal(topic, "min.insync.replicas", &insync),
+        equal(topic, "message.timestamp.type", "CreateTime"),
     ]
 }
 
@@ -115,30 +107,25 @@ fn partitions(topic: &Topic) -> CheckedSetting {
         setting: "partitions",
         is: is.to_string(),
         should_be: should_be.to_string(),
-        verdict: if is == should_be {
-            SettingVerdict::Ok
-        } else {
-            SettingVerdict::Refused
-        },
+        verdict: SettingVerdict::of(is == should_be, SettingVerdict::Refused),
         remedy: None,
     }
 }
 
 fn replication_factor(topic: &Topic, wanted: &WantedSettings) -> CheckedSetting {
     let least = topic.replicas.iter().min().copied().unwrap_or_default();
+    let wanted = wanted.replication_factor;
+    let is_enough = i32::try_from(least).is_ok_and(|least| least >= wanted);
     CheckedSetting {
         setting: "replication factor",
         is: least.to_string(),
-        should_be: format!("{} or more", wanted.replication_factor),
-        verdict: match i32::try_from(least) {
-            Ok(least) if least < wanted.replication_factor => SettingVerdict::Wrong,
-            Ok(_) | Err(_) => SettingVerdict::Ok,
-        },
+        should_be: format!("{wanted} or more"),
+        verdict: SettingVerdict::of(is_enough, SettingVerdict::Wrong),
         remedy: None,
     }
 }
 
-fn finding(
+fn checked(
     topic: &Topic,
     setting: &'static str,
     should_be: &str,
@@ -155,14 +142,10 @@ fn finding(
     }
 }
 
-fn equals(should_be: &str) -> impl FnOnce(&str) -> SettingVerdict {
-    move |is| {
-        if is == should_be {
-            SettingVerdict::Ok
-        } else {
-            SettingVerdict::Wrong
-        }
-    }
+fn equal(topic: &Topic, setting: &'static str, should_be: &str) -> CheckedSetting {
+    checked(topic, setting, should_be, |is| {
+        SettingVerdict::of(is == should_be, SettingVerdict::Wrong)
+    })
 }
 
 /// Checks a limit, of which Kafka's -1 is the highest.
@@ -173,12 +156,8 @@ fn at_least(
     otherwise: SettingVerdict,
 ) -> CheckedSetting {
     let is_enough = |is: i64| is == UNLIMITED || (least != UNLIMITED && is >= least);
-    let finding = finding(topic, setting, &least.to_string(), |is| {
-        if is.parse().is_ok_and(is_enough) {
-            SettingVerdict::Ok
-        } else {
-            otherwise
-        }
+    let checked = checked(topic, setting, &least.to_string(), |is| {
+        SettingVerdict::of(is.parse().is_ok_and(is_enough), otherwise)
     });
     let or_more = if least == UNLIMITED {
         " (no limit)"
@@ -187,7 +166,7 @@ fn at_least(
     };
     CheckedSetting {
         should_be: format!("{least}{or_more}"),
-        ..finding
+        ..checked
     }
 }
 
@@ -219,6 +198,7 @@ mod tests {
         }
         Topic {
             name: "t".to_owned(),
+            cluster_id: None,
             replicas: vec![3; 16],
             settings: Settings::Known(settings),
             watermarks: Vec::new(),

@@ -92,7 +92,10 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          UPDATE event_store.slugs SET shard = $shard;
          UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
-        &[(None, "its row names this shard, but it belongs to ")],
+        &[(
+            None,
+            "its row names this shard, but the account belongs to shard ",
+        )],
     ),
     (
         "$set shard = $shard, position = position + 19 WHERE account_id = $other;
@@ -104,7 +107,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     // Changed events.
     (
-        r#"$set payload = replace(payload::text, '"x"', '"y"')::json $at = 1"#,
+        r#"$set payload = replace(payload::text, '"test"', '"y"')::json $at = 1"#,
         &[(
             Some(1),
             "segment 1 (positions 1 to 5) is not what was sealed",

@@ -1,18 +1,19 @@
-//! Sound log with every kind of event, and damages by the owner of the database.
+//! Sound log, and damages by the owner of the database.
 
 use std::sync::Arc;
 
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
     clock::SystemClock,
-    credits::{CreditsEvent, CreditsGranted},
-    event::Event,
-    id::{AccountId, LinkId},
-    link::{LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent, Slug},
+    id::AccountId,
+    link::{LinkCreated, Slug},
     shard::Shard,
 };
 use linkledger_testing as testing;
-use linkledger_testing::TestDatabase;
+use linkledger_testing::{
+    TestDatabase,
+    events::{deleted, destination_changed, disabled, enabled, granted},
+};
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 
@@ -24,7 +25,7 @@ pub(super) const LINK_COUNT: usize = 5;
 /// Tables that a damage may change.
 const TABLES: [&str; 5] = ["events", "log_segments", "log_shards", "accounts", "slugs"];
 
-/// Sealed log of two accounts in different shards, with every kind of event, and a backup.
+/// Sealed log of two accounts in different shards, and a backup.
 pub(super) struct SoundLog {
     pub(super) database: TestDatabase,
     /// Account with most of the events, from position 1: granted, five links with their charges,
@@ -40,7 +41,14 @@ impl SoundLog {
         let database = TestDatabase::create().await;
         let account_id = account(&database).await;
         let links = append_links(&database, account_id, LINK_COUNT).await;
-        testing::append_events(database.pool(), account_id, &changes(account_id, links[1])).await;
+        let link = &links[1];
+        let changes = [
+            destination_changed(link, "https://example.com/new"),
+            disabled(link),
+            enabled(link),
+            deleted(link),
+        ];
+        testing::append_events(database.pool(), account_id, &changes).await;
         let id = account_id.to_string();
         let adjust = ["credits", "adjust", "--account", &id, "--amount", "-7"];
         let reason = ["--reason", "x", "--idempotency-key", "ticket-1"];
@@ -129,13 +137,7 @@ pub(super) async fn account(database: &TestDatabase) -> AccountId {
 }
 
 async fn grant(database: &TestDatabase, account_id: AccountId) {
-    let granted = CreditsGranted {
-        account_id,
-        amount: 1_000,
-        balance_after: 1_000,
-        reason: "x".to_owned(),
-    };
-    let granted = Event::Credits(CreditsEvent::Granted(granted));
+    let granted = granted(account_id, 1_000, 1_000);
     testing::append_events(database.pool(), account_id, &[granted]).await;
 }
 
@@ -143,44 +145,15 @@ pub(super) async fn append_links(
     database: &TestDatabase,
     account_id: AccountId,
     count: usize,
-) -> Vec<LinkId> {
+) -> Vec<LinkCreated> {
     let mut links = Vec::new();
     for _ in 0..count {
         let slug = Slug::generate().to_string().to_ascii_uppercase();
         let link = [(slug.as_str(), "https://example.com/")];
         let created = testing::append_links(database.pool(), account_id, &link).await;
-        links.push(created[0].link.link_id);
+        links.extend(created.into_iter().map(|it| it.link));
     }
     links
-}
-
-/// Returns one event of each kind, the last of which deletes the link.
-fn changes(account_id: AccountId, link_id: LinkId) -> Vec<Event> {
-    let reason = || "x".to_owned();
-    let changes = [
-        LinkEvent::DestinationChanged(LinkDestinationChanged {
-            link_id,
-            account_id,
-            destination_url: "https://example.com/new".to_owned(),
-            previous_destination_url: "https://example.com/".to_owned(),
-        }),
-        LinkEvent::Disabled(LinkDisabled {
-            link_id,
-            account_id,
-            reason: reason(),
-        }),
-        LinkEvent::Enabled(LinkEnabled {
-            link_id,
-            account_id,
-            reason: reason(),
-        }),
-        LinkEvent::Deleted(LinkDeleted {
-            link_id,
-            account_id,
-            slug: "x".to_owned(),
-        }),
-    ];
-    changes.map(Event::Link).to_vec()
 }
 
 pub(super) async fn seal(database: &TestDatabase) {

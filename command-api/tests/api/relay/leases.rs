@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_command_api::relay::cursor::{AcknowledgedPosition, Lease, LeaseTable, Renewal};
+use linkledger_command_api::relay::lease::{AcknowledgedPosition, Lease, LeaseTable, Renewal};
 use linkledger_core::shard::Shard;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -55,10 +55,9 @@ async fn second_relay_waits_for_the_lease() {
 /// Returns a lease that has expired, and the lease of its successor.
 async fn zombie_and_successor(database: &TestDatabase) -> [(LeaseTable, Lease); 2] {
     let zombie = LeaseTable::new(database.pool().clone(), "one".to_owned());
-    let (lease, cursors) = zombie.acquire(true).await.unwrap().expect("a free lease");
-    assert_eq!(cursors.len(), 16);
-    let mut cursors = cursors.iter();
-    assert!(cursors.all(|cursor| (cursor.acknowledged.position, cursor.epoch) == (0, 1)));
+    let (lease, acknowledged) = zombie.acquire(true).await.unwrap().expect("a free lease");
+    assert_eq!(acknowledged.len(), 16);
+    assert!(acknowledged.iter().all(|of| of.position == 0));
     sqlx::query("UPDATE event_store.relay_cursors SET lease_expires_at = now() - interval '1 s'")
         .execute(database.pool())
         .await

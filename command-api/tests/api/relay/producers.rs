@@ -2,7 +2,7 @@
 
 use futures::FutureExt as _;
 use linkledger_command_api::relay::{
-    cursor::{Lease, LeaseTable},
+    lease::{Lease, LeaseTable},
     producers::ProducerRegistration,
     publisher::EventPublisher as _,
 };

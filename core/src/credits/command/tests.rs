@@ -6,34 +6,20 @@ use crate::credits::CreditsEvent;
 
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
 
-fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, GrantError> {
-    let reason = "top-up".to_owned();
-    let command = GrantCredits {
-        account_id: ACCOUNT,
-        amount,
-        reason,
-    };
-    credits.decide_grant(command).map(CreditsEvent::Granted)
+fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, CreditsError> {
+    let granted = credits.decide_grant(ACCOUNT, amount, "top-up");
+    granted.map(CreditsEvent::Granted)
 }
 
-fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, AdjustError> {
-    let reason = "billed twice".to_owned();
-    let command = AdjustCredits {
-        account_id: ACCOUNT,
-        amount,
-        reason,
-    };
-    credits.decide_adjust(command).map(CreditsEvent::Adjusted)
+fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, CreditsError> {
+    let adjusted = credits.decide_adjust(ACCOUNT, amount, "billed twice");
+    adjusted.map(CreditsEvent::Adjusted)
 }
 
 fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
     let link_id = LinkId::from_uuid(Uuid::from_u128(9));
-    let command = ChargeForLink {
-        account_id: ACCOUNT,
-        price,
-        link_id,
-    };
-    credits.decide_charge(command).map(CreditsEvent::Charged)
+    let charged = credits.decide_charge(ACCOUNT, price, link_id);
+    charged.map(CreditsEvent::Charged)
 }
 
 fn given(balance: i64) -> Credits {
@@ -89,9 +75,12 @@ fn grant_raises_the_balance() {
 
 #[test]
 fn zero_and_overflowing_grants_are_rejected() {
-    assert_eq!(grant(given(5), 0), Err(GrantError::AmountNotPositive));
-    assert_eq!(grant(given(5), -1), Err(GrantError::AmountNotPositive));
-    assert_eq!(grant(given(1), i64::MAX), Err(GrantError::BalanceTooLarge));
+    assert_eq!(grant(given(5), 0), Err(CreditsError::AmountNotPositive));
+    assert_eq!(grant(given(5), -1), Err(CreditsError::AmountNotPositive));
+    assert_eq!(
+        grant(given(1), i64::MAX),
+        Err(CreditsError::BalanceTooLarge)
+    );
 }
 
 #[test]
@@ -110,10 +99,10 @@ fn adjustment_raises_or_lowers_balance_to_zero() {
 
 #[test]
 fn zero_negative_and_overflowing_adjustments_are_rejected() {
-    assert_eq!(adjust(given(5), 0), Err(AdjustError::AmountIsZero));
+    assert_eq!(adjust(given(5), 0), Err(CreditsError::AmountIsZero));
     assert_eq!(
         adjust(given(1), i64::MAX),
-        Err(AdjustError::BalanceTooLarge)
+        Err(CreditsError::BalanceTooLarge)
     );
     for (amount, required) in [(-6, 6), (i64::MIN, i64::MAX)] {
         let expected = InsufficientCredits {
@@ -122,7 +111,7 @@ fn zero_negative_and_overflowing_adjustments_are_rejected() {
         };
         assert_eq!(
             adjust(given(5), amount),
-            Err(AdjustError::Insufficient(expected))
+            Err(CreditsError::Insufficient(expected))
         );
     }
 }

@@ -43,7 +43,7 @@ pub struct LinkExtent {
 /// Finds the first position and the final state of a link; `None` if the account has no such link.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn link_extent(
     pool: &PgPool,
     account_id: AccountId,
@@ -79,7 +79,7 @@ pub async fn link_extent(
 /// Reads the first events of these links. Skips links that do not exist.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn link_beginnings(
     executor: impl PgExecutor<'_>,
     links: &[(Shard, LinkId)],

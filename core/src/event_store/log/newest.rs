@@ -38,7 +38,7 @@ pub struct NewestFilter<'a> {
 /// caller must keep the spans short.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_before(
     pool: &PgPool,
     spans: &[PositionSpan],
@@ -108,7 +108,7 @@ impl StreamPart {
 /// Reads the newest events of a part of a stream, newest first.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_stream_backwards(
     pool: &PgPool,
     part: &StreamPart,

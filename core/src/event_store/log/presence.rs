@@ -39,7 +39,7 @@ impl EventPlace {
 /// there has read another log, which lost the event since.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn first_absent(
     pool: &PgPool,
     places: &[EventPlace],

@@ -81,7 +81,7 @@ pub struct StoredEvent<'a> {
 /// Reads the events of a range of positions.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn read_stored(
     session: &mut PgConnection,
     stretch: PositionRange,

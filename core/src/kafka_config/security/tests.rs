@@ -22,11 +22,7 @@ fn config(arguments: &[&str]) -> KafkaConfig {
 
 /// The error for these arguments, or an empty text, in a build with or without TLS.
 fn complaint(arguments: &[&str], has_tls: bool) -> String {
-    let security = config(arguments).security;
-    let checked = security
-        .check_tls()
-        .and_then(|()| security.check_sasl())
-        .and_then(|()| security.check_build(has_tls));
+    let checked = config(arguments).security.check(has_tls);
     checked.err().map(|e| e.to_string()).unwrap_or_default()
 }
 

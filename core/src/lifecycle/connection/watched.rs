@@ -6,8 +6,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use axum::body::{Body, Bytes, HttpBody};
-use hyper::body::{Frame, Incoming, SizeHint};
+use axum::body::{Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -116,28 +116,40 @@ impl AsyncWrite for WatchedStream {
     }
 }
 
-/// The body of a request.
-pub(super) struct WatchedBody {
-    body: Incoming,
+/// The message that a body belongs to.
+pub(super) enum Message {
+    Request,
+    Answer,
+}
+
+/// The body of a request or of an answer.
+pub(super) struct WatchedBody<B> {
+    body: B,
+    message: Message,
     progress: SharedProgress,
 }
 
-impl WatchedBody {
-    pub(super) fn new(body: Incoming, progress: SharedProgress) -> Self {
-        Self { body, progress }
+impl<B> WatchedBody<B> {
+    pub(super) fn new(body: B, message: Message, progress: SharedProgress) -> Self {
+        Self {
+            body,
+            message,
+            progress,
+        }
     }
 }
 
-impl HttpBody for WatchedBody {
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for WatchedBody<B> {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if frame.is_none() || self.body.is_end_stream() {
+        let is_request = matches!(self.message, Message::Request);
+        if is_request && (frame.is_none() || self.body.is_end_stream()) {
             self.progress.lock().body_is_read();
         }
         Poll::Ready(frame)
@@ -152,46 +164,13 @@ impl HttpBody for WatchedBody {
     }
 }
 
-impl Drop for WatchedBody {
+impl<B> Drop for WatchedBody<B> {
+    /// A request's body is dropped when nobody reads on, an answer's after the last byte.
     fn drop(&mut self) {
-        self.progress.lock().body_is_left();
-    }
-}
-
-/// The body of an answer; dropped after the last byte.
-pub(super) struct WatchedAnswer {
-    body: Body,
-    progress: SharedProgress,
-}
-
-impl WatchedAnswer {
-    pub(super) fn new(body: Body, progress: SharedProgress) -> Self {
-        Self { body, progress }
-    }
-}
-
-impl HttpBody for WatchedAnswer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for WatchedAnswer {
-    fn drop(&mut self) {
-        self.progress.lock().answered(Instant::now());
+        let mut progress = self.progress.lock();
+        match self.message {
+            Message::Request => progress.body_is_left(),
+            Message::Answer => progress.answered(Instant::now()),
+        }
     }
 }

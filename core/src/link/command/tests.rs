@@ -14,7 +14,7 @@ fn create(slug_is_free: bool) -> CreateLink {
         slug: Slug::parse("Spring").unwrap(),
         slug_is_free,
         short_url: "https://sho.rt/Spring".to_owned(),
-        destination: destination("https://example.com"),
+        draft: LinkDraft::to(destination("https://example.com")),
     }
 }
 

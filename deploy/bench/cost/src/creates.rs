@@ -6,14 +6,17 @@ use linkledger_command_api::{
     command_handler::CommandHandler,
     command_queue::CommandQueue,
     log_end::LogEpoch,
-    routes::{self, WriteGuards, WriteState},
+    routes::{self, WriteState},
 };
 use linkledger_core::{
-    api_key::ApiKey,
+    api_key::{ApiKey, Scope},
     batch::Pricing,
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::{self, SessionKind},
-    http::authentication::Authenticator,
+    http::{
+        answer::AnswerSettings, authentication::Authenticator, gate::RouteGate,
+        observe::ServiceName, rate_limit::RequestClass,
+    },
     lifecycle::{self, Tasks},
     link::OwnHosts,
 };
@@ -91,14 +94,16 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
-    let guards = WriteGuards {
-        authenticator: Arc::new(Authenticator::new(readers, clock)),
-        rate_limit: RATE_LIMIT,
+    let authenticator = Authenticator::new(readers, clock);
+    let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
+    let gate = RouteGate::new(authenticator, RATE_LIMIT, class, scope);
+    let settings = AnswerSettings {
         base_url: BASE_URL.into(),
+        service: ServiceName::CommandApi,
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let router = routes::router(state, guards);
+    let router = routes::router(state, gate, settings);
     lifecycle::serve(tasks, "api listener", listener, router);
     Ok(address)
 }

@@ -4,5 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod apache_kafka;
+pub mod cargo;
 mod local_server;
 pub mod postgres_server;

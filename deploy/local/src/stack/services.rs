@@ -66,7 +66,7 @@ impl RelaySettings {
     };
 }
 
-/// The running services.
+/// The running services, with the addresses of their internal listeners.
 pub(super) struct RunningServices {
     pub(super) command_internal: SocketAddr,
     pub(super) projector_internal: SocketAddr,
@@ -94,9 +94,17 @@ pub(super) async fn start(
     ];
     let [projector_ready, command_ready, query_ready] = readiness.clone();
     let services = RunningServices {
-        command_internal: internal(tasks, command_ready, &recorder, Router::new()).await?,
-        projector_internal: internal(tasks, projector_ready, &recorder, projector.console).await?,
-        query_internal: internal(tasks, query_ready, &recorder, Router::new()).await?,
+        command_internal: serve_internal_listener(tasks, command_ready, &recorder, Router::new())
+            .await?,
+        projector_internal: serve_internal_listener(
+            tasks,
+            projector_ready,
+            &recorder,
+            projector.console,
+        )
+        .await?,
+        query_internal: serve_internal_listener(tasks, query_ready, &recorder, Router::new())
+            .await?,
         readiness,
     };
     let api = ingress::router(command_api.router, query_api.api);
@@ -110,7 +118,8 @@ pub(super) async fn start(
     Ok(services)
 }
 
-async fn internal(
+/// Serves the internal listener of one service on a free port, and returns its address.
+async fn serve_internal_listener(
     tasks: &mut Tasks,
     readiness: Readiness,
     recorder: &Recorder,

@@ -1,7 +1,11 @@
 //! `docs/configuration.md` lists every setting of every program, and the programs read settings from
 //! flags, environment variables and files.
 
-use std::{collections::BTreeSet, fs, process::Command as Process};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Command as Process,
+};
 
 use clap::{Arg, Args, Command, CommandFactory as _};
 use linkledger::command_line::CommandLine;
@@ -37,15 +41,16 @@ fn settings(program: &Command) -> impl Iterator<Item = (&Arg, &str)> {
     arguments.filter_map(|arg| Some((arg, arg.get_env()?.to_str()?)))
 }
 
-fn row(arg: &Arg, variable: &str) -> String {
+fn item(arg: &Arg, variable: &str) -> String {
     let flag = arg.get_long().expect("a setting has a flag");
     let defaults = arg.get_default_values().iter();
     let defaults: Vec<String> = defaults
         .map(|it| format!("`{}`", it.to_string_lossy()))
         .collect();
     let default = match (arg.is_required_set(), defaults.join(",")) {
-        (true, _) => "none: must be given".to_owned(),
-        (false, default) => default,
+        (true, _) => " (required)".to_owned(),
+        (false, default) if default.is_empty() => default,
+        (false, default) => format!(" ({default})"),
     };
     let help = arg.get_long_help().or_else(|| arg.get_help());
     let help = help.expect("a setting is explained").to_string();
@@ -61,26 +66,48 @@ fn row(arg: &Arg, variable: &str) -> String {
     };
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let help = help.trim_end_matches('.');
-    format!("| `--{flag}` | `{variable}` | {default} | {help}.{values} |\n")
+    format!("- `--{flag}`, `{variable}`{default}: {help}.{values}\n")
 }
 
-/// Returns the document with the tables of settings that the programs define.
-fn with_tables(document: &str) -> String {
+/// Returns the items of settings by the programs that have them, in the order of the programs.
+fn items_by_programs() -> BTreeMap<String, String> {
+    let programs = programs();
+    let items = |program: &Command| {
+        let items = settings(program).map(|(arg, variable)| item(arg, variable));
+        items.collect::<Vec<String>>()
+    };
+    let mut by_programs: BTreeMap<String, String> = BTreeMap::new();
+    let mut placed = BTreeSet::new();
+    for program in &programs {
+        for item in items(program) {
+            let owners = programs.iter().filter(|it| items(it).contains(&item));
+            let owners: Vec<&str> = owners.map(Command::get_name).collect();
+            if placed.insert(item.clone()) {
+                by_programs
+                    .entry(owners.join(", "))
+                    .or_default()
+                    .push_str(&item);
+            }
+        }
+    }
+    by_programs
+}
+
+/// Returns the document with the lists of settings that the programs define.
+fn with_lists(document: &str) -> String {
     let mut document = document.to_owned();
-    for program in programs() {
-        let begin = format!("<!-- settings of {} -->\n", program.get_name());
+    let items_by_programs = items_by_programs();
+    let lists = document.matches("<!-- settings of ").count();
+    assert_eq!(lists, items_by_programs.len(), "lists of settings");
+    for (programs, items) in items_by_programs {
+        let begin = format!("<!-- settings of {programs} -->\n");
         let end = "<!-- end -->";
-        let from = document
-            .find(&begin)
-            .expect("the document has each program")
-            + begin.len();
-        let to = from + document[from..].find(end).expect("a table has an end");
-        let rows: String = settings(&program)
-            .map(|(arg, variable)| row(arg, variable))
-            .collect();
-        let table =
-            format!("\n| flag | variable | default | what it is |\n|---|---|---|---|\n{rows}\n");
-        document.replace_range(from..to, &table);
+        let Some(from) = document.find(&begin) else {
+            panic!("the document lacks {begin}");
+        };
+        let from = from + begin.len();
+        let to = from + document[from..].find(end).expect("a list has an end");
+        document.replace_range(from..to, &format!("\n{items}\n"));
     }
     document
 }
@@ -88,7 +115,7 @@ fn with_tables(document: &str) -> String {
 #[test]
 fn configuration_reference_matches_the_programs() {
     let committed = fs::read_to_string(FILE).unwrap();
-    let generated = with_tables(&committed);
+    let generated = with_lists(&committed);
     let file = "docs/configuration.md";
     assert_current(file, &generated, "REWRITE_CONFIGURATION", "configuration");
 }

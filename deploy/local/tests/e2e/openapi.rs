@@ -18,7 +18,7 @@ use crate::{
 };
 
 fn document() -> OpenApi {
-    linkledger_command_api::openapi::openapi().merge_from(linkledger_query_api::openapi::openapi())
+    linkledger_command_api::routes::openapi().merge_from(linkledger_query_api::routes::openapi())
 }
 
 /// Returns method, path and description of each operation.

@@ -8,6 +8,7 @@ use std::{
     sync::{Mutex, Once},
 };
 
+use linkledger_servers::cargo;
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, eventually, record};
 use nix::{
@@ -34,7 +35,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
 }
 
 fn build_programs(folder: &Path) {
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = cargo::command();
     build.args(["build", "--quiet", "--workspace", "--test", "e2e"]);
     for program in ["command-api", "projector", "query-api"] {
         build.args(["--bin", program]);

@@ -30,7 +30,7 @@ const FAILURE_AGE_MAX: Duration = Duration::from_hours(24);
 /// end more than a day ago.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn last_commands(pool: &PgPool) -> sqlx::Result<Vec<RecordedCommand>> {
     Ok(last_of(&recorded(pool, COMMANDS_MAX).await?))
 }
@@ -52,7 +52,7 @@ pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> 
 /// without one.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i64)>> {
     let rows = sqlx::query!(
         r#"

@@ -1,7 +1,7 @@
 //! SQL statements on `read_model.operations`.
 
 use linkledger_core::timestamp;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
@@ -27,10 +27,10 @@ pub struct RecordedCommand {
     /// Reason given by the operator.
     pub reason: Option<String>,
     /// Start of the command.
-    #[serde(serialize_with = "instant")]
+    #[serde(serialize_with = "timestamp::serialize")]
     pub started_at: OffsetDateTime,
     /// End of the command.
-    #[serde(serialize_with = "instant")]
+    #[serde(serialize_with = "timestamp::serialize")]
     pub finished_at: Option<OffsetDateTime>,
     /// `done`, `failed` or `interrupted`; `None` before the end.
     pub outcome: Option<String>,
@@ -39,15 +39,6 @@ pub struct RecordedCommand {
     /// True while the command runs; false after the death of the process.
     #[serde(rename = "is_alive")]
     pub is_running: bool,
-}
-
-fn instant<At, S>(at: &At, serializer: S) -> Result<S::Ok, S::Error>
-where
-    At: Copy + Into<Option<OffsetDateTime>>,
-    S: Serializer,
-{
-    let at: Option<OffsetDateTime> = (*at).into();
-    at.map(timestamp::format).serialize(serializer)
 }
 
 impl RecordedCommand {
@@ -76,7 +67,7 @@ impl RecordedCommand {
 /// lock.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn recorded(
     executor: impl PgExecutor<'_>,
     count: i64,
@@ -123,7 +114,12 @@ pub(super) async fn unfinished(
     Ok(unfinished)
 }
 
-pub(super) async fn insert_finished_in_tx(
+/// Records a finished command in the transaction of its effect: one row for each projection, or one
+/// row without a projection.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn record_in_tx(
     tx: &mut PgConnection,
     command: &OperatorCommand<'_>,
     outcome: CommandOutcome,
@@ -260,11 +256,11 @@ pub(super) async fn are_unfinished_in_tx(tx: &mut PgConnection, ids: &[i64]) -> 
 pub(super) async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    ends: &[(Projection, CommandOutcome, String)],
+    ends: &[(Projection, (CommandOutcome, String))],
 ) -> sqlx::Result<()> {
     let projections: Vec<_> = ends.iter().map(|it| it.0.name()).collect();
-    let outcomes: Vec<_> = ends.iter().map(|it| it.1.name()).collect();
-    let details: Vec<_> = ends.iter().map(|it| it.2.as_str()).collect();
+    let outcomes: Vec<_> = ends.iter().map(|it| it.1.0.name()).collect();
+    let details: Vec<_> = ends.iter().map(|it| it.1.1.as_str()).collect();
     sqlx::query!(
         "
         UPDATE read_model.operations AS o

@@ -36,16 +36,25 @@ pub struct ParkedReport {
 /// Reads up to `limit` parked accounts, or the projections in which one account is parked.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or if a later release parked an account for a
+/// Returns an error if the database fails, or if a later release parked an account for a
 /// reason that this release does not know.
 pub async fn list(
     pool: &PgPool,
     account_id: Option<AccountId>,
     limit: i64,
 ) -> anyhow::Result<Vec<ParkedReport>> {
-    let parked = listing::list(pool, account_id, limit).await;
-    let parked = parked.context("cannot read which accounts are parked")?;
+    let parked = parkings(pool, account_id, limit).await?;
     Ok(parked.into_iter().map(ParkedReport::from).collect())
+}
+
+/// Reads up to `limit` parked accounts, or the parkings of one account.
+pub(crate) async fn parkings(
+    pool: &PgPool,
+    account_id: Option<AccountId>,
+    limit: i64,
+) -> anyhow::Result<Vec<ListedParking>> {
+    let parked = listing::list(pool, account_id, limit).await;
+    parked.context("cannot read which accounts are parked")
 }
 
 impl From<ListedParking> for ParkedReport {

@@ -6,13 +6,13 @@ use serde::Serialize;
 use sqlx::PgPool;
 use tokio::time;
 
-use super::PARKINGS_OF_ACCOUNT_MAX;
+use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
 use crate::{
     operations::rebuild::generation,
     pipeline::{
+        checkpoint::Role,
         parking::{
-            ParkedAccount, Parking,
-            listing::{self, ListedParking},
+            ParkedAccount, Parking, listing,
             release::{CHUNK_EVENTS_MAX, ReleaseState, release},
         },
         retry::Backoff,
@@ -35,32 +35,30 @@ pub struct RetriedAccount {
     pub released: bool,
     /// Number of applied events.
     pub applied: usize,
-    /// Reason for the remaining parking.
+    /// Reason why the account is still parked; `None` if released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Retries the waiting events of one account, or of every parked account.
+/// Applies the waiting events of one account, or of every parked account, in each projection in which
+/// the account is parked (see [`pipeline::parking`](crate::pipeline::parking)).
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or the log lacks an event.
+/// Returns an error if the database fails, or the log lacks an event.
 pub async fn retry(
     pool: &PgPool,
     account_id: Option<AccountId>,
 ) -> anyhow::Result<Vec<RetriedAccount>> {
     let mut retried = Vec::new();
     if account_id.is_some() {
-        let parked = listing::list(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await;
-        for ListedParking { parking, .. } in
-            parked.context("cannot read which accounts are parked")?
-        {
-            retried.push(retry_one(pool, &parking).await?);
+        for listed in parkings(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await? {
+            retried.push(retry_one(pool, &listed.parking).await?);
         }
         return Ok(retried);
     }
     for shard in Shard::all() {
         let mut after = None;
-        while let Some(parking) = listing::next_after(pool, shard, after)
+        while let Some(parking) = listing::next_after(pool, Role::Live, shard, after)
             .await
             .context("cannot read which accounts are parked")?
         {
@@ -72,57 +70,46 @@ pub async fn retry(
 }
 
 async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAccount> {
-    let mut retried = RetriedAccount {
-        account_id: parking.account.account_id,
-        projection: parking.account.projection.name(),
-        released: false,
-        applied: 0,
-        detail: Some(
-            "new events arrived faster than they were applied; run the command again".to_owned(),
-        ),
-    };
-    let mut contested = 0;
-    let mut backoff = Backoff::default();
+    let account = parking.account;
+    let projection = account.projection.name();
+    let mut detail =
+        Some("new events arrived faster than they were applied; run the command again".to_owned());
+    let (mut applied, mut contested, mut backoff) = (0, 0, Backoff::default());
     for _ in 0..CHUNKS_MAX {
-        let attempt = release(pool, parking, CHUNK_EVENTS_MAX).await?;
-        retried.applied += attempt.applied;
-        match attempt.state {
+        let attempt = release(pool, parking, Role::Live, CHUNK_EVENTS_MAX).await?;
+        applied += attempt.applied;
+        detail = match attempt.state {
             ReleaseState::Unfinished if attempt.applied > 0 => {
                 contested = 0;
                 backoff.reset();
+                continue;
             }
             ReleaseState::Unfinished => {
                 contested += 1;
-                let detail = if !is_served(pool, parking.account).await? {
-                    "another generation is served by now; run the command again"
+                if !is_served(pool, account).await? {
+                    Some("another generation is served by now; run the command again".to_owned())
                 } else if contested == CONTESTED_MAX {
-                    "another process releases the account; run the command again"
+                    Some("another process releases the account; run the command again".to_owned())
                 } else {
                     time::sleep(backoff.next_delay()).await;
                     continue;
-                };
-                retried.detail = Some(detail.to_owned());
-                break;
+                }
             }
-            ReleaseState::Released => {
-                retried.released = true;
-                retried.detail = None;
-                break;
-            }
-            ReleaseState::Stuck(cause) => {
-                retried.detail = Some(cause.poison.detail);
-                break;
-            }
-            ReleaseState::Paused => {
-                let projection = retried.projection;
-                retried.detail = Some(format!(
-                    "`{projection}` is paused; run `projector resume {projection}` first"
-                ));
-                break;
-            }
-        }
+            ReleaseState::Released => None,
+            ReleaseState::Stuck(cause) => Some(cause.poison.detail),
+            ReleaseState::Paused => Some(format!(
+                "`{projection}` is paused; run `projector resume {projection}` first"
+            )),
+        };
+        break;
     }
-    Ok(retried)
+    Ok(RetriedAccount {
+        account_id: account.account_id,
+        projection,
+        released: detail.is_none(),
+        applied,
+        detail,
+    })
 }
 
 /// Returns true if queries read the account's generation.

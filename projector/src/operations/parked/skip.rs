@@ -5,12 +5,12 @@ use linkledger_core::{envelope::RecordedEvent, event_store::log, id::AccountId, 
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::PARKINGS_OF_ACCOUNT_MAX;
+use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
 use crate::{
     operations::audit::{self, CommandOutcome},
     pipeline::{
         checkpoint::{self, CheckpointLock, Role},
-        parking::{Parking, listing, skipped},
+        parking::{Parking, skipped},
     },
     read_models::Projection,
 };
@@ -44,7 +44,7 @@ pub struct SkippedEvent {
 ///
 /// # Errors
 /// Returns an error if the account is not parked (for the event), one of the projections is
-/// paused, or the database does not answer.
+/// paused, or the database fails.
 pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
     let (mut parkings, event) = find(pool, request).await?;
     // Every writer locks checkpoints in the same order.
@@ -95,7 +95,7 @@ pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<Ski
 /// Returns the event to be skipped by [`skip`], without a change.
 ///
 /// # Errors
-/// Returns an error if the account is not parked (for the event), or the database does not answer.
+/// Returns an error if the account is not parked (for the event), or the database fails.
 pub async fn preview(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
     let (parkings, event) = find(pool, request).await?;
     Ok(SkippedEvent::of(&parkings, event))
@@ -107,17 +107,13 @@ async fn find(
     request: SkipRequest<'_>,
 ) -> anyhow::Result<(Vec<Parking>, RecordedEvent)> {
     let account_id = request.account_id;
-    let parked = listing::list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await;
-    let parked = parked.context("cannot read which accounts are parked")?;
-    let parkings: Vec<Parking> = parked.into_iter().map(|it| it.parking).collect();
+    let parked = parkings(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
+    let mut parkings: Vec<Parking> = parked.into_iter().map(|it| it.parking).collect();
     let Some(first) = parkings.iter().map(|it| it.cause.position).min() else {
         bail!("`{account_id}` is not parked; `projector parked list` shows the parked accounts");
     };
     let position = request.position.unwrap_or(first);
-    let parkings = parkings
-        .into_iter()
-        .filter(|it| it.cause.position == position);
-    let parkings: Vec<Parking> = parkings.collect();
+    parkings.retain(|it| it.cause.position == position);
     let Some(parking) = parkings.first() else {
         bail!("`{account_id}` is parked for the event at position {first}, not {position}");
     };

@@ -12,12 +12,18 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
-use tokio::time::sleep;
 
 use crate::{
-    operations::verify::{self, reprojection::project_in_tx, snapshot::ShardSnapshot},
-    pipeline::retry::{self, Backoff},
-    read_models::{Projection, credits::expected::first_waiting_version, description::NOT_SKIPPED},
+    operations::verify::{
+        self, GenerationTarget, reprojection::project_and_commit, snapshot::ShardSnapshot,
+    },
+    pipeline::retry::retried,
+    read_models::{
+        Projection,
+        description::{NOT_SKIPPED, RebuiltFrom, first_waiting_version},
+        read_model,
+        redirects::RedirectChanges,
+    },
 };
 
 /// Events of the account's stream in one chunk.
@@ -25,9 +31,6 @@ const CHUNK_EVENTS: i64 = 200;
 
 /// Most events that one chunk projects, except for a link that alone has more.
 const PROJECTED_EVENTS: i64 = 2_000;
-
-/// Attempts at one chunk before the command gives up: another process may hold the checkpoint.
-const ATTEMPTS_MAX: u32 = 20;
 
 /// Result of the rebuild of one account in one read model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,7 +46,7 @@ pub struct AccountRebuild {
 /// Returns the number of events of the account's own stream, which a rebuild of the account reads.
 ///
 /// # Errors
-/// Returns an error if there is no such account, or if the database does not answer.
+/// Returns an error if there is no such account, or if the database fails.
 pub async fn event_count(pool: &PgPool, account_id: AccountId) -> anyhow::Result<u64> {
     let version = sqlx::query_scalar!(
         "SELECT version FROM event_store.accounts WHERE account_id = $1",
@@ -61,35 +64,20 @@ pub async fn event_count(pool: &PgPool, account_id: AccountId) -> anyhow::Result
 ///
 /// # Errors
 /// Returns an error if this release cannot read an event of the account, if a checkpoint stays locked,
-/// or if the database does not answer. The same command repeats the work safely.
+/// or if the database fails. The same command repeats the work safely.
 pub async fn rebuild_account(
     pool: &PgPool,
     projection: Projection,
     account_id: AccountId,
 ) -> anyhow::Result<AccountRebuild> {
+    let target = verify::served(pool, projection).await?;
     let mut progress = AccountProgress::default();
-    let mut backoff = Backoff::default();
-    let mut failures = 0;
-    let generation = loop {
-        match rebuild_chunk(pool, projection, account_id, progress).await {
-            Ok((generation, next)) => {
-                progress = next;
-                failures = 0;
-                backoff.reset();
-                if progress.is_done {
-                    break generation;
-                }
-            }
-            Err(error) if failures < ATTEMPTS_MAX && retry::passes_by_itself(&error) => {
-                failures += 1;
-                sleep(backoff.next_delay()).await;
-            }
-            Err(error) => return Err(error),
-        }
-    };
+    while !progress.is_done {
+        progress = retried(|| rebuild_chunk(pool, target, account_id, progress)).await?;
+    }
     Ok(AccountRebuild {
         projection: projection.name(),
-        generation,
+        generation: target.generation,
         events: progress.events,
     })
 }
@@ -115,11 +103,11 @@ struct ChunkRow {
 
 async fn rebuild_chunk(
     pool: &PgPool,
-    projection: Projection,
+    target: GenerationTarget,
     account_id: AccountId,
     mut progress: AccountProgress,
-) -> anyhow::Result<(i32, AccountProgress)> {
-    let target = verify::served(pool, projection).await?;
+) -> anyhow::Result<AccountProgress> {
+    let projection = target.projection;
     let shard = Shard::of(account_id);
     let mut snapshot = ShardSnapshot::lock(pool, target, shard).await?;
     let chunk: ChunkRow = sqlx::query_as(AssertSqlSafe(chunk_statement(projection)))
@@ -138,21 +126,15 @@ async fn rebuild_chunk(
     progress.status_event = chunk.status_event.or(progress.status_event);
     progress.is_done = chunk.is_last;
     let mut positions = chunk.positions;
-    let ends_redirects = progress.is_done && projection == Projection::Redirects;
-    if ends_redirects {
+    let mut changes = RedirectChanges::default();
+    if progress.is_done && projection == Projection::Redirects {
         // Earlier status events would change the account's row for a moment.
         positions.extend(progress.status_event);
-    }
-    positions.sort_unstable();
-    positions.dedup();
-    let mut changes = project_in_tx(&mut snapshot, &positions).await?;
-    if ends_redirects {
         // Caches may hold redirects of the account that have no row.
         changes.add_account(account_id.uuid());
     }
-    snapshot.commit(&changes).await?;
-    progress.events += positions.len() as u64;
-    Ok((target.generation, progress))
+    progress.events += project_and_commit(snapshot, positions, changes).await?;
+    Ok(progress)
 }
 
 /// Returns the statement of the next events of the account's stream after the version `$6`, up to `$7`
@@ -162,7 +144,7 @@ async fn rebuild_chunk(
 /// A charge stands right behind the creation of its link: no index by account is needed. The link of a
 /// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
-    let (link, positions, admitted) = chunk_parts(projection);
+    let (link, positions, admitted) = chunk_parts(read_model(projection).rebuilt_from);
     let first_waiting_version = first_waiting_version("$5");
     format!(
         "WITH bound AS MATERIALIZED (
@@ -203,9 +185,9 @@ pub fn chunk_statement(projection: Projection) -> String {
 
 /// Returns the parts of [`chunk_statement`] that differ: the link of the event `e` with the number of
 /// the link's events, the positions to project, and the position that must be applied.
-fn chunk_parts(projection: Projection) -> (String, String, &'static str) {
-    match projection {
-        Projection::Credits => (
+fn chunk_parts(rebuilt_from: RebuiltFrom) -> (String, String, &'static str) {
+    match rebuilt_from {
+        RebuiltFrom::Credits => (
             "SELECT NULL::uuid AS link_id, 1 AS event_count".to_owned(),
             format!(
                 "SELECT e.position FROM chunk AS e WHERE e.is_credit_event AND {NOT_SKIPPED}
@@ -223,7 +205,7 @@ fn chunk_parts(projection: Projection) -> (String, String, &'static str) {
             ),
             "e.position",
         ),
-        Projection::Links | Projection::Redirects => (
+        RebuiltFrom::Links => (
             "SELECT first.stream_id AS link_id, last.version AS event_count
              FROM (
                  SELECT stream_id, account_id, version FROM event_store.events

@@ -7,7 +7,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use super::{GenerationBuild, loading::Loader, reading::ShardReadings};
+use super::{GenerationBuild, loading::Loader};
 use crate::{
     pipeline::{
         checkpoint::{Role, generation::generation_progress},
@@ -27,8 +27,8 @@ const ROUNDS_IN_VAIN_MAX: u32 = 10;
 /// events, the served generation is of an earlier epoch.
 ///
 /// # Errors
-/// Returns an error if the log has lost events and its epoch was not raised, or if the database does
-/// not answer.
+/// Returns an error if the log has lost events and its epoch was not raised, or if the database
+/// fails.
 pub(super) async fn is_same_log(
     pool: &PgPool,
     projection: Projection,
@@ -56,11 +56,7 @@ pub(super) async fn is_same_log(
 }
 
 /// Loads events until few are left up to the head of the log; the log is read once for all builds.
-pub(super) async fn catch_up(
-    loader: &Loader,
-    builds: &[GenerationBuild],
-    readings: &mut [ShardReadings],
-) -> anyhow::Result<()> {
+pub(super) async fn catch_up(loader: &Loader, builds: &[GenerationBuild]) -> anyhow::Result<()> {
     let (mut in_vain, mut before) = (0, u64::MAX);
     for _ in 0..ROUNDS_MAX {
         let heads = log::heads(&loader.pool)
@@ -68,14 +64,15 @@ pub(super) async fn catch_up(
             .context("cannot read the heads of the log")?;
         let mut floor = heads;
         for build in builds {
-            floor = lower(&floor, &build.standing(&loader.pool).await?.positions);
+            let positions = build.standing(&loader.pool).await?.positions;
+            floor = std::array::from_fn(|shard| floor[shard].min(positions[shard]));
         }
         let left = rest(&floor, &heads);
         if left == 0 {
             return Ok(());
         }
         loader.progress.expect(left);
-        loader.load(builds, readings, &heads).await?;
+        loader.load(builds, &floor, &heads).await?;
         if left <= REST_EVENTS_MAX {
             return Ok(());
         }
@@ -88,11 +85,6 @@ pub(super) async fn catch_up(
         );
     }
     Ok(())
-}
-
-/// Returns the lower position of each shard.
-fn lower(one: &PerShard<Position>, other: &PerShard<Position>) -> PerShard<Position> {
-    std::array::from_fn(|shard| one[shard].min(other[shard]))
 }
 
 /// Returns the number of events between two sets of positions; a shard that is ahead counts 0.

@@ -22,7 +22,7 @@ pub enum GenerationPhase {
     Loading,
     /// The generation has the events up to the start of the rebuild, and follows the log.
     CatchingUp,
-    /// The generation is verified with the log.
+    /// The verification before the swap.
     Comparing,
     /// The generation can be served.
     Ready,
@@ -79,8 +79,6 @@ pub struct Generation {
     pub number: i32,
     /// Phase of the generation.
     pub phase: GenerationPhase,
-    /// True if a verification with the log has succeeded.
-    pub is_compared: bool,
     /// Time of the swap that replaced the generation.
     pub last_active_at: Option<OffsetDateTime>,
 }
@@ -96,11 +94,11 @@ impl Generation {
 /// Returns the generations of a projection, by number.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Generation>> {
     let rows = sqlx::query!(
         "
-        SELECT generation, phase, compared_at, last_active_at
+        SELECT generation, phase, last_active_at
         FROM read_model.generations
         WHERE projection = $1
         ORDER BY generation
@@ -117,7 +115,6 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
         Ok(Generation {
             number: row.generation,
             phase,
-            is_compared: row.compared_at.is_some(),
             last_active_at: row.last_active_at,
         })
     });
@@ -127,7 +124,7 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
 /// Returns the number of the served generation.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn active(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> {
     sqlx::query_scalar!(
         "SELECT active_generation FROM read_model.projections WHERE projection = $1",
@@ -140,7 +137,7 @@ pub async fn active(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> 
 /// Returns the highest number ever given to a generation, dropped generations included.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<Option<i32>> {
     sqlx::query_scalar!(
         "SELECT highest FROM read_model.generation_numbers WHERE projection = $1",
@@ -153,8 +150,8 @@ pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<Opti
 /// Records the phase of a generation that a rebuild works on.
 ///
 /// # Errors
-/// Returns an error if another command has swapped or dropped the generation, or if the database does
-/// not answer.
+/// Returns an error if another command has swapped or dropped the generation, or if the database
+/// fails.
 pub async fn enter(
     pool: &PgPool,
     projection: Projection,
@@ -188,7 +185,7 @@ pub async fn enter(
 /// transaction.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn is_in_tx(
     tx: &mut PgConnection,
     projection: Projection,
@@ -212,7 +209,7 @@ pub async fn is_in_tx(
 /// Makes `next` the active generation in place of `live`.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn activate_in_tx(
     tx: &mut PgConnection,
     projection: Projection,

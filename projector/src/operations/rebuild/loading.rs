@@ -3,39 +3,32 @@
 //!
 //! Rows are written with the indexes in place (`docs/adr/0009-rebuild-by-the-ordinary-path.md`).
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use anyhow::{Context as _, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
 use linkledger_core::{
     event_store::log::PerShard,
     fail_point,
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
-use tokio::{task::JoinSet, time::sleep};
-use uuid::Uuid;
 
-use super::{
-    GenerationBuild,
-    pace::Pace,
-    reading::{ShardReading, ShardReadings, read},
-};
+use super::{GenerationBuild, pace::Pace, reading::read};
 use crate::{
     operations::progress::ProgressSink,
     pipeline::{
         apply::{ApplyTarget, ShardBatch, apply, isolate},
-        checkpoint::{Checkpoint, Role},
+        checkpoint::Checkpoint,
         parking::table::parked_among,
         progress::Progress,
-        retry::{self, Backoff},
+        retry::{self, Retries},
     },
     read_models::{Projection, skipped::Skipped},
 };
 
 /// Shards that are read at once: more would slow down the services.
 pub const SHARDS_AT_ONCE: usize = 2;
-/// Most transient failures of a shard in a row.
-const FAILURES_MAX: u32 = 20;
 
 /// Loads events into generations.
 #[derive(Debug, Clone)]
@@ -46,56 +39,57 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Loads all events up to these positions into all builds, which have the same role, and counts
-    /// the events read for each build.
+    /// Returns a loader of that many events per second; `None` for no limit.
+    pub fn new(
+        pool: &PgPool,
+        max_rate: Option<NonZeroU32>,
+        progress: Arc<dyn ProgressSink>,
+    ) -> Self {
+        Self {
+            pool: pool.clone(),
+            pace: Arc::new(Pace::new(max_rate)),
+            progress,
+        }
+    }
+
+    /// Loads all events between these positions into all builds, which have the same role.
     ///
     /// # Errors
     /// Returns an error if the log lacks an event, if another command has changed a build, or if the
-    /// database does not answer for long.
+    /// database fails for long.
     pub async fn load(
         &self,
         builds: &[GenerationBuild],
-        readings: &mut [ShardReadings],
-        targets: &PerShard<Position>,
+        from: &PerShard<Position>,
+        to: &PerShard<Position>,
     ) -> anyhow::Result<()> {
-        let mut waiting: Vec<Shard> = Shard::all().collect();
+        let lag = |shard: &Shard| to[shard.index()] - from[shard.index()];
+        let mut shards: Vec<Shard> = Shard::all().filter(|shard| lag(shard) > 0).collect();
         // The longest shard first: the sessions finish at about the same time.
-        waiting.sort_by_key(|shard| {
-            let read = readings.iter().map(|it| it[shard.index()].read_up_to);
-            read.min().unwrap_or(0) - targets[shard.index()]
-        });
-        let mut waiting = waiting.into_iter();
-        let mut under_way = JoinSet::new();
-        loop {
-            while under_way.len() < SHARDS_AT_ONCE
-                && let Some(shard) = waiting.next()
-            {
-                let load = ShardLoad {
-                    loader: self.clone(),
-                    builds: builds.to_vec(),
-                    shard,
-                    readings: readings.iter().map(|it| it[shard.index()]).collect(),
-                };
-                under_way.spawn(load.run(targets[shard.index()]));
-            }
-            let Some(ended) = under_way.join_next().await else {
-                return Ok(());
+        shards.sort_by_key(|shard| -lag(shard));
+        let mut loads: Vec<BoxFuture<'_, anyhow::Result<()>>> = Vec::new();
+        for shard in shards {
+            let load = ShardLoad {
+                loader: self,
+                builds,
+                shard,
+                retries: Retries::default(),
             };
-            let (shard, read) = ended.context("the work on a shard has panicked")??;
-            for (readings, reading) in readings.iter_mut().zip(read) {
-                readings[shard.index()] = reading;
-            }
+            loads.push(Box::pin(load.run(to[shard.index()])));
         }
+        stream::iter(loads)
+            .buffer_unordered(SHARDS_AT_ONCE)
+            .try_collect()
+            .await
     }
 }
 
 /// Load of one shard.
-struct ShardLoad {
-    loader: Loader,
-    builds: Vec<GenerationBuild>,
+struct ShardLoad<'a> {
+    loader: &'a Loader,
+    builds: &'a [GenerationBuild],
     shard: Shard,
-    /// Events read, for each build.
-    readings: Vec<ShardReading>,
+    retries: Retries,
 }
 
 /// Positions of the builds in the shard.
@@ -112,77 +106,59 @@ impl ShardProgress {
     }
 }
 
-impl ShardLoad {
-    async fn run(mut self, target: Position) -> anyhow::Result<(Shard, Vec<ShardReading>)> {
+impl ShardLoad<'_> {
+    async fn run(mut self, target: Position) -> anyhow::Result<()> {
         let shard = self.shard;
-        let mut backoff = Backoff::default();
-        let mut failures = 0;
         loop {
-            let before = self.readings.clone();
-            let result = self.attempt(target).await;
-            if self.readings != before {
-                failures = 0;
-                backoff.reset();
-            }
-            match result {
-                Ok(true) => return Ok((shard, self.readings)),
-                Err(error) if failures == FAILURES_MAX || !retry::passes_by_itself(&error) => {
-                    return Err(error.context(format!("shard {shard}")));
+            match self.attempt(target).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => ensure!(
+                    self.retries.wait().await,
+                    "shard {shard}: another process moves the checkpoints; is another rebuild \
+                     running?"
+                ),
+                Err(error) => {
+                    let retried = self.retries.wait_after(error).await;
+                    retried.with_context(|| format!("shard {shard}"))?;
                 }
-                // A checkpoint was moved, or the failure is transient: the checkpoints are read again.
-                Ok(false) | Err(_) => {}
             }
-            failures += 1;
-            ensure!(
-                failures <= FAILURES_MAX,
-                "shard {shard}: another process moves the checkpoints; is another rebuild running?"
-            );
-            sleep(backoff.next_delay()).await;
         }
     }
 
     /// Loads chunk by chunk. Returns false if a checkpoint was moved by another process.
     async fn attempt(&mut self, target: Position) -> anyhow::Result<bool> {
+        let projections: Vec<Projection> = self.builds.iter().map(|it| it.projection).collect();
+        let to = ApplyTarget {
+            projections: &projections,
+            role: self.builds[0].role,
+        };
         let mut standing = self.standing().await?;
         while standing.floor() < target {
-            let run = self.next_run(&standing, target).await?;
-            let events = run.events.len() as u64;
-            let end = run.end();
-            for reading in &mut self.readings {
-                reading.note(&run.events);
-            }
-            let projections: Vec<Projection> = self.builds.iter().map(|it| it.projection).collect();
-            let to = ApplyTarget {
-                projections: &projections,
-                role: self.role(),
-            };
-            match apply(&self.loader.pool, std::slice::from_ref(&run), to).await {
+            let batch = self.next_batch(&standing, target).await?;
+            let (events, end) = (batch.events.len() as u64, batch.end());
+            match apply(&self.loader.pool, std::slice::from_ref(&batch), to).await {
                 Ok(Ok(summary)) => {
                     standing.has_parked |= !summary.parked.is_empty();
                     standing.progress.advance(end);
-                    self.loader.progress.advance(events);
                 }
                 Ok(Err(_conflict)) => return Ok(false),
                 Err(error) if retry::is_refusal(&error) => {
-                    isolate(&self.loader.pool, &[run], to).await?;
-                    self.loader.progress.advance(events);
+                    isolate(&self.loader.pool, &[batch], to).await?;
                     standing = self.standing().await?;
                 }
                 Err(error) => return Err(error).context("cannot apply events"),
             }
+            self.loader.progress.advance(events);
+            self.retries.reset();
             fail_point::reached("rebuild.chunk");
         }
         Ok(true)
     }
 
-    fn role(&self) -> Role {
-        self.builds[0].role
-    }
-
     async fn standing(&self) -> anyhow::Result<ShardProgress> {
         let mut checkpoints = Vec::with_capacity(self.builds.len());
         let mut has_parked = false;
-        for build in &self.builds {
+        for build in self.builds {
             let standing = build.standing(&self.loader.pool).await?;
             let checkpoint = Checkpoint {
                 generation: build.generation,
@@ -199,23 +175,18 @@ impl ShardLoad {
     }
 
     /// Reads the next chunk of events.
-    async fn next_run(
+    async fn next_batch(
         &self,
         standing: &ShardProgress,
         target: Position,
     ) -> anyhow::Result<ShardBatch> {
-        let Loader { pool, pace, .. } = &self.loader;
+        let Loader { pool, pace, .. } = self.loader;
         let after = standing.floor();
         let up_to = target.min(after + pace.chunk_events());
         pace.take((up_to - after).unsigned_abs()).await;
         let events = read(pool, self.shard, after, up_to).await?;
         let parked = if standing.has_parked {
-            let accounts: BTreeSet<Uuid> = events
-                .iter()
-                .map(|event| event.recorded().account_id.uuid())
-                .collect();
-            let accounts: Vec<Uuid> = accounts.into_iter().collect();
-            parked_among(pool, &accounts)
+            parked_among(pool, &events)
                 .await
                 .context("cannot read which accounts are parked")?
         } else {
@@ -223,7 +194,7 @@ impl ShardLoad {
         };
         let skipped = Skipped::within(pool, &[(self.shard, after + 1..=up_to)])
             .await
-            .context("cannot read which events are left out")?;
+            .context("cannot read which events are skipped")?;
         Ok(ShardBatch {
             skipped,
             progress: standing.progress.clone(),

@@ -8,20 +8,19 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{id::AccountId, shard::Shard};
 use serde::Serialize;
 use sqlx::PgConnection;
-use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::{GenerationBuild, loading::Loader};
 use crate::pipeline::{
-    checkpoint::{Role, generation::GenerationProgress},
+    checkpoint::Role,
     parking::{
-        Parking, listing,
-        release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release_as},
+        ParkedAccount, Parking,
+        listing::{next_after, parked_only_in},
+        release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release},
     },
-    retry::{self, Backoff},
+    retry::Retries,
 };
 
-/// Most transient failures of an account in a row.
-const FAILURES_MAX: u32 = 20;
 /// Most accounts that are retried between two attempts of a swap.
 const TRIED_AGAIN_MAX: i64 = 100;
 
@@ -30,18 +29,24 @@ const TRIED_AGAIN_MAX: i64 = 100;
 ///
 /// # Errors
 /// Returns an error if another command has changed the generation, if the log lacks an event, or if the
-/// database does not answer for long.
+/// database fails for long.
 pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyhow::Result<()> {
-    let of = (build.projection, build.generation);
-    let GenerationProgress { has_parked, .. } = build.standing(&loader.pool).await?;
+    let has_parked = build.standing(&loader.pool).await?.has_parked;
     for shard in Shard::all().filter(|shard| has_parked[shard.index()]) {
-        let mut after = None;
-        while let Some(parking) = listing::next_of(&loader.pool, of, shard, after)
+        let mut account = ParkedAccount {
+            projection: build.projection,
+            generation: build.generation,
+            shard,
+            account_id: AccountId::from_uuid(Uuid::nil()),
+        };
+        while let Some(parking) = next_after(&loader.pool, build.role, shard, Some(account))
             .await
-            .context("cannot read who is parked")?
+            .context("cannot read which accounts are parked")?
+            && (parking.account.projection, parking.account.generation)
+                == (build.projection, build.generation)
         {
             release_one(loader, build.role, &parking).await?;
-            after = Some(parking.account.account_id);
+            account = parking.account;
         }
     }
     Ok(())
@@ -49,33 +54,24 @@ pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyh
 
 /// Retries one account, and returns true if the account was released.
 async fn release_one(loader: &Loader, role: Role, parking: &Parking) -> anyhow::Result<bool> {
-    let mut backoff = Backoff::default();
-    let mut failures = 0;
+    let mut retries = Retries::default();
     loop {
-        match release_as(&loader.pool, parking, role, CHUNK_EVENTS_MAX).await {
+        match release(&loader.pool, parking, role, CHUNK_EVENTS_MAX).await {
             Ok(ReleaseOutcome { applied, state }) => {
                 loader.pace.take(applied as u64).await;
                 match state {
                     ReleaseState::Released => return Ok(true),
                     ReleaseState::Stuck(_) | ReleaseState::Paused => return Ok(false),
-                    ReleaseState::Unfinished if applied > 0 => {
-                        failures = 0;
-                        backoff.reset();
-                        continue;
-                    }
-                    ReleaseState::Unfinished => {}
+                    ReleaseState::Unfinished if applied > 0 => retries.reset(),
+                    ReleaseState::Unfinished => ensure!(
+                        retries.wait().await,
+                        "another process releases `{}`; is another rebuild running?",
+                        parking.account.account_id
+                    ),
                 }
             }
-            Err(error) if retry::passes_by_itself(&error) && failures < FAILURES_MAX => {}
-            Err(error) => return Err(error),
+            Err(error) => retries.wait_after(error).await?,
         }
-        failures += 1;
-        ensure!(
-            failures <= FAILURES_MAX,
-            "another process releases `{}`; is another rebuild running?",
-            parking.account.account_id
-        );
-        sleep(backoff.next_delay()).await;
     }
 }
 
@@ -98,15 +94,15 @@ impl WouldPark {
     /// of the same epoch.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer.
+    /// Returns an error if the database fails.
     pub(super) async fn of(
         tx: &mut PgConnection,
         build: GenerationBuild,
     ) -> anyhow::Result<Option<Self>> {
         let of = (build.projection, build.generation);
-        let (some, accounts) = listing::parked_only_in(tx, of, build.live, TRIED_AGAIN_MAX)
+        let (some, accounts) = parked_only_in(tx, of, build.live, TRIED_AGAIN_MAX)
             .await
-            .context("cannot read who is parked")?;
+            .context("cannot read which accounts are parked")?;
         let Some(Parking { account, cause }) = some.first() else {
             return Ok(None);
         };

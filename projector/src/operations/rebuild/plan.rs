@@ -29,8 +29,8 @@ pub struct RebuildPlan {
 /// Returns the plan of a rebuild; changes nothing.
 ///
 /// # Errors
-/// Returns an error if the log has lost events and its epoch was not raised, or if the database does not
-/// answer.
+/// Returns an error if the log has lost events and its epoch was not raised, or if the database
+/// fails.
 pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<RebuildPlan> {
     let known = generation::list(pool, projection)
         .await
@@ -81,7 +81,7 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Rebui
 /// Returns the number of events that the generation lacks.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn events_to_head(pool: &PgPool, build: GenerationBuild) -> anyhow::Result<u64> {
     let heads = log::heads(pool)
         .await

@@ -2,10 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    event_store::log::PerShard,
+    shard::{Position, Shard},
+};
 use serde::Serialize;
 
-use super::{parked::WouldPark, reading::ShardReadings};
+use super::parked::WouldPark;
 use crate::operations::figures::{counted, per_second};
 
 /// Report of a rebuild or rollback of one projection.
@@ -48,14 +51,17 @@ pub struct ShardRead {
 }
 
 impl ShardRead {
-    pub(super) fn of_all(readings: &ShardReadings) -> Vec<Self> {
-        let shards = Shard::all().zip(readings).map(|(shard, reading)| Self {
-            shard: shard.number(),
-            start: reading.start,
-            head: reading.read_up_to,
-            events: reading.events,
-        });
-        shards.collect()
+    pub(super) fn all(starts: &PerShard<Position>, heads: &PerShard<Position>) -> Vec<Self> {
+        let read = |shard: Shard| {
+            let (start, head) = (starts[shard.index()], heads[shard.index()]);
+            Self {
+                shard: shard.number(),
+                start,
+                head,
+                events: (head - start).unsigned_abs(),
+            }
+        };
+        Shard::all().map(read).collect()
     }
 }
 

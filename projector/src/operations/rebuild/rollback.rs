@@ -10,8 +10,6 @@ use super::{
     GenerationBuild, RebuildReport, finish,
     generation::{self, Generation, GenerationPhase},
     loading::Loader,
-    pace::Pace,
-    reading::ShardReading,
 };
 use crate::{
     operations::progress::ProgressSink, pipeline::checkpoint::Role, read_models::Projection,
@@ -20,8 +18,8 @@ use crate::{
 /// Returns the generation that was served before the current one.
 ///
 /// # Errors
-/// Returns an error if there is none, if it is of an earlier epoch of the log, or if the database does
-/// not answer.
+/// Returns an error if there is none, if it is of an earlier epoch of the log, or if the database
+/// fails.
 pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationBuild> {
     let known = generation::list(pool, projection)
         .await
@@ -51,7 +49,7 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Gener
     let standing = build.standing(pool).await?;
     ensure!(
         standing.epoch == epoch,
-        "generation {number} of `{projection}` is of epoch {} of the log, which is of epoch \
+        "{build} is of epoch {} of the log, which is of epoch \
          {epoch}: a rollback is not possible; `projector drop {projection} {number}` drops it",
         standing.epoch
     );
@@ -61,8 +59,8 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Gener
 /// Swaps the previous generation back in. `max_rate` limits the events that are read per second.
 ///
 /// # Errors
-/// Returns an error as [`plan`] does, if a row of the generation is wrong, or if the database does not
-/// answer for long.
+/// Returns an error as [`plan`] does, if a row of the generation is wrong, or if the database
+/// fails for long.
 pub async fn rollback(
     pool: &PgPool,
     projection: Projection,
@@ -71,12 +69,7 @@ pub async fn rollback(
 ) -> anyhow::Result<RebuildReport> {
     let begun_at = Instant::now();
     let build = plan(pool, projection).await?;
-    let loader = Loader {
-        pool: pool.clone(),
-        pace: Arc::new(Pace::new(max_rate)),
-        progress,
-    };
-    let standing = build.standing(pool).await?;
-    let mut readings = standing.positions.map(ShardReading::from);
-    finish(&loader, build, &mut readings, true, begun_at).await
+    let loader = Loader::new(pool, max_rate, progress);
+    let starts = build.standing(pool).await?.positions;
+    finish(&loader, build, &starts, true, begun_at).await
 }

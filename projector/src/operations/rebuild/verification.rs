@@ -3,7 +3,10 @@
 use anyhow::{Context as _, bail};
 
 use super::{GenerationBuild, loading::Loader};
-use crate::operations::verify::{self, GenerationTarget, outcome};
+use crate::{
+    operations::verify::{self, GenerationTarget, outcome},
+    pipeline::retry::retried,
+};
 
 /// Name that the record of the verification gives as its operator: the operator of the command is
 /// in the record of the command.
@@ -13,7 +16,7 @@ const RECORDED_BY: &str = "rebuild";
 /// events.
 ///
 /// # Errors
-/// Returns an error if a row is wrong, or if the database does not answer.
+/// Returns an error if a row is wrong, or if the database fails.
 pub(super) async fn ensure_verified(
     loader: &Loader,
     build: GenerationBuild,
@@ -34,17 +37,18 @@ pub(super) async fn ensure_verified(
         .enter(&format!("{projection}: verifying"), events, "events");
     let on_progress = |events| loader.progress.advance(events);
     let verified = verify::verify_generation(&loader.pool, target, &on_progress).await?;
-    outcome::record(&loader.pool, &verified, RECORDED_BY)
-        .await
-        .context("cannot record the outcome of the verification")?;
+    retried(|| async {
+        let recorded = outcome::record(&loader.pool, &verified, RECORDED_BY).await;
+        recorded.context("cannot record the outcome of the verification")
+    })
+    .await?;
     if verified.findings.is_empty() {
         return Ok(verified.events);
     }
     let named = serde_json::to_string(&verified.findings.named.first())
         .context("cannot print the first wrong row")?;
     bail!(
-        "generation {generation} of `{projection}` does not say what the log says: {} rows are \
-         wrong, the first one is {named}. Generation {live} is still served. `projector drop \
+        "{build} does not say what the log says: {} rows are wrong, the first one is {named}. Generation {live} is still served. `projector drop \
          {projection} {generation}`, then `projector rebuild {projection}` makes a new one",
         verified.findings.mismatches
     )

@@ -1,9 +1,13 @@
 //! Live checkpoints, with the number of parked accounts and the owner of the shard.
 
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    event_store::log::ReadFrom,
+    shard::{Position, Shard},
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
+use super::projection::LastError;
 use crate::{pipeline::checkpoint::PARKED_COUNTED_MAX, read_models::Projection};
 
 /// Checkpoint of a projection in a shard.
@@ -16,20 +20,25 @@ pub(super) struct StoredCheckpoint {
     pub(super) position: Position,
     pub(super) paused_at: Option<OffsetDateTime>,
     pub(super) parked_accounts: u32,
-    /// Last heartbeat of the projector that owns the shard.
-    pub(super) tenure: Option<StoredTenure>,
+    /// Projector that sent the last heartbeat.
+    pub(super) owner: Option<String>,
+    /// Release of the projector.
+    pub(super) version: Option<String>,
+    /// Age of the last heartbeat.
+    pub(super) seen_seconds_ago: Option<f64>,
+    /// Events applied per second, from the last heartbeat.
+    pub(super) events_per_second: Option<f64>,
+    /// Last reported failure.
+    pub(super) last_error: Option<LastError>,
 }
 
-/// Heartbeat of a projector, for one projection in one shard.
-#[derive(Debug, Clone)]
-pub(super) struct StoredTenure {
-    pub(super) owner: String,
-    pub(super) version: String,
-    /// Age in seconds.
-    pub(super) seen_s: f64,
-    pub(super) events_per_second: f64,
-    /// Text and age in seconds of the last failure.
-    pub(super) last_error: Option<(String, f64)>,
+impl StoredCheckpoint {
+    pub(super) const fn place(&self) -> ReadFrom {
+        ReadFrom {
+            shard: self.shard,
+            after: self.position,
+        }
+    }
 }
 
 /// Reads the live checkpoints, by projection and shard.
@@ -60,16 +69,7 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
     .await?;
     // Rows of a projection that only a later release knows are ignored.
     let known = rows.into_iter().filter_map(|row| {
-        let tenure = row
-            .owner
-            .zip(row.version)
-            .map(|(owner, version)| StoredTenure {
-                owner,
-                version,
-                seen_s: row.seen_s.unwrap_or(f64::INFINITY),
-                events_per_second: row.events_per_second.unwrap_or(0.0),
-                last_error: row.last_error.zip(row.last_error_s),
-            });
+        let last_error = row.last_error.zip(row.last_error_s);
         Some(StoredCheckpoint {
             projection: Projection::named(&row.projection)?,
             active_generation: row.active_generation,
@@ -78,7 +78,11 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
             position: row.position,
             paused_at: row.paused_at,
             parked_accounts: u32::try_from(row.parked_accounts).ok()?,
-            tenure,
+            owner: row.owner,
+            version: row.version,
+            seen_seconds_ago: row.seen_s,
+            events_per_second: row.events_per_second,
+            last_error: last_error.map(|(text, seconds_ago)| LastError { seconds_ago, text }),
         })
     });
     Ok(known.collect())

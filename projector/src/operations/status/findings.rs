@@ -5,7 +5,7 @@ use super::{
     operations::FailedOperation,
     projection::{ProjectionState, ProjectionStatus, ShardStatus},
     relay::RelayStatus,
-    snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots},
+    snapshot::{AGE_MAX_S, HeldSnapshots},
     verification::LastVerification,
 };
 use crate::operations::figures::{duration, grouped};
@@ -137,14 +137,10 @@ fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
 
 fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {
     let oldest = snapshots.oldest.as_ref();
-    let old = oldest.filter(|it| it.age_seconds > AGE_MAX_S);
-    old.map(of_snapshot)
-}
-
-fn of_snapshot(snapshot: &HeldSnapshot) -> String {
+    let snapshot = oldest.filter(|it| it.age_seconds > AGE_MAX_S)?;
     let age = duration(snapshot.age_seconds);
     let (user, name) = (&snapshot.user, &snapshot.application_name);
-    match snapshot.pid {
+    Some(match snapshot.pid {
         Some(pid) => format!(
             "process {pid} of the database (user {user}, `{name}`, {}) has held a snapshot for \
              {age}, which keeps dead rows: end its transaction, or \
@@ -155,12 +151,13 @@ fn of_snapshot(snapshot: &HeldSnapshot) -> String {
             "the prepared transaction `{name}` of user {user} has held a snapshot for {age}, \
              which keeps dead rows: `COMMIT PREPARED` or `ROLLBACK PREPARED` it"
         ),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operations::status::snapshot::HeldSnapshot;
 
     #[test]
     fn snapshot_is_a_finding_when_its_alert_fires() {

@@ -158,11 +158,11 @@ impl ProjectionStatus {
 impl ShardStatus {
     fn of(checkpoint: &StoredCheckpoint, lag_seconds: f64, end: &LogEnd) -> Self {
         let head = end.heads[checkpoint.shard.index()];
-        let tenure = checkpoint.tenure.as_ref();
-        let attendant = tenure.filter(|it| it.seen_s < UNATTENDED_AFTER_S);
+        let seen_seconds_ago = checkpoint.seen_seconds_ago;
+        let is_attended = seen_seconds_ago.is_some_and(|it| it < UNATTENDED_AFTER_S);
         let state = if checkpoint.epoch != end.epoch || checkpoint.position > head {
             ProjectionState::Refused
-        } else if attendant.is_none() {
+        } else if !is_attended {
             ProjectionState::Unattended
         } else if checkpoint.paused_at.is_some() {
             ProjectionState::Paused
@@ -181,16 +181,13 @@ impl ShardStatus {
             head,
             lag_events: (head - checkpoint.position).max(0),
             lag_seconds,
-            events_per_second: attendant.map(|it| it.events_per_second),
+            events_per_second: checkpoint.events_per_second.filter(|_| is_attended),
             parked_accounts: checkpoint.parked_accounts,
             paused_at: checkpoint.paused_at.map(timestamp::format),
-            owner: tenure.map(|it| it.owner.clone()),
-            version: tenure.map(|it| it.version.clone()),
-            seen_seconds_ago: tenure.map(|it| it.seen_s),
-            last_error: tenure.and_then(|heartbeat| {
-                let (text, seconds_ago) = heartbeat.last_error.clone()?;
-                Some(LastError { seconds_ago, text })
-            }),
+            owner: checkpoint.owner.clone(),
+            version: checkpoint.version.clone(),
+            seen_seconds_ago,
+            last_error: checkpoint.last_error.clone(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelaySta
             refusal: row.refusal,
         });
     }
-    let ages_s = super::ages_after_s(pool, &places).await?;
+    let ages_s = super::ages_s(pool, places.into_iter()).await?;
     for (shard, age_s) in shards.iter_mut().zip(ages_s) {
         shard.backlog_seconds = age_s;
     }

@@ -7,7 +7,8 @@ use sqlx::{AssertSqlSafe, FromRow, Postgres, postgres::PgArguments, query::Query
 use uuid::Uuid;
 
 use super::{
-    findings::{FindingKind, FoundRow},
+    VerificationReport,
+    findings::{Finding, FindingKind, FindingPlace, FoundRow},
     snapshot::{LogBucket, ShardSnapshot},
     statements,
 };
@@ -20,19 +21,6 @@ pub(super) enum ComparedEvents {
     Bucket(LogBucket),
     /// The rare events of a table, by their positions in the whole shard.
     Rare(Vec<Position>),
-}
-
-/// Result of a comparison.
-#[derive(Debug, Default)]
-pub(super) struct TableComparison {
-    /// Number of rows that the log expects.
-    pub(super) expected: u64,
-    /// Number of rows found at the same keys.
-    pub(super) found: u64,
-    /// Number of wrong rows.
-    pub(super) mismatches: u64,
-    /// First wrong rows.
-    pub(super) rows: Vec<FoundRow>,
 }
 
 /// Row of [`statements::compare`]: counts, and one of the wrong rows if there are any.
@@ -60,38 +48,55 @@ pub(super) struct WrongRow {
     pub(super) wrong_count: i64,
 }
 
-/// Compares the rows of a table.
+/// Compares the rows of a table that the events of a bucket determine, and adds the result to the
+/// report.
 pub(super) async fn compare(
     snapshot: &mut ShardSnapshot,
-    table: &ReadTable,
-    events: &ComparedEvents,
-) -> anyhow::Result<TableComparison> {
+    table: &'static ReadTable,
+    (bucket, events): (LogBucket, &ComparedEvents),
+    report: &mut VerificationReport,
+) -> anyhow::Result<()> {
     let statement = sqlx::query_as(AssertSqlSafe(statements::compare(table)));
     let rows: Vec<ComparedRow> = bind(statement, snapshot, events)
         .fetch_all(&mut *snapshot.tx)
         .await
         .with_context(|| format!("cannot compare the table `{}` with the log", table.name))?;
-    let mut comparison = TableComparison::default();
-    for row in rows {
-        comparison.expected = row.expected_count.unsigned_abs();
-        comparison.found = row.found_count.unsigned_abs();
-        comparison.mismatches = row.mismatches.unsigned_abs();
-        let Some(account_id) = row.account_id else {
-            continue;
-        };
-        let (kind, columns) = match (row.is_expected, row.is_found) {
-            (true, true) => (FindingKind::Different, row.columns.unwrap_or_default()),
+    let Some(counts) = rows.first() else {
+        return Ok(());
+    };
+    report.rows_expected += counts.expected_count.unsigned_abs();
+    // The rows of other tables are counted page by page.
+    if table.explanation.is_none() {
+        report.rows_found += counts.found_count.unsigned_abs();
+    }
+    let mismatches = counts.mismatches.unsigned_abs();
+    let shard = snapshot.shard;
+    let found = rows.into_iter().filter_map(ComparedRow::wrong);
+    let named = found.map(|row| Finding::of(&row, table, Some(shard), Some(bucket)));
+    let place = FindingPlace::Shard {
+        table,
+        shard,
+        bucket,
+    };
+    report.findings.add(place, mismatches, named);
+    Ok(())
+}
+
+impl ComparedRow {
+    /// Returns the wrong row, if there is one.
+    fn wrong(self) -> Option<FoundRow> {
+        let (kind, columns) = match (self.is_expected, self.is_found) {
+            (true, true) => (FindingKind::Different, self.columns.unwrap_or_default()),
             (true, false) => (FindingKind::Missing, String::new()),
             (false, _) => (FindingKind::Orphan, String::new()),
         };
-        comparison.rows.push(FoundRow {
+        Some(FoundRow {
             kind,
-            account_id,
-            row_id: row.row_id,
+            account_id: self.account_id?,
+            row_id: self.row_id,
             columns,
-        });
+        })
     }
-    Ok(comparison)
 }
 
 /// Returns up to `rows_max` wrong rows of a table with up to `events_max` events, or one row with more

@@ -6,32 +6,23 @@
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{
+    VerificationReport,
     findings::{Finding, FindingKind, FindingPlace, FoundRow},
     orphans::PAGE_ROWS,
-    shard_pass::PartReport,
     snapshot::{self, GenerationTarget},
 };
-use crate::read_models::credits::ENTRIES;
+use crate::{pipeline::retry::retried, read_models::credits::ENTRIES};
 
 /// Account and version of the first entry of a page. Added up already, as the last row of the page
 /// before.
 type FirstEntry = (Uuid, i64);
 
-/// Entries in the order of accounts and versions.
-#[derive(Default)]
-struct LedgerPage {
-    mismatches: u64,
-    /// First entries that do not add up.
-    named: Vec<Finding>,
-    /// Last entry; `None` at the end of the table.
-    last: Option<FirstEntry>,
-}
-
-/// The page, beside one of its findings if there are any.
+/// A page of entries in the order of accounts and versions, beside one of its findings if there are
+/// any.
 struct LedgerRow {
     rows: i64,
     mismatches: i64,
@@ -42,37 +33,24 @@ struct LedgerRow {
     shard: Option<i16>,
 }
 
-impl From<Vec<LedgerRow>> for LedgerPage {
-    fn from(rows: Vec<LedgerRow>) -> Self {
-        let mut page = Self::default();
-        for row in rows {
-            page.mismatches = row.mismatches.unsigned_abs();
-            page.last = (row.rows > PAGE_ROWS).then_some((row.last_account_id, row.last_version));
-            let finding = |account_id| unbalanced(row.shard, account_id, row.entry_id);
-            page.named.extend(row.account_id.map(finding));
-        }
-        page
-    }
-}
-
 /// Adds up all ledgers of a generation.
 pub(super) async fn verify_ledgers(
     pool: &PgPool,
     target: GenerationTarget,
-) -> anyhow::Result<PartReport> {
-    let mut report = PartReport::default();
+) -> anyhow::Result<VerificationReport> {
+    let mut report = VerificationReport::of(target);
     let mut from = None;
     loop {
-        let mut snapshot = snapshot::begin(pool).await?;
-        let page = add_up(&mut snapshot, target, from)
-            .await
-            .context("cannot add up the entries of ledgers")?;
-        snapshot.commit().await?;
-        report
-            .findings
-            .add(FindingPlace::Ledger, page.mismatches, page.named);
-        from = page.last;
-        if from.is_none() {
+        let rows = retried(|| add_up(pool, target, from)).await?;
+        let Some(page) = rows.first() else {
+            return Ok(report);
+        };
+        let is_last = page.rows <= PAGE_ROWS;
+        from = Some((page.last_account_id, page.last_version));
+        let mismatches = page.mismatches.unsigned_abs();
+        let named = rows.iter().filter_map(LedgerRow::unbalanced);
+        report.findings.add(FindingPlace::Ledger, mismatches, named);
+        if is_last {
             return Ok(report);
         }
     }
@@ -80,10 +58,11 @@ pub(super) async fn verify_ledgers(
 
 /// Finds the entries of one page that do not add up.
 async fn add_up(
-    tx: &mut PgConnection,
+    pool: &PgPool,
     target: GenerationTarget,
     from: Option<FirstEntry>,
-) -> sqlx::Result<LedgerPage> {
+) -> anyhow::Result<Vec<LedgerRow>> {
+    let mut snapshot = snapshot::begin(pool).await?;
     let (account_id, version) = from.unwrap_or((Uuid::nil(), i64::MIN));
     let rows = sqlx::query_as!(
         LedgerRow,
@@ -146,18 +125,22 @@ async fn add_up(
         from.is_none(),
         PAGE_ROWS
     )
-    .fetch_all(tx)
-    .await?;
-    Ok(rows.into())
+    .fetch_all(&mut *snapshot)
+    .await
+    .context("cannot add up the entries of ledgers")?;
+    snapshot.commit().await?;
+    Ok(rows)
 }
 
-fn unbalanced(shard: Option<i16>, account_id: Uuid, entry_id: Option<Uuid>) -> Finding {
-    let row = FoundRow {
-        kind: FindingKind::Unbalanced,
-        account_id,
-        row_id: entry_id,
-        columns: String::new(),
-    };
-    let shard = shard.and_then(|number| Shard::new(number.into()));
-    Finding::of(&row, &ENTRIES, shard, None)
+impl LedgerRow {
+    fn unbalanced(&self) -> Option<Finding> {
+        let row = FoundRow {
+            kind: FindingKind::Unbalanced,
+            account_id: self.account_id?,
+            row_id: self.entry_id,
+            columns: String::new(),
+        };
+        let shard = self.shard.and_then(|number| Shard::new(number.into()));
+        Some(Finding::of(&row, &ENTRIES, shard, None))
+    }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{orphans::KeyText, snapshot::LogBucket};
 use crate::read_models::description::{ReadTable, RowId};
 
-/// Most findings that are named; all are counted.
+/// Maximum number of findings that are listed one by one; all are counted.
 pub const NAMED_MAX: usize = 100;
 
 /// Defect of a row.
@@ -21,7 +21,7 @@ pub enum FindingKind {
     Missing,
     /// The row differs from the expected row.
     Different,
-    /// No event explains the row.
+    /// No event explains the row. The JSON keeps the older name.
     #[serde(rename = "superfluous")]
     Orphan,
     /// The entry does not continue from the previous entry, or the last entry does not end at the
@@ -51,7 +51,7 @@ pub(super) struct FoundRow {
     pub(super) columns: String,
 }
 
-/// One wrong row.
+/// One wrong row, or one place at which a ledger does not add up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// Name of the read table.
@@ -74,13 +74,13 @@ pub struct Finding {
     pub columns: Vec<String>,
 }
 
-/// All findings: counted, and the first ones by name.
+/// Number of all findings, and the first findings in detail.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
     /// Number of wrong rows, and of places at which a ledger does not add up.
     pub mismatches: u64,
-    /// Number of places at which a ledger does not add up. A repair writes nothing there: the ledger
-    /// adds up when the rows are right.
+    /// Number of places at which a ledger does not add up. A repair skips these
+    /// places: once the wrong rows are repaired, the ledger adds up.
     pub unbalanced: u64,
     /// Number of buckets and pages with findings.
     pub buckets: u64,

@@ -9,12 +9,12 @@ use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{
+    VerificationReport,
     findings::{Finding, FindingKind, FindingPlace, FoundRow},
-    shard_pass::PartReport,
     snapshot::{self, GenerationTarget},
     statements,
 };
-use crate::read_models::description::ReadTable;
+use crate::{pipeline::retry::retried, read_models::description::ReadTable};
 
 /// Rows of a page: the database needs some tens of milliseconds.
 pub(super) const PAGE_ROWS: i64 = 5_000;
@@ -34,10 +34,8 @@ pub(super) struct TablePage {
 /// Row that no event explains.
 #[derive(Debug)]
 pub(super) struct Orphan {
-    pub(super) account_id: Uuid,
     pub(super) key: KeyText,
-    row_id: Option<Uuid>,
-    shard: Option<i16>,
+    finding: Finding,
 }
 
 /// Row of [`statements::page`]: the page, and one of its orphans if there are any.
@@ -74,12 +72,15 @@ pub(super) async fn read_page(
         page.rows = row.row_count.unsigned_abs();
         page.last = (row.row_count >= PAGE_ROWS).then_some(row.last_key);
         if let (Some(account_id), Some(key)) = (row.account_id, row.key) {
-            page.orphans.push(Orphan {
+            let shard = row.shard.and_then(|number| Shard::new(number.into()));
+            let found = FoundRow {
+                kind: FindingKind::Orphan,
                 account_id,
-                key,
                 row_id: row.row_id,
-                shard: row.shard,
-            });
+                columns: String::new(),
+            };
+            let finding = Finding::of(&found, table, shard, None);
+            page.orphans.push(Orphan { key, finding });
         }
     }
     Ok(page)
@@ -90,27 +91,14 @@ pub(super) async fn search(
     pool: &PgPool,
     target: GenerationTarget,
     table: &'static ReadTable,
-) -> anyhow::Result<PartReport> {
-    let mut report = PartReport::default();
+) -> anyhow::Result<VerificationReport> {
+    let mut report = VerificationReport::of(target);
     let mut after = None;
     loop {
-        let mut snapshot = snapshot::begin(pool).await?;
-        let page = read_page(&mut snapshot, target, table, after.as_ref())
-            .await
-            .with_context(|| format!("cannot read the table `{}`", table.name))?;
-        snapshot.commit().await?;
+        let page = retried(|| read_snapshot(pool, target, table, after.as_ref())).await?;
         report.rows_found += page.rows;
         let mismatches = page.orphans.len() as u64;
-        let named = page.orphans.into_iter().map(|orphan| {
-            let shard = orphan.shard.and_then(|number| Shard::new(number.into()));
-            let row = FoundRow {
-                kind: FindingKind::Orphan,
-                account_id: orphan.account_id,
-                row_id: orphan.row_id,
-                columns: String::new(),
-            };
-            Finding::of(&row, table, shard, None)
-        });
+        let named = page.orphans.into_iter().map(|orphan| orphan.finding);
         let place = FindingPlace::Page { table, after };
         report.findings.add(place, mismatches, named);
         after = page.last;
@@ -118,4 +106,18 @@ pub(super) async fn search(
             return Ok(report);
         }
     }
+}
+
+async fn read_snapshot(
+    pool: &PgPool,
+    target: GenerationTarget,
+    table: &ReadTable,
+    after: Option<&KeyText>,
+) -> anyhow::Result<TablePage> {
+    let mut snapshot = snapshot::begin(pool).await?;
+    let page = read_page(&mut snapshot, target, table, after)
+        .await
+        .with_context(|| format!("cannot read the table `{}`", table.name))?;
+    snapshot.commit().await?;
+    Ok(page)
 }

@@ -20,7 +20,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Records the result of a verification.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or if the role may not write.
+/// Returns an error if the database fails, or if the role may not write.
 pub async fn record(
     pool: &PgPool,
     verified: &VerificationReport,
@@ -57,7 +57,7 @@ pub struct LastOutcome {
 /// Returns the result of the last verification of the served generation.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<LastOutcome> {
     let row = sqlx::query_as!(
         LastOutcome,

@@ -6,28 +6,27 @@
 //! for some tens of milliseconds for each chunk.
 
 use anyhow::Context as _;
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::shard::Shard;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use super::{
     comparison::{ComparedEvents, WrongRow, wrong_rows},
     findings::{FindingPlace, Findings},
     orphans::{self, KeyText},
-    reprojection::project_in_tx,
+    reprojection::project_and_commit,
+    served,
     shard_pass::{RareEvents, next},
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot, ensure_not_paused},
     statements,
 };
 use crate::{
-    pipeline::retry::{self, Backoff},
+    operations::rebuild::is_paused,
+    pipeline::{checkpoint::generation::lock_in_tx, retry::retried},
     read_models::{
         description::{CacheEntry, ReadTable},
         redirects::RedirectChanges,
     },
 };
-
-/// Attempts at one chunk before the command gives up: another process may hold the checkpoint.
-const ATTEMPTS_MAX: u32 = 6;
 
 /// Most wrong rows of one transaction.
 const CHUNK_ROWS: i64 = 500;
@@ -38,7 +37,7 @@ const CHUNK_EVENTS: i64 = 2_000;
 /// Repairs all findings, and returns the number of rows written or deleted.
 ///
 /// # Errors
-/// Returns an error if the database does not answer. Rows repaired before the error stay right.
+/// Returns an error if the database fails. Rows repaired before the error stay right.
 pub(super) async fn repair_findings(
     pool: &PgPool,
     target: GenerationTarget,
@@ -53,8 +52,7 @@ pub(super) async fn repair_findings(
                 bucket,
             } => repair_rows(pool, target, (table, *shard, *bucket)).await,
             FindingPlace::Page { table, after } => {
-                with_retries(async || delete_orphans(pool, target, table, after.as_ref()).await)
-                    .await
+                retried(|| delete_orphans(pool, target, table, after.as_ref())).await
             }
             FindingPlace::Ledger => Ok(0),
         };
@@ -63,38 +61,27 @@ pub(super) async fn repair_findings(
     Ok(rows)
 }
 
-async fn with_retries<T>(attempt: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let mut backoff = Backoff::default();
-    for _ in 1..ATTEMPTS_MAX {
-        match attempt().await {
-            Err(error) if retry::passes_by_itself(&error) => {
-                tokio::time::sleep(backoff.next_delay()).await;
-            }
-            result => return result,
-        }
-    }
-    attempt().await
-}
-
-/// Repairs the wrong rows of a bucket, or of a shard for a table with rare events, chunk by chunk.
+/// Repairs the wrong rows of a bucket, chunk by chunk; of the whole shard for a table whose rows depend
+/// on few events of the log ([`ReadTable::rare_events`]).
 async fn repair_rows(
     pool: &PgPool,
     target: GenerationTarget,
     place: (&ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<u64> {
-    let first = with_retries(async || repair_chunk(pool, target, place).await).await?;
-    let mut last = first;
-    let mut rows = first.rows;
-    // A row that is still wrong after its repair must not be repaired for ever.
-    while last.rows < last.wrong_rows && rows < first.wrong_rows {
-        last = with_retries(async || repair_chunk(pool, target, place).await).await?;
-        rows += last.rows;
+    let (mut rows, mut wrong_at_first) = (0, None);
+    loop {
+        let chunk = retried(|| repair_chunk(pool, target, place)).await?;
+        rows += chunk.rows;
+        // The last chunk covers all rows that are still wrong. There are at most as many repairs as
+        // there were wrong rows at first: a row that stays wrong must not be repaired for ever.
+        if chunk.rows == chunk.wrong_rows || rows >= *wrong_at_first.get_or_insert(chunk.wrong_rows)
+        {
+            return Ok(rows);
+        }
     }
-    Ok(rows)
 }
 
 /// Result of the repair of one chunk.
-#[derive(Debug, Clone, Copy)]
 struct RepairedChunk {
     /// Number of rows written or deleted.
     rows: u64,
@@ -114,24 +101,15 @@ async fn repair_chunk(
         lock_at_rare_events(pool, target, shard).await?
     };
     let wrong = wrong_rows(&mut snapshot, table, &events, CHUNK_ROWS, CHUNK_EVENTS).await?;
-    let mut positions: Vec<Position> = wrong
-        .iter()
-        .flat_map(|row| &row.positions)
-        .copied()
-        .collect();
-    positions.sort_unstable();
-    positions.dedup();
-    let orphans: Vec<&KeyText> = wrong
-        .iter()
-        .filter(|row| row.positions.is_empty())
-        .map(|row| &row.key)
-        .collect();
+    let orphans = wrong.iter().filter(|row| row.positions.is_empty());
+    let orphans: Vec<&KeyText> = orphans.map(|row| &row.key).collect();
     delete_in_tx(&mut snapshot.tx, target, table, &orphans).await?;
-    let mut changes = project_in_tx(&mut snapshot, &positions).await?;
+    let mut changes = RedirectChanges::default();
     for row in &wrong {
         add_change(&mut changes, table, row);
     }
-    snapshot.commit(&changes).await?;
+    let positions = wrong.iter().flat_map(|row| &row.positions).copied();
+    project_and_commit(snapshot, positions, changes).await?;
     Ok(RepairedChunk {
         rows: wrong.len() as u64,
         wrong_rows: wrong
@@ -183,7 +161,7 @@ async fn delete_orphans(
     after: Option<&KeyText>,
 ) -> anyhow::Result<u64> {
     let mut tx = pool.begin().await.context("cannot begin a transaction")?;
-    let is_live = lock_all_in_tx(&mut tx, target).await?;
+    let is_live = lock_all_in_tx(&mut tx, pool, target).await?;
     let page = orphans::read_page(&mut tx, target, table, after).await?;
     let keys: Vec<&KeyText> = page.orphans.iter().map(|orphan| &orphan.key).collect();
     delete_in_tx(&mut tx, target, table, &keys).await?;
@@ -220,22 +198,21 @@ async fn delete_in_tx(
 
 /// Locks the checkpoints of all shards, and returns true if the generation is served. Refuses a paused
 /// projection.
-async fn lock_all_in_tx(tx: &mut PgConnection, target: GenerationTarget) -> anyhow::Result<bool> {
-    let checkpoints = sqlx::query!(
-        r#"
-        SELECT role = 'live' AS "is_live!", paused_at IS NOT NULL AS "is_paused!"
-        FROM read_model.checkpoints
-        WHERE projection = $1 AND generation = $2
-        ORDER BY shard
-        FOR UPDATE
-        "#,
-        target.projection.name(),
-        target.generation
-    )
-    .fetch_all(tx)
-    .await
-    .context("cannot lock the checkpoints")?;
-    let is_paused = checkpoints.iter().any(|row| row.is_live && row.is_paused);
-    ensure_not_paused(target, is_paused)?;
-    Ok(checkpoints.iter().any(|row| row.is_live))
+async fn lock_all_in_tx(
+    tx: &mut PgConnection,
+    pool: &PgPool,
+    GenerationTarget {
+        projection,
+        generation,
+    }: GenerationTarget,
+) -> anyhow::Result<bool> {
+    lock_in_tx(tx, projection, &[generation])
+        .await
+        .context("cannot lock the checkpoints")?;
+    // Neither a pause nor a swap changes the locked checkpoints.
+    let is_live = served(pool, projection).await?.generation == generation;
+    if is_live {
+        ensure_not_paused(projection, is_paused(pool, projection).await?)?;
+    }
+    Ok(is_live)
 }

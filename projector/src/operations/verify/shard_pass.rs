@@ -7,7 +7,7 @@
 //! Waiting events of parked accounts are passed over. If one of them is applied before the pass ends,
 //! the pass starts again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail};
 use linkledger_core::shard::{Position, Shard};
@@ -15,58 +15,22 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{
+    VerificationReport,
     comparison::{ComparedEvents, compare},
-    findings::{Finding, FindingPlace, Findings},
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
 };
-use crate::read_models::description::{ReadModel as _, ReadTable};
+use crate::{pipeline::retry::Retries, read_models::tables};
 
 /// Events of a bucket: the database needs some tens of milliseconds.
-pub(super) const BUCKET_EVENTS: i64 = 5_000;
+const BUCKET_EVENTS: i64 = 5_000;
 
 /// Most passes over a shard whose accounts are released meanwhile.
 const PASSES_MAX: u32 = 5;
 
-/// Result of one part of a verification: a shard, or a table.
-#[derive(Debug, Default)]
-pub(super) struct PartReport {
-    pub(super) events: u64,
-    pub(super) rows_expected: u64,
-    pub(super) rows_found: u64,
-    pub(super) findings: Findings,
-}
-
-impl PartReport {
-    async fn compare(
-        &mut self,
-        snapshot: &mut ShardSnapshot,
-        table: &'static ReadTable,
-        bucket: LogBucket,
-        events: ComparedEvents,
-    ) -> anyhow::Result<()> {
-        let compared = compare(snapshot, table, &events).await?;
-        self.rows_expected += compared.expected;
-        // The rows of other tables are counted page by page.
-        if table.explanation.is_none() {
-            self.rows_found += compared.found;
-        }
-        let shard = snapshot.shard;
-        let named = compared.rows.iter();
-        let named = named.map(|row| Finding::of(row, table, Some(shard), Some(bucket)));
-        let place = FindingPlace::Shard {
-            table,
-            shard,
-            bucket,
-        };
-        self.findings.add(place, compared.mismatches, named);
-        Ok(())
-    }
-}
-
 /// Positions of the rare events of a projection's tables. They stay in memory: 8 bytes for each time
 /// that an operator has suspended or resumed an account.
 #[derive(Debug, Default)]
-pub(super) struct RareEvents(Vec<Position>);
+pub(super) struct RareEvents(BTreeSet<Position>);
 
 impl RareEvents {
     /// Adds the rare events of a bucket, waiting ones included: an account may be released before the
@@ -76,7 +40,7 @@ impl RareEvents {
         snapshot: &mut ShardSnapshot,
         bucket: LogBucket,
     ) -> anyhow::Result<()> {
-        let tables = snapshot.target.projection.tables().iter();
+        let tables = tables(snapshot.target.projection).iter();
         let types: Vec<&str> = tables
             .flat_map(|table| table.rare_events)
             .copied()
@@ -104,7 +68,7 @@ impl RareEvents {
 
     /// Returns the collected events of the whole shard.
     pub(super) fn compared(&self) -> ComparedEvents {
-        ComparedEvents::Rare(self.0.clone())
+        ComparedEvents::Rare(self.0.iter().copied().collect())
     }
 }
 
@@ -180,10 +144,30 @@ pub(super) async fn verify_shard(
     target: GenerationTarget,
     shard: Shard,
     on_progress: &(dyn Fn(u64) + Sync),
-) -> anyhow::Result<PartReport> {
+) -> anyhow::Result<VerificationReport> {
     for _ in 0..PASSES_MAX {
-        if let Some(report) = try_pass(pool, target, shard, on_progress).await? {
-            return Ok(report);
+        let mut pass = ShardPass {
+            target,
+            shard,
+            report: VerificationReport::of(target),
+            rare_events: RareEvents::default(),
+            passed_over: PassedOver::default(),
+            compared_up_to: 0,
+            is_at_end: false,
+            is_outdated: false,
+        };
+        let mut retries = Retries::default();
+        while !pass.is_at_end {
+            match pass.compare_bucket(pool).await {
+                Ok(events) => {
+                    on_progress(events);
+                    retries.reset();
+                }
+                Err(error) => retries.wait_after(error).await?,
+            }
+        }
+        if !pass.is_outdated {
+            return Ok(pass.report);
         }
     }
     bail!(
@@ -191,41 +175,47 @@ pub(super) async fn verify_shard(
     )
 }
 
-/// Returns `None` if an account was released during the pass.
-async fn try_pass(
-    pool: &PgPool,
+struct ShardPass {
     target: GenerationTarget,
     shard: Shard,
-    on_progress: &(dyn Fn(u64) + Sync),
-) -> anyhow::Result<Option<PartReport>> {
-    let mut report = PartReport::default();
-    let mut rare_events = RareEvents::default();
-    let mut passed_over = PassedOver::default();
-    let mut after = 0;
-    loop {
-        let mut snapshot = ShardSnapshot::begin(pool, target, shard).await?;
-        let bucket = next(after, &snapshot);
-        let events = snapshot.count_events(bucket).await?;
+    report: VerificationReport,
+    rare_events: RareEvents,
+    passed_over: PassedOver,
+    /// Position of the last compared event.
+    compared_up_to: Position,
+    /// True if all buckets up to the checkpoint are compared.
+    is_at_end: bool,
+    /// True if an account was released during the pass.
+    is_outdated: bool,
+}
+
+impl ShardPass {
+    /// Compares the next bucket, and returns the number of its events. After an error the bucket can
+    /// be compared again: only a whole bucket is added to the report.
+    async fn compare_bucket(&mut self, pool: &PgPool) -> anyhow::Result<u64> {
+        let mut snapshot = ShardSnapshot::begin(pool, self.target, self.shard).await?;
+        let bucket = next(self.compared_up_to, &snapshot);
         let is_last = bucket.last == snapshot.checkpoint;
-        rare_events.read(&mut snapshot, bucket).await?;
-        for table in target.projection.tables() {
-            let events = if table.rare_events.is_empty() {
+        let events = snapshot.count_events(bucket).await?;
+        let mut report = VerificationReport::of(self.target);
+        report.events = events;
+        self.rare_events.read(&mut snapshot, bucket).await?;
+        for table in tables(self.target.projection) {
+            let compared = if table.rare_events.is_empty() {
                 ComparedEvents::Bucket(bucket)
             } else if is_last {
-                rare_events.compared()
+                self.rare_events.compared()
             } else {
                 continue;
             };
-            report.compare(&mut snapshot, table, bucket, events).await?;
+            compare(&mut snapshot, table, (bucket, &compared), &mut report).await?;
         }
-        passed_over.read(&mut snapshot, bucket).await?;
-        let is_whole = is_last && passed_over.waits_in(&mut snapshot).await?;
+        self.passed_over.read(&mut snapshot, bucket).await?;
+        let is_outdated = is_last && !self.passed_over.waits_in(&mut snapshot).await?;
         snapshot.tx.commit().await?;
-        report.events += events;
-        on_progress(events);
-        after = bucket.last;
-        if is_last {
-            return Ok(is_whole.then_some(report));
-        }
+        self.report.append(report);
+        self.compared_up_to = bucket.last;
+        (self.is_at_end, self.is_outdated) = (is_last, is_outdated);
+        Ok(events)
     }
 }

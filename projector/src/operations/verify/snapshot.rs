@@ -1,6 +1,6 @@
 //! Snapshot of the database: the checkpoint of a shard together with the rows up to that checkpoint.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use linkledger_core::{
     event_store::log::PerShard,
     shard::{Position, Shard},
@@ -83,7 +83,7 @@ impl ShardSnapshot {
         .fetch_optional(&mut *tx)
         .await
         .context("cannot lock the checkpoint")?;
-        ensure_not_paused(target, is_paused == Some(true))?;
+        ensure_not_paused(target.projection, is_paused == Some(true))?;
         Self::of(tx, target, shard).await
     }
 
@@ -169,11 +169,11 @@ impl ShardSnapshot {
 }
 
 /// Returns an error if an operator has paused the served generation.
-pub(super) fn ensure_not_paused(target: GenerationTarget, is_paused: bool) -> anyhow::Result<()> {
-    if is_paused {
-        let projection = target.projection;
-        bail!("`{projection}` is paused; run `projector resume {projection}` first");
-    }
+pub(super) fn ensure_not_paused(projection: Projection, is_paused: bool) -> anyhow::Result<()> {
+    ensure!(
+        !is_paused,
+        "`{projection}` is paused; run `projector resume {projection}` first"
+    );
     Ok(())
 }
 

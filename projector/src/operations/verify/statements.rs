@@ -3,7 +3,9 @@
 //! The statements find rows by key, whatever the planner knows of the tables: each subquery that looks
 //! up one row is lateral with a limit, so that the planner cannot turn the subquery into a scan.
 
-use crate::read_models::description::{NOT_SKIPPED, ReadTable, RowId, applied_up_to};
+use crate::read_models::description::{
+    Column, NOT_SKIPPED, ReadTable, RowId, applied_up_to, first_waiting_version,
+};
 
 /// Returns the statement that compares the rows of a bucket, or of a shard for a table with rare
 /// events: counts, and the first wrong rows by name.
@@ -39,6 +41,7 @@ pub fn wrong_rows(table: &ReadTable) -> String {
         ("$6", "$7")
     };
     let events_of_row_max = table.events_of_row_max;
+    let first_waiting_version = first_waiting_version("owner.account_id");
     format!(
         "WITH {compared}, numbered AS (
             SELECT *, row_number() OVER rows_up_to AS number, count(*) OVER () AS wrong_count,
@@ -48,39 +51,32 @@ pub fn wrong_rows(table: &ReadTable) -> String {
         ), wrong AS MATERIALIZED (
             SELECT * FROM numbered
             WHERE number = 1 OR number <= {rows_max}::bigint AND events_up_to <= {events_max}::bigint
+        ), first_waiting AS MATERIALIZED (
+            SELECT account_id, {first_waiting_version} AS version
+            FROM (SELECT DISTINCT account_id FROM wrong) AS owner
         )
         SELECT wrong.account_id, {key} AS key, ARRAY({events_of_row}) AS positions,
                wrong.wrong_count
-        FROM wrong"
+        FROM wrong
+        JOIN first_waiting ON first_waiting.account_id = wrong.account_id"
     )
 }
 
-/// Returns the common table expressions that end with `compared`: each key with the hash of the
-/// expected row and of the found row, and NULL for no row; `columns` names those that differ.
+/// Returns common table expressions. The last one, `compared`, has for each key of `expected` the hash
+/// of the expected row and of the row in the table (NULL for no row) and the names of the columns that
+/// differ. Rows with other keys are orphans, which [`page`] finds.
 fn compared(table: &ReadTable) -> String {
     let name = table.name;
     let expected = (table.expected)();
     let hash = |alias| {
-        let columns = joined(
-            table.columns().map(|it| format!("{alias}.{}", it.name)),
-            ", ",
-        );
+        let columns = listed(table.columns(), |name| format!("{alias}.{name}"));
         format!("hash_record_extended(ROW({columns}), 0)")
     };
     let (expected_hash, found_hash) = (hash("e"), hash("r"));
-    let same_key = joined(
-        table.key.iter().map(|it| format!("r.{0} = e.{0}", it.name)),
-        " AND ",
-    );
-    let different = joined(
-        table.values.iter().map(|it| {
-            format!(
-                "CASE WHEN r.{0} IS DISTINCT FROM e.{0} THEN '{0}' END",
-                it.name
-            )
-        }),
-        ", ",
-    );
+    let same_key = same_key(table, "e");
+    let different = listed(table.values, |name| {
+        format!("CASE WHEN r.{name} IS DISTINCT FROM e.{name} THEN '{name}' END")
+    });
     let columns = if different.is_empty() {
         "''".to_owned()
     } else {
@@ -106,29 +102,29 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
         RowId::Link(column) | RowId::Entry(column) => column,
         RowId::Account => "account_id",
     };
-    let key = joined(table.key.iter().map(|it| it.name.to_owned()), ", ");
-    let other_columns = joined(
-        [row_id, "account_id"]
-            .iter()
-            .filter(|column| !table.key.iter().any(|it| it.name == **column))
-            .map(|column| format!(", {column}")),
-        "",
-    );
+    let key = listed(table.key, str::to_owned);
+    let mut columns: Vec<&str> = table.key.iter().map(|it| it.name).collect();
+    for column in [row_id, "account_id"] {
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
+    let columns = columns.join(", ");
     let after = if is_continued {
         let typed = table.key.iter().enumerate();
         let typed =
             typed.map(|(index, it)| format!("($4::text[])[{}]::{}", index + 1, it.sql_type));
-        format!("AND ({key}) > ({})", joined(typed, ", "))
+        format!("AND ({key}) > ({})", typed.collect::<Vec<_>>().join(", "))
     } else {
         String::new()
     };
-    let backwards = joined(table.key.iter().map(|it| format!("{} DESC", it.name)), ", ");
+    let backwards = listed(table.key, |name| format!("{name} DESC"));
     let (last_key, orphan_key) = (key_as_text(table, "last"), key_as_text(table, "orphan"));
     let (owner, event) = (explanation.owner, explanation.event);
     let applied_up_to = applied_up_to("c.position");
     Some(format!(
         "WITH page AS MATERIALIZED (
-            SELECT {key}{other_columns} FROM read_model.{name}
+            SELECT {columns} FROM read_model.{name}
             WHERE generation = $2 {after}
             ORDER BY {key}
             LIMIT $3::bigint
@@ -160,17 +156,11 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
 /// array of one column of the key, as text.
 pub fn delete(table: &ReadTable) -> String {
     let name = table.name;
-    let key = joined(table.key.iter().map(|it| it.name.to_owned()), ", ");
+    let key = listed(table.key, str::to_owned);
     let typed = table.key.iter().enumerate();
     let typed = typed.map(|(index, it)| format!("${}::text[]::{}[]", index + 2, it.sql_type));
-    let arrays = joined(typed, ", ");
-    let same_key = joined(
-        table
-            .key
-            .iter()
-            .map(|it| format!("r.{0} = gone.{0}", it.name)),
-        " AND ",
-    );
+    let arrays = typed.collect::<Vec<_>>().join(", ");
+    let same_key = same_key(table, "gone");
     format!(
         "DELETE FROM read_model.{name} AS r
          USING unnest({arrays}) AS gone ({key})
@@ -178,14 +168,22 @@ pub fn delete(table: &ReadTable) -> String {
     )
 }
 
-fn key_as_text(table: &ReadTable, alias: &str) -> String {
-    let key = table
-        .key
-        .iter()
-        .map(|it| format!("{alias}.{}::text", it.name));
-    format!("ARRAY[{}]", joined(key, ", "))
+/// Returns the condition that a row `r` of the table has the key of `other`.
+fn same_key(table: &ReadTable, other: &str) -> String {
+    let keys = |alias| listed(table.key, |name| format!("{alias}.{name}"));
+    format!("({}) = ({})", keys("r"), keys(other))
 }
 
-fn joined(parts: impl Iterator<Item = String>, separator: &str) -> String {
-    parts.collect::<Vec<_>>().join(separator)
+fn key_as_text(table: &ReadTable, alias: &str) -> String {
+    let key = listed(table.key, |name| format!("{alias}.{name}::text"));
+    format!("ARRAY[{key}]")
+}
+
+/// Returns a list of one expression for each column.
+fn listed<'a>(
+    columns: impl IntoIterator<Item = &'a Column>,
+    expression: impl Fn(&str) -> String,
+) -> String {
+    let expressions = columns.into_iter().map(|column| expression(column.name));
+    expressions.collect::<Vec<_>>().join(", ")
 }

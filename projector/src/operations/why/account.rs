@@ -1,19 +1,17 @@
 //! Comparison of an account's rows with the log.
 
-use anyhow::Context as _;
 use linkledger_core::{
-    account::AccountStatus, envelope::RecordedEvent, event::Event, event_store::accounts,
-    id::AccountId,
+    account::AccountStatus, envelope::RecordedEvent, event::Event,
+    event_store::accounts::StoredAccount,
 };
 
 use super::{
-    ProjectionWhy, ShownRow,
-    link::in_words,
-    snapshot::{RowsSnapshot, SubjectCheckpoint},
+    BalanceRow, ProjectionWhy, ShownRow,
+    snapshot::SubjectCheckpoint,
     stream::Stream,
-    wording::{behind, named, unjudged},
+    wording::{NOT_SHOWN, behind, in_words, named, unjudged},
 };
-use crate::{operations::figures::grouped, read_models::Projection};
+use crate::{operations::figures::grouped, read_models::description::WhyRows};
 
 /// Maximum number of events of the account's status to pass on the way back to its last
 /// credits event.
@@ -21,20 +19,19 @@ const STATUS_EVENTS_MAX: usize = 100;
 
 pub(super) async fn explain(
     stream: &Stream<'_>,
-    account_id: AccountId,
-    snapshot: &RowsSnapshot,
+    account: &StoredAccount,
     checkpoint: &SubjectCheckpoint,
 ) -> anyhow::Result<ProjectionWhy> {
-    let (shows, agrees, sentence) = match checkpoint.projection {
-        Projection::Credits => balance(stream, snapshot, checkpoint).await?,
-        Projection::Links => {
-            let shows = ShownRow::Links {
-                links: snapshot.links,
-            };
-            // Counting the links that the log wants is the work of `verify`.
-            (Some(shows.clone()), None, in_words(&shows))
+    let (agrees, sentence) = match &checkpoint.shows {
+        Some(ShownRow::Balance(row)) => balance(stream, checkpoint, Some(row)).await?,
+        None if checkpoint.rows() == WhyRows::None => (None, NOT_SHOWN.to_owned()),
+        None => balance(stream, checkpoint, None).await?,
+        Some(row @ ShownRow::Stopped { redirects_stopped }) => {
+            let agrees = stopped_agrees(stream, account, checkpoint, *redirects_stopped);
+            (agrees, in_words(row))
         }
-        Projection::Redirects => stopped(stream, account_id, snapshot, checkpoint).await?,
+        // Counting the links that the log wants is the work of `verify`.
+        Some(row) => (None, in_words(row)),
     };
     let behind = behind(stream, checkpoint);
     let (agrees, rest) = match unjudged(stream, checkpoint) {
@@ -49,11 +46,8 @@ pub(super) async fn explain(
         None => (agrees, String::new()),
     };
     let why = format!("{sentence}{behind}{rest}");
-    Ok(ProjectionWhy::new(checkpoint, shows, agrees, why))
+    Ok(ProjectionWhy::new(checkpoint, agrees, why))
 }
-
-/// Row, comparison with the log, and sentence about the row.
-type RowAndSentence = (Option<ShownRow>, Option<bool>, String);
 
 /// Balance that the log wants.
 enum WantedBalance {
@@ -66,14 +60,14 @@ enum WantedBalance {
     Unknown,
 }
 
+/// Compares the balance with the log. Returns the result, and a sentence about the row.
 async fn balance(
     stream: &Stream<'_>,
-    snapshot: &RowsSnapshot,
     checkpoint: &SubjectCheckpoint,
-) -> anyhow::Result<RowAndSentence> {
+    shows: Option<&BalanceRow>,
+) -> anyhow::Result<(Option<bool>, String)> {
     let wanted = wanted_balance(stream, checkpoint).await?;
-    let shows = snapshot.balance.clone();
-    let agrees = match (&shows, &wanted) {
+    let agrees = match (shows, &wanted) {
         (_, WantedBalance::Unknown) => None,
         (None, WantedBalance::NoRow) => Some(true),
         (Some(row), WantedBalance::Balance(event, balance)) => {
@@ -81,7 +75,7 @@ async fn balance(
         }
         (None, WantedBalance::Balance(..)) | (Some(_), WantedBalance::NoRow) => Some(false),
     };
-    let sentence = match (&shows, &wanted) {
+    let sentence = match (shows, &wanted) {
         (Some(row), WantedBalance::Balance(event, _)) if agrees == Some(true) => {
             let balance = grouped(row.balance);
             format!("shows a balance of {balance} as of {}", named(event))
@@ -89,7 +83,7 @@ async fn balance(
         (Some(row), _) => in_words(&ShownRow::Balance(row.clone())),
         (None, _) => "shows no balance".to_owned(),
     };
-    Ok((shows.map(ShownRow::Balance), agrees, sentence))
+    Ok((agrees, sentence))
 }
 
 /// Returns the last applied event that changed the balance.
@@ -116,33 +110,24 @@ async fn wanted_balance(
     Ok(WantedBalance::Unknown)
 }
 
-async fn stopped(
+/// Compares the state of the redirects with the account. The account is as new as the log, and
+/// therefore comparable only if every event is applied.
+fn stopped_agrees(
     stream: &Stream<'_>,
-    account_id: AccountId,
-    snapshot: &RowsSnapshot,
+    account: &StoredAccount,
     checkpoint: &SubjectCheckpoint,
-) -> anyhow::Result<RowAndSentence> {
-    let redirects_stopped = snapshot.is_stopped;
-    let account = accounts::find(stream.pool, account_id).await;
-    let account = account.context("cannot look the account up")?;
-    // The account's row is as new as the log, and therefore comparable only if every event is
-    // applied.
-    let is_comparable = |version: i64| match stream.last() {
+    redirects_stopped: bool,
+) -> Option<bool> {
+    let version = account.credits.version;
+    let is_comparable = match stream.last() {
         Some(last) => last.version == version && last.position <= checkpoint.applied_up_to(),
         None => version == 0,
     };
-    let agrees = account
-        .filter(|it| is_comparable(it.credits.version))
-        .map(|account| {
-            let wanted = matches!(
-                account.status,
-                AccountStatus::Suspended {
-                    stop_redirects: true
-                }
-            );
-            wanted == redirects_stopped
-        });
-    let shows = ShownRow::Stopped { redirects_stopped };
-    let sentence = in_words(&shows);
-    Ok((Some(shows), agrees, sentence))
+    let wanted = matches!(
+        account.status,
+        AccountStatus::Suspended {
+            stop_redirects: true
+        }
+    );
+    is_comparable.then_some(wanted == redirects_stopped)
 }

@@ -9,28 +9,23 @@ use linkledger_core::{
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
-use super::{
-    ParkedWhy,
-    link::Creation,
-    rows::{self, BalanceRow, EntryRow, LinkRow, RedirectRow},
+use super::{LinkRecord, ParkedWhy, ShownRow};
+use crate::read_models::{
+    Projection,
+    credits::lookup::{balance_in_tx, entry_in_tx},
+    description::WhyRows,
+    links::lookup::{link_in_tx, links_in_tx},
+    read_model,
+    redirects::lookup::{RedirectRow, is_stopped_in_tx, redirect_in_tx},
 };
-use crate::read_models::Projection;
 
-/// Rows, and checkpoints of the same snapshot.
-#[derive(Debug, Default)]
+/// Checkpoints with the rows of the subject, all of one snapshot.
+#[derive(Debug)]
 pub(super) struct RowsSnapshot {
     /// Checkpoint of each projection.
     pub(super) checkpoints: Vec<SubjectCheckpoint>,
     /// Shown events that wait behind a parked one.
     waiting: Vec<(Projection, Position)>,
-    pub(super) link: Option<LinkRow>,
-    pub(super) redirect: Option<RedirectRow>,
-    pub(super) entry: Option<EntryRow>,
-    pub(super) balance: Option<BalanceRow>,
-    /// True if the redirects of the account are stopped.
-    pub(super) is_stopped: bool,
-    /// Number of links, counted up to 1,000.
-    pub(super) links: i64,
 }
 
 /// Checkpoint of a projection in the shard of the account.
@@ -44,9 +39,16 @@ pub(super) struct SubjectCheckpoint {
     pub(super) parked: Option<ParkedWhy>,
     /// True if an operator skipped an event of the account.
     pub(super) has_skipped: bool,
+    /// Row of the subject in the live generation.
+    pub(super) shows: Option<ShownRow>,
 }
 
 impl SubjectCheckpoint {
+    /// Returns the rows that are shown.
+    pub(super) fn rows(&self) -> WhyRows {
+        read_model(self.projection).why
+    }
+
     /// Returns the position up to which every event of the account is applied.
     pub(super) fn applied_up_to(&self) -> Position {
         let parked = self.parked.as_ref().map(|it| it.position - 1);
@@ -55,63 +57,93 @@ impl SubjectCheckpoint {
 }
 
 impl RowsSnapshot {
-    /// Reads the snapshot. `creation` is that of the link, if the subject is a link; `events` are
-    /// the shown events.
+    /// Reads the snapshot. `link` is the subject, unless the subject is the account; `events` are the
+    /// shown events.
     pub(super) async fn read(
         pool: &PgPool,
         account_id: AccountId,
-        creation: Option<&Creation>,
+        link: Option<&LinkRecord>,
         events: &[RecordedEvent],
     ) -> sqlx::Result<Self> {
         let mut tx = pool
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .await?;
-        let mut snapshot = Self {
-            checkpoints: checkpoints_in_tx(&mut tx, account_id).await?,
-            ..Self::default()
-        };
-        snapshot.waiting = waiting_in_tx(&mut tx, account_id, events).await?;
-        let generation = |projection| {
-            let mut checkpoints = snapshot.checkpoints.iter();
-            let checkpoint = checkpoints.find(|it| it.projection == projection);
-            checkpoint.map_or(0, |it| it.generation)
-        };
-        let [links, redirects, credits] = [
-            Projection::Links,
-            Projection::Redirects,
-            Projection::Credits,
-        ]
-        .map(generation);
-        let account = account_id.uuid();
-        snapshot.is_stopped = rows::is_stopped_in_tx(&mut tx, redirects, account).await?;
-        match creation {
-            None => {
-                snapshot.links = rows::links_in_tx(&mut tx, links, account).await?;
-                snapshot.balance = rows::balance_in_tx(&mut tx, credits, account).await?;
-            }
-            Some(creation) => {
-                snapshot.link =
-                    rows::link_in_tx(&mut tx, links, account, creation.link_id.uuid()).await?;
-                if let Some(slug) = creation.slug_folded() {
-                    snapshot.redirect = rows::redirect_in_tx(&mut tx, redirects, &slug).await?;
-                }
-                if let Some(charge) = &creation.charge {
-                    let version = charge.version;
-                    snapshot.entry = rows::entry_in_tx(&mut tx, credits, account, version).await?;
-                }
-            }
+        let mut checkpoints = checkpoints_in_tx(&mut tx, account_id).await?;
+        let waiting = waiting_in_tx(&mut tx, account_id, events).await?;
+        for checkpoint in &mut checkpoints {
+            checkpoint.shows = match link {
+                Some(link) => row_of_link_in_tx(&mut tx, checkpoint, account_id, link).await?,
+                None => row_of_account_in_tx(&mut tx, checkpoint, account_id).await?,
+            };
         }
         tx.rollback().await?;
-        if let Some(redirect) = &mut snapshot.redirect {
-            redirect.account_is_stopped = snapshot.is_stopped;
-        }
-        Ok(snapshot)
+        Ok(Self {
+            checkpoints,
+            waiting,
+        })
     }
 
     /// Returns true if the event waits: the account is parked for this event or an earlier one.
     pub(super) fn waits(&self, projection: Projection, position: Position) -> bool {
         self.waiting.contains(&(projection, position))
     }
+}
+
+async fn row_of_link_in_tx(
+    tx: &mut PgConnection,
+    checkpoint: &SubjectCheckpoint,
+    account_id: AccountId,
+    link: &LinkRecord,
+) -> sqlx::Result<Option<ShownRow>> {
+    let (generation, account_id) = (checkpoint.generation, account_id.uuid());
+    Ok(match checkpoint.rows() {
+        WhyRows::None => None,
+        WhyRows::Links => {
+            let row = link_in_tx(tx, generation, account_id, link.link_id.uuid()).await?;
+            row.map(ShownRow::Link)
+        }
+        WhyRows::Redirects => {
+            let Some(slug) = link.slug_folded() else {
+                return Ok(None);
+            };
+            let account_is_stopped = is_stopped_in_tx(tx, generation, account_id).await?;
+            let row = redirect_in_tx(tx, generation, &slug).await?;
+            row.map(|row| {
+                ShownRow::Redirect(RedirectRow {
+                    account_is_stopped,
+                    ..row
+                })
+            })
+        }
+        WhyRows::Credits => {
+            let Some(charge) = &link.charge else {
+                return Ok(None);
+            };
+            let row = entry_in_tx(tx, generation, account_id, charge.version).await?;
+            row.map(ShownRow::Entry)
+        }
+    })
+}
+
+async fn row_of_account_in_tx(
+    tx: &mut PgConnection,
+    checkpoint: &SubjectCheckpoint,
+    account_id: AccountId,
+) -> sqlx::Result<Option<ShownRow>> {
+    let (generation, account_id) = (checkpoint.generation, account_id.uuid());
+    Ok(match checkpoint.rows() {
+        WhyRows::None => None,
+        WhyRows::Links => Some(ShownRow::Links {
+            links: links_in_tx(tx, generation, account_id).await?,
+        }),
+        WhyRows::Redirects => Some(ShownRow::Stopped {
+            redirects_stopped: is_stopped_in_tx(tx, generation, account_id).await?,
+        }),
+        WhyRows::Credits => {
+            let row = balance_in_tx(tx, generation, account_id).await?;
+            row.map(ShownRow::Balance)
+        }
+    })
 }
 
 async fn checkpoints_in_tx(
@@ -153,6 +185,7 @@ async fn checkpoints_in_tx(
                 parked_at: timestamp::format(parked_at),
             }),
             has_skipped: row.has_skipped,
+            shows: None,
         })
     });
     Ok(known.collect())

@@ -49,8 +49,7 @@ impl Stream<'_> {
             before: version + 1,
             ..StreamPart::newest(self.shard, self.subject, 1)
         };
-        let events = log::read_stream_backwards(self.pool, &part).await;
-        let event = events.context("cannot read the log")?.pop();
+        let event = read(self.pool, &part).await?.pop();
         event.with_context(|| format!("the log lacks version {version} of {}", self.subject))
     }
 
@@ -58,4 +57,10 @@ impl Stream<'_> {
     pub(super) fn last(&self) -> Option<&RecordedEvent> {
         self.newest.first()
     }
+}
+
+/// Reads a part of a stream, newest event first.
+pub(super) async fn read(pool: &PgPool, part: &StreamPart) -> anyhow::Result<Vec<RecordedEvent>> {
+    let events = log::read_stream_backwards(pool, part).await;
+    events.context("cannot read the log")
 }

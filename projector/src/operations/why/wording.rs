@@ -1,8 +1,54 @@
-//! Parts of every explanation: lag, and reasons for a missing comparison. Pure.
+//! Parts of the explanations: rows, lag, and reasons for a missing comparison. Pure.
 
 use linkledger_core::{envelope::RecordedEvent, timestamp};
 
-use super::{snapshot::SubjectCheckpoint, stream::Stream};
+use super::{ShownRow, snapshot::SubjectCheckpoint, stream::Stream};
+use crate::{
+    operations::figures::grouped,
+    read_models::{description::WhyRows, links::lookup::LINKS_COUNTED_MAX},
+};
+
+/// Description of the rows of a read model that has no [`WhyRows`].
+pub(super) const NOT_SHOWN: &str = "has rows that are not shown here";
+
+/// Describes a row of a read table.
+pub(super) fn in_words(row: &ShownRow) -> String {
+    match row {
+        ShownRow::Link(row) => format!(
+            "shows {} under {} (version {})",
+            row.destination_url, row.slug, row.version
+        ),
+        ShownRow::Redirect(row) => format!(
+            "leads from {} to {} ({})",
+            row.slug_folded, row.destination_url, row.state
+        ),
+        ShownRow::Entry(row) => format!(
+            "shows a {} of {}, which left {} (version {} of the account, {})",
+            row.kind,
+            grouped(row.amount),
+            grouped(row.balance_after),
+            row.version,
+            row.entry_id
+        ),
+        ShownRow::Balance(row) => {
+            format!(
+                "shows a balance of {} (version {})",
+                row.balance, row.version
+            )
+        }
+        ShownRow::Stopped {
+            redirects_stopped: true,
+        } => "410 for all its links, because they are stopped".to_owned(),
+        ShownRow::Stopped {
+            redirects_stopped: false,
+        } => "follows its links".to_owned(),
+        ShownRow::Links { links: 1 } => "shows 1 link".to_owned(),
+        ShownRow::Links { links } if *links >= LINKS_COUNTED_MAX => {
+            format!("shows {} links or more", grouped(*links))
+        }
+        ShownRow::Links { links } => format!("shows {links} links"),
+    }
+}
 
 /// Returns `LinkDeleted at position 7 (version 4, 2026-…)`, for example.
 pub(super) fn named(event: &RecordedEvent) -> String {
@@ -22,6 +68,10 @@ pub(super) fn unjudged(stream: &Stream<'_>, checkpoint: &SubjectCheckpoint) -> O
             "was made from log epoch {}, and the log is of epoch {}: `projector rebuild {}`",
             checkpoint.epoch, stream.log_epoch, checkpoint.projection
         ));
+    }
+    if checkpoint.rows() == WhyRows::None {
+        let projection = checkpoint.projection;
+        return Some(format!("`projector verify {projection}` compares them"));
     }
     checkpoint.has_skipped.then(|| {
         format!(

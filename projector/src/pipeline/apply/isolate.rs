@@ -14,7 +14,7 @@ use crate::pipeline::{decode::BatchEvent, poison::Poison, retry};
 /// account is parked for an event that only the topic has.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn is_in_log(
     pool: &PgPool,
     shard: Shard,
@@ -37,7 +37,7 @@ pub async fn is_in_log(
 /// refuses: the account of that event is parked.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or refuses to park the account.
+/// Returns an error if the database fails, or refuses to park the account.
 pub async fn isolate(
     pool: &PgPool,
     batches: &[ShardBatch],

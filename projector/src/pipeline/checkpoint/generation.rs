@@ -24,7 +24,7 @@ pub struct GenerationProgress {
 /// role, and all of the same epoch.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn generation_progress(
     executor: impl PgExecutor<'_>,
     projection: Projection,
@@ -69,7 +69,7 @@ pub async fn generation_progress(
 /// Locks the checkpoints of these generations until the end of the transaction.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or a lock is not acquired before the timeout
+/// Returns an error if the database fails, or a lock is not acquired before the timeout
 /// (SQLSTATE 55P03).
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
@@ -95,7 +95,7 @@ pub async fn lock_in_tx(
 /// was paused. Returns the number of changed checkpoints.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn exchange_in_tx(
     tx: &mut PgConnection,
     projection: Projection,

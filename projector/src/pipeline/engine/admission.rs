@@ -124,17 +124,7 @@ impl Engine {
         }
         let delivered: usize = admission.values().map(Vec::len).sum();
         let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
-        let events = log::read_after(&self.pool, &starts, limit.try_into()?)
-            .await
-            .context("cannot read the event store")?;
-        let mut chunks: EventsByShard = starts
-            .iter()
-            .map(|start| (start.shard, Vec::new()))
-            .collect();
-        for event in events {
-            chunks.entry(event.shard).or_default().push(event);
-        }
-        for (shard, events) in chunks {
+        for (shard, events) in self.read_chunks(&starts, limit).await? {
             let progress = self.progress(shard).expect("it needs a backfill");
             let is_end = events.len() < limit;
             let admitted = progress.admit_read(events, is_end);
@@ -190,24 +180,35 @@ impl Engine {
             return Ok(Vec::new());
         }
         let limit = (CYCLE_EVENTS_MAX / starts.len()).max(1);
-        let events = log::read_after(&self.pool, &starts, limit.try_into()?)
-            .await
-            .context("cannot read the event store")?;
-        let progress_of = |shard| {
-            catching_up
-                .iter()
-                .find(|progress| progress.shard() == shard)
-        };
+        let mut chunks = self.read_chunks(&starts, limit).await?;
         let mut decoded = BTreeMap::<Shard, Vec<BatchEvent>>::new();
-        for event in events {
-            let progress = progress_of(event.shard);
-            if progress.is_some_and(|progress| event.position <= progress.backfill_until()) {
-                let events = decoded.entry(event.shard).or_default();
-                events.push(BatchEvent::decode(event));
+        for progress in &catching_up {
+            let mut events = chunks.remove(&progress.shard()).unwrap_or_default();
+            events.retain(|event| event.position <= progress.backfill_until());
+            if !events.is_empty() {
+                let events = events.into_iter().map(BatchEvent::decode).collect();
+                decoded.insert(progress.shard(), events);
             }
         }
-        self.batches(decoded, |shard| progress_of(shard).cloned())
+        let progress_of = |shard| catching_up.iter().find(|it| it.shard() == shard).cloned();
+        self.batches(decoded, progress_of).await
+    }
+
+    /// Reads up to `limit` events of each shard from the event store.
+    async fn read_chunks(
+        &self,
+        starts: &[ReadFrom],
+        limit: usize,
+    ) -> anyhow::Result<EventsByShard> {
+        let events = log::read_after(&self.pool, starts, limit.try_into()?)
             .await
+            .context("cannot read the event store")?;
+        let empty = starts.iter().map(|start| (start.shard, Vec::new()));
+        let mut chunks: EventsByShard = empty.collect();
+        for event in events {
+            chunks.entry(event.shard).or_default().push(event);
+        }
+        Ok(chunks)
     }
 
     fn backfill_starts(&self, admission: &EventsByShard) -> Vec<ReadFrom> {

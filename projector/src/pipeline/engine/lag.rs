@@ -9,18 +9,19 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock},
     event_store::log::{self, ReadFrom},
     metrics::{
-        CATCH_UPS_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, PROJECTION_POSITION,
+        CATCH_UPS_TOTAL, PARKED_ACCOUNTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
+        PROJECTION_PAUSED, PROJECTION_POSITION,
     },
     projection::Projection,
     shard::{Position, Shard},
 };
-use metrics::{counter, gauge};
+use metrics::counter;
 use tokio::time::Instant;
 
 use super::{
     Engine,
     checkpoint_refusal::{CheckpointRefusal, report_refused},
-    shard_assignment::{ShardAssignment, report_parked, report_paused},
+    shard_assignment::{ShardAssignment, set_gauge},
 };
 
 /// Shortest time between two measurements of the lag.
@@ -59,10 +60,14 @@ impl Engine {
             // raise an alert.
             report_refused(shard, false);
             for projection in Projection::ALL {
-                report_lag(projection, shard, 0);
-                report_age(projection, shard, 0.0);
-                report_parked(projection, shard, 0);
-                report_paused(projection, shard, false);
+                for name in [
+                    PROJECTION_LAG_EVENTS,
+                    PROJECTION_LAG_SECONDS,
+                    PARKED_ACCOUNTS,
+                    PROJECTION_PAUSED,
+                ] {
+                    set_gauge(name, projection, shard, 0.0);
+                }
             }
         }
         Ok(())
@@ -90,7 +95,7 @@ impl Engine {
         let now = SystemClock.now();
         for ((projection, from), recorded_at) in checkpoints.into_iter().zip(recorded) {
             let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));
-            report_age(projection, from.shard, age);
+            set_gauge(PROJECTION_LAG_SECONDS, projection, from.shard, age);
         }
         Ok(())
     }
@@ -99,6 +104,7 @@ impl Engine {
 impl ShardAssignment {
     /// Reports the lag of the shard. Refuses the shard if a checkpoint is beyond the head, and
     /// starts a catch-up if the shard makes no progress or the lag exceeds [`LAG_MAX`].
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     fn check_lag(&mut self, shard: Shard, end: &log::LogEnd, now: Instant) {
         let Some(progress) = &mut self.progress else {
             return;
@@ -119,8 +125,13 @@ impl ShardAssignment {
         }
         for projection in Projection::ALL {
             let position = progress.checkpoint(projection).position;
-            report_position(projection, shard, position);
-            report_lag(projection, shard, head - position);
+            set_gauge(PROJECTION_POSITION, projection, shard, position as f64);
+            set_gauge(
+                PROJECTION_LAG_EVENTS,
+                projection,
+                shard,
+                (head - position) as f64,
+            );
         }
         let lag = progress.floor().map_or(0, |floor| head - floor);
         if lag == 0 {
@@ -133,21 +144,4 @@ impl ShardAssignment {
             progress.extend_backfill(head);
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-fn report_position(projection: Projection, shard: Shard, position: Position) {
-    gauge!(PROJECTION_POSITION, "projection" => projection.name(), "shard" => shard.to_string())
-        .set(position as f64);
-}
-
-fn report_age(projection: Projection, shard: Shard, seconds: f64) {
-    gauge!(PROJECTION_LAG_SECONDS, "projection" => projection.name(), "shard" => shard.to_string())
-        .set(seconds);
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-fn report_lag(projection: Projection, shard: Shard, lag: Position) {
-    gauge!(PROJECTION_LAG_EVENTS, "projection" => projection.name(), "shard" => shard.to_string())
-        .set(lag as f64);
 }

@@ -5,21 +5,59 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
-use uuid::Uuid;
+use tokio::time::Instant;
 
-use super::{Engine, release_attempt::ReleaseAttempt};
+use super::Engine;
 use crate::{
     pipeline::{
+        checkpoint::Role,
         decode::BatchEvent,
         parking::{
             ParkedAccount, Parking, listing,
             release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release},
             table,
         },
-        retry,
+        retry::{self, Backoff},
     },
     read_models::skipped::Skipped,
 };
+
+/// Maximum number of retries of one release: with the backoffs, some minutes.
+const RETRIES_MAX: u32 = 60;
+
+/// The next attempt to release a parked account.
+#[derive(Debug)]
+pub(super) struct ReleaseAttempt {
+    /// Account before the one to release, in the order of the keys; `None` for the first account.
+    pub(super) after: Option<ParkedAccount>,
+    not_before: Option<Instant>,
+    retries: u32,
+    backoff: Backoff,
+}
+
+impl ReleaseAttempt {
+    /// Returns an attempt that is due at once, for the account that follows `after`.
+    pub(super) fn after(after: Option<ParkedAccount>) -> Self {
+        Self {
+            after,
+            not_before: None,
+            retries: 0,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// Returns the retry of the same account after a backoff; `None` after [`RETRIES_MAX`] retries.
+    pub(super) fn retry(mut self) -> Option<Self> {
+        self.retries += 1;
+        self.not_before = Some(Instant::now() + self.backoff.next_delay());
+        (self.retries <= RETRIES_MAX).then_some(self)
+    }
+
+    /// Returns true if the backoff is over.
+    pub(super) fn is_due(&self) -> bool {
+        self.not_before.is_none_or(|at| Instant::now() >= at)
+    }
+}
 
 impl Engine {
     /// Returns the parked accounts among the accounts of `events`. Queries only the shards with
@@ -34,18 +72,7 @@ impl Engine {
                 .get(shard)
                 .is_some_and(|assignment| assignment.has_parked)
         });
-        let account_ids: BTreeSet<Uuid> = affected
-            .flat_map(|(_, events)| {
-                events
-                    .iter()
-                    .map(|event| event.recorded().account_id.uuid())
-            })
-            .collect();
-        if account_ids.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let account_ids: Vec<Uuid> = account_ids.into_iter().collect();
-        table::parked_among(&self.pool, &account_ids)
+        table::parked_among(&self.pool, affected.flat_map(|(_, events)| events))
             .await
             .context("cannot read which accounts are parked")
     }
@@ -88,7 +115,7 @@ impl Engine {
     /// Makes one attempt, and returns the next one: the next chunk of the same account, a retry
     /// after a backoff, or the next account. `None` after the last parked account of the shard.
     async fn try_release(&self, shard: Shard, attempt: ReleaseAttempt) -> Option<ReleaseAttempt> {
-        let next = listing::next_after(&self.pool, shard, attempt.after)
+        let next = listing::next_after(&self.pool, Role::Live, shard, attempt.after)
             .await
             .context("cannot read the parked accounts");
         let parking = match next {
@@ -102,7 +129,7 @@ impl Engine {
         };
         let Parking { account, .. } = parking;
         let (account_id, projection) = (account.account_id, account.projection);
-        let same_account = match release(&self.pool, &parking, CHUNK_EVENTS_MAX).await {
+        let same_account = match release(&self.pool, &parking, Role::Live, CHUNK_EVENTS_MAX).await {
             Ok(ReleaseOutcome { state, applied }) => match state {
                 ReleaseState::Released => {
                     tracing::info!(%account_id, %projection, "a parked account is released");

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     checkpoint_refusal::{CheckpointRefusal, RefusedShard},
-    release_attempt::ReleaseAttempt,
+    parked::ReleaseAttempt,
 };
 use crate::pipeline::{
     checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::Progress,
@@ -119,8 +119,10 @@ impl ShardAssignment {
         for row in rows.iter().filter(|row| row.shard == shard) {
             self.has_parked |= row.parked_accounts > 0;
             self.has_skipped |= row.has_skipped;
-            report_paused(row.projection, shard, row.is_paused);
-            report_parked(row.projection, shard, row.parked_accounts);
+            let is_paused = f64::from(u8::from(row.is_paused));
+            set_gauge(PROJECTION_PAUSED, row.projection, shard, is_paused);
+            let parked = row.parked_accounts.into();
+            set_gauge(PARKED_ACCOUNTS, row.projection, shard, parked);
         }
     }
 
@@ -153,12 +155,7 @@ impl ShardAssignment {
     }
 }
 
-pub(super) fn report_paused(projection: Projection, shard: Shard, is_paused: bool) {
-    gauge!(PROJECTION_PAUSED, "projection" => projection.name(), "shard" => shard.to_string())
-        .set(f64::from(u8::from(is_paused)));
-}
-
-pub(super) fn report_parked(projection: Projection, shard: Shard, accounts: u32) {
-    gauge!(PARKED_ACCOUNTS, "projection" => projection.name(), "shard" => shard.to_string())
-        .set(f64::from(accounts));
+/// Sets the gauge of a projection in a shard.
+pub(super) fn set_gauge(name: &'static str, projection: Projection, shard: Shard, value: f64) {
+    gauge!(name, "projection" => projection.name(), "shard" => shard.to_string()).set(value);
 }

@@ -10,15 +10,19 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{ParkedAccount, Parking, ParkingCause, table::ParkedAccountRow};
-use crate::pipeline::poison::{Poison, PoisonReason};
+use crate::pipeline::{
+    checkpoint::Role,
+    poison::{Poison, PoisonReason},
+};
 
 /// Returns the parked account after `after` in the order of the keys, or the first account of the
-/// shard. Considers live generations only.
+/// shard. Considers generations with the given role only.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn next_after(
     pool: &PgPool,
+    role: Role,
     shard: Shard,
     after: Option<ParkedAccount>,
 ) -> sqlx::Result<Option<Parking>> {
@@ -38,44 +42,15 @@ pub async fn next_after(
             ORDER BY account_id
             LIMIT 1
         ) AS p
-        WHERE c.shard = $1 AND c.role = 'live'
+        WHERE c.shard = $1 AND c.role = $5
         ORDER BY p.projection, p.generation
         LIMIT 1
         "#,
         shard.number(),
         projection,
         generation,
-        account_id
-    )
-    .fetch_optional(pool)
-    .await?;
-    row.map(ParkingRow::into_parking).transpose()
-}
-
-/// Returns the parked account after `after` of a generation in a shard, or the first account.
-///
-/// # Errors
-/// Returns an error if the database does not answer.
-pub async fn next_of(
-    pool: &PgPool,
-    (projection, generation): (Projection, i32),
-    shard: Shard,
-    after: Option<AccountId>,
-) -> sqlx::Result<Option<Parking>> {
-    let row = sqlx::query_as!(
-        ParkingRow,
-        r#"
-        SELECT projection, generation, shard, account_id, position, event_type, reason, detail,
-               parked_at, NULL::bigint AS "waiting"
-        FROM read_model.parked_accounts
-        WHERE shard = $1 AND projection = $2 AND generation = $3 AND account_id > $4
-        ORDER BY account_id
-        LIMIT 1
-        "#,
-        shard.number(),
-        projection.name(),
-        generation,
-        after.map_or(Uuid::nil(), AccountId::uuid)
+        account_id,
+        role.name()
     )
     .fetch_optional(pool)
     .await?;
@@ -86,7 +61,7 @@ pub async fn next_of(
 /// there only for a later event: the first `limit` accounts, and the number of all.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn parked_only_in(
     executor: impl PgExecutor<'_>,
     (projection, generation): (Projection, i32),
@@ -146,7 +121,7 @@ pub struct ListedParking {
 /// generations only.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn list(
     pool: &PgPool,
     account_id: Option<AccountId>,

@@ -4,9 +4,7 @@
 //! account wait as well during the release. The account is parked until no event waits.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    envelope::RecordedEvent, event_store::log, projection::Projection, shard::Position,
-};
+use linkledger_core::{envelope::RecordedEvent, event_store::log, shard::Position};
 use sqlx::PgPool;
 
 use super::{ParkedAccount, Parking, ParkingCause, table};
@@ -17,7 +15,7 @@ use crate::{
         poison::Poison,
         retry,
     },
-    read_models::{Creation, DecodedEvent, Rows, redirects::FoldedSlugs, skipped::Skipped},
+    read_models::{Creation, DecodedEvent, Rows, skipped::Skipped},
 };
 
 /// Maximum number of events of one transaction, which then locks the checkpoint for far less than
@@ -53,23 +51,12 @@ pub enum ReleaseState {
     Paused,
 }
 
-/// Applies up to `events_max` waiting events to the live generation, and stops at a poison event.
+/// Applies up to `events_max` waiting events to the generation, which has the given role, and stops at
+/// a poison event.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or the log lacks a waiting event.
+/// Returns an error if the database fails, or the log lacks a waiting event.
 pub async fn release(
-    pool: &PgPool,
-    parking: &Parking,
-    events_max: u16,
-) -> anyhow::Result<ReleaseOutcome> {
-    release_as(pool, parking, Role::Live, events_max).await
-}
-
-/// Applies waiting events like [`release`], to the generation with the given role.
-///
-/// # Errors
-/// Returns the errors of [`release`].
-pub async fn release_as(
     pool: &PgPool,
     parking: &Parking,
     role: Role,
@@ -195,15 +182,12 @@ impl Chunk {
     /// another session has removed some of the waiting events.
     async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
         let account = self.account;
-        let redirect_events = self
+        let events: Vec<_> = self
             .events
             .iter()
-            .filter(|_| account.projection == Projection::Redirects);
-        let slugs = FoldedSlugs::read(pool, redirect_events).await?;
-        let mut rows = Rows::new(&slugs);
-        for event in &self.events {
-            rows.project(account.projection, account.generation, event);
-        }
+            .map(|event| (account.projection, account.generation, event))
+            .collect();
+        let rows = Rows::of(pool, &events).await?;
         let last = self.positions.last().copied().unwrap_or(0);
         let mut tx = pool.begin().await?;
         if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {

@@ -4,7 +4,9 @@
 use linkledger_core::{
     id::{AccountId, EventId},
     shard::Position,
+    timestamp,
 };
+use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
@@ -14,7 +16,7 @@ use super::Parking;
 /// longer parked, or is parked for another event.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn insert_in_tx(
     tx: &mut PgConnection,
     parking: &Parking,
@@ -49,26 +51,27 @@ pub async fn insert_in_tx(
 }
 
 /// A skipped event with the facts that operators see.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct ListedSkip {
-    /// Projection that skips the event.
-    pub projection: String,
     /// Position in the shard.
     pub position: Position,
     /// Stored name of the event type.
     pub event_type: String,
+    /// Projection that skips the event.
+    pub projection: String,
+    /// Time of the decision.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub skipped_at: OffsetDateTime,
     /// Operator who skipped the event.
     pub operator: String,
     /// Reason that the operator gave.
     pub reason: String,
-    /// Time of the decision.
-    pub skipped_at: OffsetDateTime,
 }
 
 /// Returns the skipped events of an account, ordered by position.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn list(
     pool: &PgPool,
     account_id: AccountId,

@@ -12,22 +12,31 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{ParkedAccount, Parking};
+use crate::pipeline::decode::BatchEvent;
 
-/// Returns the parked accounts among `account_ids`, of all projections and generations.
+/// Returns the parked accounts among the accounts of the events, of all projections and generations.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn parked_among(
     pool: &PgPool,
-    account_ids: &[Uuid],
+    events: impl IntoIterator<Item = &BatchEvent>,
 ) -> sqlx::Result<BTreeSet<ParkedAccount>> {
+    let account_ids = events
+        .into_iter()
+        .map(|event| event.recorded().account_id.uuid());
+    let account_ids: BTreeSet<Uuid> = account_ids.collect();
+    if account_ids.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let account_ids: Vec<Uuid> = account_ids.into_iter().collect();
     let rows = sqlx::query_as!(
         ParkedAccountRow,
         "
         SELECT projection, generation, shard, account_id FROM read_model.parked_accounts
         WHERE account_id = ANY($1)
         ",
-        account_ids
+        &account_ids
     )
     .fetch_all(pool)
     .await?;
@@ -40,7 +49,7 @@ pub async fn parked_among(
 /// of `waiting` was released meanwhile; the transaction must not be committed then.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or refuses a row.
+/// Returns an error if the database fails, or refuses a row.
 pub async fn park_in_tx(
     tx: &mut PgConnection,
     parked: &[Parking],
@@ -117,7 +126,7 @@ async fn insert_events_in_tx(
 /// Returns the positions of the first `limit` waiting events of an account.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn waiting(
     pool: &PgPool,
     account: ParkedAccount,
@@ -142,7 +151,7 @@ pub async fn waiting(
 /// Deletes the waiting events of an account up to a position, and returns their number.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn remove_events_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,
@@ -167,7 +176,7 @@ pub async fn remove_events_in_tx(
 /// waits.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn end_parking_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,
@@ -198,7 +207,7 @@ pub async fn end_parking_in_tx(
 /// waiting event, because another session is releasing the account.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub async fn update_cause_in_tx(tx: &mut PgConnection, parking: &Parking) -> sqlx::Result<bool> {
     let Parking { account, cause } = parking;
     let result = sqlx::query!(

@@ -73,7 +73,6 @@ pub(super) fn balances() -> String {
 /// Returns the query of the positions of the row's event and of the account's last credit event: the
 /// projection of an entry writes the balance too, which the last event determines.
 pub(super) fn entry_and_last_event() -> String {
-    let first_waiting_version = first_waiting_version("wrong.account_id");
     format!(
         "SELECT e.position FROM event_store.events AS e
          WHERE e.shard = $3 AND e.stream_id = wrong.account_id AND e.version = wrong.version
@@ -81,28 +80,10 @@ pub(super) fn entry_and_last_event() -> String {
          SELECT last.position FROM (
              SELECT e.position FROM event_store.events AS e
              WHERE e.shard = $3 AND e.stream_id = wrong.account_id AND {IS_CREDIT_EVENT}
-               AND e.version < {first_waiting_version}
+               AND e.version < first_waiting.version
                AND e.position <= wrong.applied_up_to AND {NOT_SKIPPED}
              ORDER BY e.version DESC
              LIMIT 1
          ) AS last"
-    )
-}
-
-/// Returns the expression of the version of the first waiting event in the stream of a parked account,
-/// or the largest version: a search for the last applied event passes over no waiting events.
-pub(crate) fn first_waiting_version(account_id: &str) -> String {
-    format!(
-        "coalesce((
-            SELECT waiting.version FROM read_model.parked_events AS w
-            CROSS JOIN LATERAL (
-                SELECT version FROM event_store.events
-                WHERE shard = $3 AND position = w.position AND stream_id = {account_id}
-                LIMIT 1
-            ) AS waiting
-            WHERE w.account_id = {account_id} AND w.projection = $1 AND w.generation = $2
-            ORDER BY w.position
-            LIMIT 1
-        ), 9223372036854775807)"
     )
 }

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, event::Event, id::AccountId, link::LinkEvent,
-};
+use linkledger_core::{account::AccountEvent, credits::CreditsEvent, event::Event, id::AccountId};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -64,13 +62,7 @@ impl CreditRows {
             }
             // The price of a link is an event of its own. Status events take a version of the
             // account's stream, which the ledger skips.
-            Event::Link(
-                LinkEvent::Created(_)
-                | LinkEvent::DestinationChanged(_)
-                | LinkEvent::Deleted(_)
-                | LinkEvent::Disabled(_)
-                | LinkEvent::Enabled(_),
-            )
+            Event::Link(_)
             | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => return,
         };
         self.insert(generation, account_id, event.recorded.version, entry);

@@ -1,4 +1,5 @@
-//! Rows that the log expects in `read_model.links`.
+//! States of links as the log has them, for the expected rows of `read_model.links` and
+//! `read_model.redirects`.
 //!
 //! The metadata of the last event of a link holds the state of the link after the event, written by
 //! the command side; the projections read payloads instead. Where an operator has skipped an event
@@ -7,7 +8,7 @@
 use crate::read_models::description::{NOT_SKIPPED, applied_up_to};
 
 /// Returns common table expressions that end with `link_states`: the state of each link whose last
-/// applied event is in the bucket.
+/// applied event is in the bucket. Its column `created` is the payload of the link's `LinkCreated`.
 pub(crate) fn link_states() -> String {
     let applied_up_to = applied_up_to("$4");
     format!(
@@ -35,7 +36,8 @@ pub(crate) fn link_states() -> String {
             ) AS next ON true
             WHERE next.position IS NULL OR next.position > h.applied_up_to
         ), link_states AS MATERIALIZED (
-            SELECT l.account_id, l.stream_id AS link_id, l.version, first.slug, first.created_at,
+            SELECT l.account_id, l.stream_id AS link_id, l.version, first.created,
+                   first.created_at,
                    CASE WHEN l.version = 1 THEN l.payload->>'destination_url'
                         WHEN l.is_incomplete THEN left_over.destination_url
                         ELSE l.metadata#>>'{{link,destination_url}}'
@@ -48,10 +50,10 @@ pub(crate) fn link_states() -> String {
                    END AS state
             FROM latest AS l
             CROSS JOIN LATERAL (
-                SELECT l.payload->>'slug' AS slug, l.recorded_at AS created_at
+                SELECT l.payload AS created, l.recorded_at AS created_at
                 WHERE l.version = 1
                 UNION ALL
-                SELECT e.payload->>'slug', e.recorded_at
+                SELECT e.payload, e.recorded_at
                 FROM event_store.events AS e
                 WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version = 1
                   AND l.version > 1 AND {NOT_SKIPPED}
@@ -67,18 +69,6 @@ pub(crate) fn link_states() -> String {
                 WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version <= l.version
                   AND {NOT_SKIPPED}
             ) AS left_over ON l.is_incomplete
-        )"
-    )
-}
-
-/// Returns the expected rows: a deleted link has none.
-pub(super) fn links() -> String {
-    let link_states = link_states();
-    format!(
-        "{link_states}, expected AS MATERIALIZED (
-            SELECT account_id, link_id AS row_id, state <> 'deleted' AS is_expected, link_id, slug,
-                   destination_url, version, created_at
-            FROM link_states
         )"
     )
 }

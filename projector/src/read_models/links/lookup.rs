@@ -1,8 +1,12 @@
 //! Rows of `read_model.links`, by key.
 
-use linkledger_core::timestamp;
+use linkledger_core::{
+    link::{LinkCreated, LinkState},
+    timestamp,
+};
 use serde::Serialize;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Maximum number of links of an account that are counted.
@@ -15,6 +19,23 @@ pub struct LinkRow {
     pub destination_url: String,
     pub version: i64,
     pub created_at: String,
+}
+
+impl LinkRow {
+    /// Returns the row that the log wants after the event with the version and the state.
+    pub(crate) fn wanted(
+        created: &LinkCreated,
+        state: &LinkState,
+        version: i64,
+        created_at: OffsetDateTime,
+    ) -> Self {
+        Self {
+            slug: created.slug.clone(),
+            destination_url: state.destination_url.clone(),
+            version,
+            created_at: timestamp::format(created_at),
+        }
+    }
 }
 
 /// Returns the row of a link.
@@ -61,4 +82,40 @@ pub(crate) async fn links_in_tx(
     )
     .fetch_one(tx)
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use linkledger_core::{
+        id::{AccountId, LinkId},
+        link::ExistingLink,
+    };
+    use linkledger_testing as testing;
+
+    use super::*;
+    use crate::read_models::links::READ_MODEL;
+
+    #[test]
+    fn row_has_all_described_columns() {
+        let (link_id, account_id) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let created = testing::link_created(
+            LinkId::from_uuid(link_id),
+            AccountId::from_uuid(account_id),
+            "spring",
+            "https://example.com/",
+        );
+        let state = ExistingLink::new(created.clone()).state;
+        let row = LinkRow::wanted(&created, &state, 1, OffsetDateTime::UNIX_EPOCH);
+        let row = serde_json::to_value(row).unwrap();
+        let shown: BTreeSet<&str> = row
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let described = READ_MODEL.tables[0].values.iter().map(|column| column.name);
+        assert_eq!(shown, described.collect());
+    }
 }

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, event::Event, link::LinkEvent,
-};
+use linkledger_core::{account::AccountEvent, event::Event, link::LinkEvent};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -16,49 +14,17 @@ use crate::read_models::{Creation, DecodedEvent};
 /// Key of the table: generation, account, link.
 type Key = (i32, Uuid, Uuid);
 
-/// Changes of rows, by key. All events of one link lead to one change.
+/// Changes of rows, by key; `None` deletes the row. All events of one link lead to one change.
 #[derive(Debug, Default)]
-pub struct LinkRows<'a>(BTreeMap<Key, Change<'a>>);
+pub struct LinkRows<'a>(BTreeMap<Key, Option<Change<'a>>>);
 
 #[derive(Debug)]
-enum Change<'a> {
-    /// The link was created in this batch: the whole row is known.
-    Put(LinkRow<'a>),
-    /// The link was created before this batch.
-    Update {
-        /// `None` keeps the destination.
-        destination_url: Option<&'a str>,
-        version: i64,
-    },
-    Delete,
-}
-
-#[derive(Debug)]
-struct LinkRow<'a> {
-    slug: &'a str,
-    destination_url: &'a str,
+struct Change<'a> {
+    /// Slug and time of the creation, if the link was created in this batch: the whole row is known.
+    created: Option<(&'a str, OffsetDateTime)>,
+    /// `None` keeps the destination.
+    destination_url: Option<&'a str>,
     version: i64,
-    created_at: OffsetDateTime,
-}
-
-impl<'a> Change<'a> {
-    /// Adds a later update.
-    fn then_update(&mut self, later_url: Option<&'a str>, later_version: i64) {
-        match self {
-            Self::Put(row) => {
-                row.destination_url = later_url.unwrap_or(row.destination_url);
-                row.version = later_version;
-            }
-            Self::Update {
-                destination_url,
-                version,
-            } => {
-                *destination_url = later_url.or(*destination_url);
-                *version = later_version;
-            }
-            Self::Delete => {}
-        }
-    }
 }
 
 impl<'a> LinkRows<'a> {
@@ -67,13 +33,12 @@ impl<'a> LinkRows<'a> {
         let key = (generation, recorded.account_id.uuid(), recorded.stream_id);
         match &event.event {
             Event::Link(LinkEvent::Created(created)) => {
-                let row = LinkRow {
-                    slug: &created.slug,
-                    destination_url: &created.destination_url,
+                let change = Change {
+                    created: Some((&created.slug, recorded.recorded_at)),
+                    destination_url: Some(&created.destination_url),
                     version: recorded.version,
-                    created_at: recorded.recorded_at,
                 };
-                self.0.insert(key, Change::Put(row));
+                self.0.insert(key, Some(change));
             }
             Event::Link(LinkEvent::DestinationChanged(changed)) => {
                 self.update(key, Some(&changed.destination_url), recorded.version);
@@ -83,24 +48,25 @@ impl<'a> LinkRows<'a> {
             }
             // Also for a link that was created in the same batch: in a replay its row may exist.
             Event::Link(LinkEvent::Deleted(_)) => {
-                self.0.insert(key, Change::Delete);
+                self.0.insert(key, None);
             }
             // A suspended account keeps its links, and a link has no price.
             Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))
-            | Event::Credits(
-                CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),
-            ) => {}
+            | Event::Credits(_) => {}
         }
     }
 
+    /// Adds an update to the change of the link. A deleted link stays deleted.
     fn update(&mut self, key: Key, destination_url: Option<&'a str>, version: i64) {
-        self.0
-            .entry(key)
-            .and_modify(|earlier| earlier.then_update(destination_url, version))
-            .or_insert(Change::Update {
-                destination_url,
-                version,
-            });
+        let unchanged = Change {
+            created: None,
+            destination_url: None,
+            version,
+        };
+        if let Some(change) = self.0.entry(key).or_insert(Some(unchanged)) {
+            change.destination_url = destination_url.or(change.destination_url);
+            change.version = version;
+        }
     }
 
     pub(crate) async fn write_in_tx(
@@ -111,12 +77,11 @@ impl<'a> LinkRows<'a> {
         let (mut puts, mut updates, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
         for (key, change) in &self.0 {
             match change {
-                Change::Put(row) => puts.push((*key, row)),
-                Change::Update {
-                    destination_url,
-                    version,
-                } => updates.push((*key, *destination_url, *version)),
-                Change::Delete => deletes.push(*key),
+                Some(change) => match change.created {
+                    Some(created) => puts.push((*key, created, change)),
+                    None => updates.push((*key, change)),
+                },
+                None => deletes.push(*key),
             }
         }
         put_in_tx(tx, &puts, creation).await?;
@@ -127,19 +92,20 @@ impl<'a> LinkRows<'a> {
 
 async fn put_in_tx(
     tx: &mut PgConnection,
-    rows: &[(Key, &LinkRow<'_>)],
+    rows: &[(Key, (&str, OffsetDateTime), &Change<'_>)],
     creation: Creation,
 ) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
-    let account_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.1).collect();
-    let link_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.2).collect();
-    let slugs: Vec<&str> = rows.iter().map(|(_, row)| row.slug).collect();
-    let destination_urls: Vec<&str> = rows.iter().map(|(_, row)| row.destination_url).collect();
-    let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
-    let created_at: Vec<OffsetDateTime> = rows.iter().map(|(_, row)| row.created_at).collect();
+    let generations: Vec<i32> = rows.iter().map(|(key, ..)| key.0).collect();
+    let account_ids: Vec<Uuid> = rows.iter().map(|(key, ..)| key.1).collect();
+    let link_ids: Vec<Uuid> = rows.iter().map(|(key, ..)| key.2).collect();
+    let slugs: Vec<&str> = rows.iter().map(|(_, created, _)| created.0).collect();
+    let destination_urls: Vec<Option<&str>> =
+        rows.iter().map(|(.., row)| row.destination_url).collect();
+    let versions: Vec<i64> = rows.iter().map(|(.., row)| row.version).collect();
+    let created_at: Vec<OffsetDateTime> = rows.iter().map(|(_, created, _)| created.1).collect();
     macro_rules! put {
         ($on_conflict:literal) => {
             sqlx::query!(
@@ -153,7 +119,7 @@ async fn put_in_tx(
                 &account_ids,
                 &link_ids,
                 &slugs as &[&str],
-                &destination_urls as &[&str],
+                &destination_urls as &[Option<&str>],
                 &versions,
                 &created_at
             )
@@ -172,18 +138,16 @@ async fn put_in_tx(
     Ok(())
 }
 
-async fn update_in_tx(
-    tx: &mut PgConnection,
-    rows: &[(Key, Option<&str>, i64)],
-) -> sqlx::Result<()> {
+async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let generations: Vec<i32> = rows.iter().map(|(key, ..)| key.0).collect();
-    let account_ids: Vec<Uuid> = rows.iter().map(|(key, ..)| key.1).collect();
-    let link_ids: Vec<Uuid> = rows.iter().map(|(key, ..)| key.2).collect();
-    let destination_urls: Vec<Option<&str>> = rows.iter().map(|(_, url, _)| *url).collect();
-    let versions: Vec<i64> = rows.iter().map(|(.., version)| *version).collect();
+    let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
+    let account_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.1).collect();
+    let link_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.2).collect();
+    let destination_urls: Vec<Option<&str>> =
+        rows.iter().map(|(_, row)| row.destination_url).collect();
+    let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
     sqlx::query!(
         "
         UPDATE read_model.links AS l

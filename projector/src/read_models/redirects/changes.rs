@@ -34,10 +34,16 @@ impl RedirectChanges {
         self.account_ids.insert(account_id);
     }
 
+    /// Adds other changes.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.slugs_folded.append(&mut others.slugs_folded);
+        self.account_ids.append(&mut others.account_ids);
+    }
+
     /// Appends the changes under the next numbers. The transaction must take no lock afterwards.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer, or the counter is not locked before the
+    /// Returns an error if the database fails, or the counter is not locked before the
     /// timeout (SQLSTATE 55P03).
     pub async fn append_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let slugs = self

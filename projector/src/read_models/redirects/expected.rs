@@ -10,7 +10,7 @@ pub(super) fn redirects() -> String {
     let link_states = link_states();
     format!(
         r#"{link_states}, expected AS MATERIALIZED (
-            SELECT lower(slug COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
+            SELECT lower((created->>'slug') COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
                    true AS is_expected, link_id, destination_url, state, version
             FROM link_states
         )"#

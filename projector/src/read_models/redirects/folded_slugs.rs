@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
-    event_store::log, id::LinkId, link::LinkEvent, projection::Projection, shard::Shard,
+    envelope::RecordedEvent, event::Event, event_store::log, id::LinkId, link::LinkEvent,
+    projection::Projection, shard::Shard,
 };
 use sqlx::{Acquire, PgConnection, Postgres};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ impl FoldedSlugs {
     /// only if there are such events.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer, or if the creation of a link is absent or
+    /// Returns an error if the database fails, or if the creation of a link is absent or
     /// cannot be decoded.
     pub async fn read(
         source: impl Acquire<'_, Database = Postgres>,
@@ -78,15 +78,10 @@ pub(crate) fn fold(slug: &str) -> String {
 }
 
 fn link_without_slug(event: &DecodedEvent) -> Option<(Shard, LinkId)> {
-    let link_id = match &event.event {
-        Event::Link(LinkEvent::DestinationChanged(changed)) => changed.link_id,
-        Event::Link(LinkEvent::Disabled(disabled)) => disabled.link_id,
-        Event::Link(LinkEvent::Enabled(enabled)) => enabled.link_id,
+    match &event.event {
         Event::Link(LinkEvent::Created(_) | LinkEvent::Deleted(_))
-        | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))
-        | Event::Credits(
-            CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),
-        ) => return None,
-    };
-    Some((event.recorded.shard, link_id))
+        | Event::Account(_)
+        | Event::Credits(_) => None,
+        Event::Link(link_event) => Some((event.recorded.shard, link_event.link_id())),
+    }
 }

@@ -5,11 +5,9 @@
 //! first event of the link's stream. An index by link would avoid the read, but would slow down
 //! every create, and changes are rare.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
-use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, event::Event, link::LinkEvent,
-};
+use linkledger_core::{account::AccountEvent, event::Event, link::LinkEvent};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -29,25 +27,11 @@ pub struct RedirectRows<'a> {
     changes: RedirectChanges,
 }
 
-#[derive(Debug)]
-enum Change<'a> {
-    /// The link was created in this batch: the whole row is known.
-    Put(RedirectRow<'a>),
-    /// The link was created before this batch.
-    Update(Update<'a>),
-}
-
-#[derive(Debug)]
-struct RedirectRow<'a> {
-    link_id: Uuid,
-    account_id: Uuid,
-    destination_url: &'a str,
-    state: State,
-}
-
-/// Update of a row; `None` keeps the value.
+/// Change of a row; `None` keeps the value.
 #[derive(Debug, Default)]
-struct Update<'a> {
+struct Change<'a> {
+    /// Link and account, if the link was created in this batch: the whole row is known.
+    created: Option<(Uuid, Uuid)>,
     destination_url: Option<&'a str>,
     state: Option<State>,
 }
@@ -72,26 +56,12 @@ impl State {
     }
 }
 
-impl<'a> Change<'a> {
-    /// Adds a later update.
-    fn then_update(&mut self, later: &Update<'a>) {
-        match self {
-            Self::Put(RedirectRow {
-                state: State::Deleted,
-                ..
-            })
-            | Self::Update(Update {
-                state: Some(State::Deleted),
-                ..
-            }) => {}
-            Self::Put(row) => {
-                row.destination_url = later.destination_url.unwrap_or(row.destination_url);
-                row.state = later.state.unwrap_or(row.state);
-            }
-            Self::Update(earlier) => {
-                earlier.destination_url = later.destination_url.or(earlier.destination_url);
-                earlier.state = later.state.or(earlier.state);
-            }
+impl Change<'_> {
+    /// Adds a later change. A deleted link stays deleted.
+    fn append(&mut self, later: &Self) {
+        if self.state != Some(State::Deleted) {
+            self.destination_url = later.destination_url.or(self.destination_url);
+            self.state = later.state.or(self.state);
         }
     }
 }
@@ -105,21 +75,20 @@ impl<'a> RedirectRows<'a> {
     ) {
         match &event.event {
             Event::Link(LinkEvent::Created(created)) => {
-                let row = RedirectRow {
-                    link_id: created.link_id.uuid(),
-                    account_id: created.account_id.uuid(),
-                    destination_url: &created.destination_url,
-                    state: State::Active,
+                let change = Change {
+                    created: Some((created.link_id.uuid(), created.account_id.uuid())),
+                    destination_url: Some(&created.destination_url),
+                    state: Some(State::Active),
                 };
                 let key = (generation, fold(&created.slug));
-                self.redirects.insert(key, Change::Put(row));
+                self.redirects.insert(key, change);
             }
             Event::Link(LinkEvent::DestinationChanged(changed)) => {
-                let update = Update {
+                let change = Change {
                     destination_url: Some(&changed.destination_url),
-                    state: None,
+                    ..Change::default()
                 };
-                self.update_of(generation, slugs.of(changed.link_id), update);
+                self.update_of(generation, slugs.of(changed.link_id), change);
             }
             Event::Link(LinkEvent::Disabled(disabled)) => {
                 let slug = slugs.of(disabled.link_id);
@@ -141,9 +110,7 @@ impl<'a> RedirectRows<'a> {
                 self.stop((generation, resumed.account_id.uuid()), false);
             }
             // Redirects do not depend on credits.
-            Event::Credits(
-                CreditsEvent::Granted(_) | CreditsEvent::Adjusted(_) | CreditsEvent::Charged(_),
-            ) => {}
+            Event::Credits(_) => {}
         }
     }
 
@@ -153,20 +120,18 @@ impl<'a> RedirectRows<'a> {
     }
 
     /// Adds an update. A link without a slug has no row: its creation is skipped.
-    fn update_of(&mut self, generation: i32, slug: Option<&str>, update: Update<'a>) {
+    fn update_of(&mut self, generation: i32, slug: Option<&str>, change: Change<'a>) {
         if let Some(slug) = slug {
-            self.update((generation, slug.to_owned()), update);
+            self.update((generation, slug.to_owned()), change);
         }
     }
 
-    fn update(&mut self, key: Key, update: Update<'a>) {
+    fn update(&mut self, key: Key, change: Change<'a>) {
         self.changes.add_slug(&key.1);
-        match self.redirects.entry(key) {
-            Entry::Occupied(mut earlier) => earlier.get_mut().then_update(&update),
-            Entry::Vacant(place) => {
-                place.insert(Change::Update(update));
-            }
-        }
+        self.redirects
+            .entry(key)
+            .and_modify(|earlier| earlier.append(&change))
+            .or_insert(change);
     }
 
     pub(crate) fn changes(&self) -> &RedirectChanges {
@@ -189,9 +154,9 @@ impl<'a> RedirectRows<'a> {
     ) -> sqlx::Result<()> {
         let (mut puts, mut updates) = (Vec::new(), Vec::new());
         for (key, change) in &self.redirects {
-            match change {
-                Change::Put(row) => puts.push((key, row)),
-                Change::Update(update) => updates.push((key, update)),
+            match change.created {
+                Some(created) => puts.push((key, created, change)),
+                None => updates.push((key, change)),
             }
         }
         put_in_tx(tx, &puts, creation).await?;
@@ -200,29 +165,31 @@ impl<'a> RedirectRows<'a> {
     }
 }
 
-impl From<State> for Update<'_> {
+impl From<State> for Change<'_> {
     fn from(state: State) -> Self {
         Self {
-            destination_url: None,
             state: Some(state),
+            ..Self::default()
         }
     }
 }
 
 async fn put_in_tx(
     tx: &mut PgConnection,
-    rows: &[(&Key, &RedirectRow<'_>)],
+    rows: &[(&Key, (Uuid, Uuid), &Change<'_>)],
     creation: Creation,
 ) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
-    let slugs_folded: Vec<&str> = rows.iter().map(|(key, _)| key.1.as_str()).collect();
-    let link_ids: Vec<Uuid> = rows.iter().map(|(_, row)| row.link_id).collect();
-    let account_ids: Vec<Uuid> = rows.iter().map(|(_, row)| row.account_id).collect();
-    let destination_urls: Vec<&str> = rows.iter().map(|(_, row)| row.destination_url).collect();
-    let states: Vec<&str> = rows.iter().map(|(_, row)| row.state.name()).collect();
+    let generations: Vec<i32> = rows.iter().map(|(key, ..)| key.0).collect();
+    let slugs_folded: Vec<&str> = rows.iter().map(|(key, ..)| key.1.as_str()).collect();
+    let link_ids: Vec<Uuid> = rows.iter().map(|(_, created, _)| created.0).collect();
+    let account_ids: Vec<Uuid> = rows.iter().map(|(_, created, _)| created.1).collect();
+    let destination_urls: Vec<Option<&str>> =
+        rows.iter().map(|(.., row)| row.destination_url).collect();
+    let states = rows.iter().map(|(.., row)| row.state.map(State::name));
+    let states: Vec<Option<&str>> = states.collect();
     macro_rules! put {
         ($on_conflict:literal) => {
             sqlx::query!(
@@ -237,8 +204,8 @@ async fn put_in_tx(
                 &slugs_folded as &[&str],
                 &link_ids,
                 &account_ids,
-                &destination_urls as &[&str],
-                &states as &[&str]
+                &destination_urls as &[Option<&str>],
+                &states as &[Option<&str>]
             )
             .execute(tx)
             .await?
@@ -255,20 +222,16 @@ async fn put_in_tx(
     Ok(())
 }
 
-async fn update_in_tx(tx: &mut PgConnection, rows: &[(&Key, &Update<'_>)]) -> sqlx::Result<()> {
+async fn update_in_tx(tx: &mut PgConnection, rows: &[(&Key, &Change<'_>)]) -> sqlx::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
     let slugs_folded: Vec<&str> = rows.iter().map(|(key, _)| key.1.as_str()).collect();
-    let destination_urls: Vec<Option<&str>> = rows
-        .iter()
-        .map(|(_, update)| update.destination_url)
-        .collect();
-    let states: Vec<Option<&str>> = rows
-        .iter()
-        .map(|(_, update)| update.state.map(State::name))
-        .collect();
+    let destination_urls: Vec<Option<&str>> =
+        rows.iter().map(|(_, row)| row.destination_url).collect();
+    let states = rows.iter().map(|(_, row)| row.state.map(State::name));
+    let states: Vec<Option<&str>> = states.collect();
     sqlx::query!(
         "
         UPDATE read_model.redirects AS r

@@ -105,8 +105,9 @@ impl Layout {
 pub(super) fn table(
     screen: Screen,
     columns: &[(&str, Layout)],
-    rows: &[Vec<String>],
+    rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Vec<String> {
+    let rows: Vec<_> = rows.into_iter().collect();
     let width = |index: usize| {
         let cells = rows.iter().map(|row| measure_text_width(&row[index]));
         cells.max().unwrap_or(0).max(columns[index].0.len())
@@ -161,7 +162,7 @@ mod tests {
             row[0] = screen.paint(&red, &row[0]);
             row
         });
-        table(screen, COLUMNS, &rows)
+        table(screen, COLUMNS, rows)
     }
 
     #[test]

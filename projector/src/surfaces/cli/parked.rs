@@ -70,7 +70,7 @@ fn text_of(parked: &[ParkedReport]) -> String {
         ("POSITION", Layout::Number),
         ("WHY", Layout::Text),
     ];
-    let row = |it: &ParkedReport| {
+    let rows = parked.iter().map(|it| {
         vec![
             it.account_id.to_string(),
             it.projection.to_owned(),
@@ -80,7 +80,6 @@ fn text_of(parked: &[ParkedReport]) -> String {
             it.position.to_string(),
             format!("{}: {}", it.event_type, it.detail),
         ]
-    };
-    let rows: Vec<_> = parked.iter().map(row).collect();
-    table(Screen::of_stdout(), &columns, &rows).join("\n")
+    });
+    table(Screen::of_stdout(), &columns, rows).join("\n")
 }

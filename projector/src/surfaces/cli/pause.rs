@@ -22,20 +22,11 @@ pub struct Pause {
     options: Options,
 }
 
-/// State of a projection after the command, or after a dry run as it would be.
-#[derive(Debug, Serialize)]
-struct Shown {
-    projection: &'static str,
-    changed: bool,
-    paused_at: Option<String>,
-    #[serde(skip)]
-    text: String,
-}
-
+/// Projections after the command, or after a dry run as they would be.
 #[derive(Serialize)]
-struct AllShown {
+struct AllPaused {
     dry_run: bool,
-    projections: Vec<Shown>,
+    projections: Vec<Paused>,
 }
 
 pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<()> {
@@ -45,7 +36,7 @@ pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<(
         dry_run, reason, ..
     } = &command.operator;
     let dry_run = *dry_run;
-    let paused = if dry_run {
+    let projections: Vec<Paused> = if dry_run {
         let paused = pause::paused(&pool, &projections).await;
         let paused = paused.context("cannot read which projections are paused")?;
         let changes = paused.into_iter().map(|(projection, paused_at)| Paused {
@@ -58,44 +49,31 @@ pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<(
         let operator = command.operator.operator();
         pause::change(&pool, &projections, change, &operator, reason.as_deref()).await?
     };
-    let projections = paused.iter().map(|it| Shown::of(it, change, dry_run));
-    let projections: Vec<Shown> = projections.collect();
-    let lines: Vec<&str> = projections.iter().map(|it| it.text.as_str()).collect();
-    let text = lines.join("\n");
-    let shown = AllShown {
+    let lines = projections.iter().map(|it| text_of(*it, change, dry_run));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let paused = AllPaused {
         dry_run,
         projections,
     };
-    command.options.print(&shown, &text)
+    command.options.print(&paused, &text)
 }
 
-impl Shown {
-    fn of(paused: &Paused, change: PauseChange, dry_run: bool) -> Self {
-        let projection = paused.projection.name();
-        let paused_at = paused.paused_at.map(timestamp::format);
-        let since = paused_at.as_deref().unwrap_or_default();
-        let text = match (change, paused.is_changed, dry_run) {
-            (PauseChange::Pause, true, false) => format!(
-                "`{projection}` is paused, and its last batch is finished; `projector resume \
-                 {projection}` lets it go on"
-            ),
-            (PauseChange::Resume, true, false) => {
-                format!("`{projection}` continues within a second")
-            }
-            (PauseChange::Pause, true, true) => format!("`{projection}` would be paused"),
-            (PauseChange::Resume, true, true) => {
-                format!("`{projection}`, paused since {since}, would continue")
-            }
-            (PauseChange::Pause, false, _) => {
-                format!("`{projection}` has been paused since {since} already")
-            }
-            (PauseChange::Resume, false, _) => format!("`{projection}` is not paused"),
-        };
-        Self {
-            projection,
-            changed: paused.is_changed,
-            paused_at,
-            text,
+fn text_of(paused: Paused, change: PauseChange, dry_run: bool) -> String {
+    let projection = paused.projection;
+    let since = paused.paused_at.map(timestamp::format).unwrap_or_default();
+    match (change, paused.is_changed, dry_run) {
+        (PauseChange::Pause, true, false) => format!(
+            "`{projection}` is paused, and its last batch is finished; `projector resume \
+             {projection}` lets it go on"
+        ),
+        (PauseChange::Resume, true, false) => format!("`{projection}` continues within a second"),
+        (PauseChange::Pause, true, true) => format!("`{projection}` would be paused"),
+        (PauseChange::Resume, true, true) => {
+            format!("`{projection}`, paused since {since}, would continue")
         }
+        (PauseChange::Pause, false, _) => {
+            format!("`{projection}` has been paused since {since} already")
+        }
+        (PauseChange::Resume, false, _) => format!("`{projection}` is not paused"),
     }
 }

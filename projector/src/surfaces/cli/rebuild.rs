@@ -10,7 +10,7 @@ use linkledger_core::{event_store::SessionKind, id::AccountId};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::Options;
+use super::{Options, one_or_all};
 use crate::{
     operations::{
         audit::{self, CommandOutcome, hold},
@@ -114,9 +114,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
         operator, options, ..
     } = &command;
     let pool = options.rebuild_pool().await?;
-    let projections: Vec<_> = command
-        .projection
-        .map_or(Projection::ALL.to_vec(), |projection| vec![projection]);
+    let projections = one_or_all(command.projection);
     if let Some(account_id) = command.account {
         return account::run(&pool, account_id, &projections, operator, options).await;
     }
@@ -132,27 +130,34 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
         return print_planned(options, planned);
     }
     let progress = Arc::new(ProgressReport::shown(options.json));
-    let served = served(&pool, &projections).await?;
-    let work = Box::pin(rebuild::rebuild(&pool, &projections, settings, progress));
-    let rebuilt = hold(
-        &pool,
-        &audit::OperatorCommand {
-            name: "rebuild",
-            projections: &projections,
-            subject: None,
-            operator: &operator.operator(),
-            reason: operator.reason.as_deref(),
-        },
-        work,
-        |rebuilt, projection| described(rebuilt, projection),
-    )
-    .await;
-    let rebuilt = match rebuilt {
-        Ok(rebuilt) => rebuilt,
-        Err(error) => return Err(tell_served(&pool, &served, error).await),
+    let recorded = audit::OperatorCommand {
+        name: "rebuild",
+        projections: &projections,
+        subject: None,
+        operator: &operator.operator(),
+        reason: operator.reason.as_deref(),
     };
-    let text = text_of(&rebuilt);
-    options.print(&AllRebuilt { rebuilt }, &text)
+    let work = rebuild::rebuild(&pool, &projections, settings, progress);
+    run_recorded(&pool, &recorded, options, work).await
+}
+
+/// Runs the work as a recorded command, and prints the reports.
+async fn run_recorded(
+    pool: &PgPool,
+    command: &audit::OperatorCommand<'_>,
+    options: &Options,
+    work: impl Future<Output = anyhow::Result<Vec<RebuildReport>>>,
+) -> anyhow::Result<()> {
+    let served = served(pool, command.projections).await?;
+    let rebuilt = hold(pool, command, Box::pin(work), |rebuilt, projection| {
+        outcome(rebuilt, projection)
+    });
+    let rebuilt = match rebuilt.await {
+        Ok(rebuilt) => rebuilt,
+        Err(error) => return Err(tell_served(pool, &served, error).await),
+    };
+    let texts: Vec<_> = rebuilt.iter().map(RebuildReport::to_string).collect();
+    options.print(&AllRebuilt { rebuilt }, &texts.join("\n"))
 }
 
 /// Returns the served generation of each projection.
@@ -235,30 +240,18 @@ pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
         return print_planned(options, vec![planned]);
     }
     let progress = Arc::new(ProgressReport::shown(options.json));
-    let served = served(&pool, &[*projection]).await?;
-    let work = Box::pin(async {
+    let recorded = audit::OperatorCommand {
+        name: "rollback",
+        projections: &[*projection],
+        subject: None,
+        operator: &operator.operator(),
+        reason: operator.reason.as_deref(),
+    };
+    let work = async {
         let rebuilt = rollback::rollback(&pool, *projection, rate.max(), progress).await?;
         Ok(vec![rebuilt])
-    });
-    let rebuilt = hold(
-        &pool,
-        &audit::OperatorCommand {
-            name: "rollback",
-            projections: &[*projection],
-            subject: None,
-            operator: &operator.operator(),
-            reason: operator.reason.as_deref(),
-        },
-        work,
-        |rebuilt, projection| described(rebuilt, projection),
-    )
-    .await;
-    let rebuilt = match rebuilt {
-        Ok(rebuilt) => rebuilt,
-        Err(error) => return Err(tell_served(&pool, &served, error).await),
     };
-    let text = text_of(&rebuilt);
-    options.print(&AllRebuilt { rebuilt }, &text)
+    run_recorded(&pool, &recorded, options, work).await
 }
 
 fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Result<()> {
@@ -296,17 +289,10 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
     options.print(&planned, &text)
 }
 
-fn text_of(rebuilt: &[RebuildReport]) -> String {
-    let texts: Vec<_> = rebuilt.iter().map(RebuildReport::to_string).collect();
-    texts.join("\n")
-}
-
 /// Returns the outcome for one projection, for the record.
-fn described(rebuilt: &[RebuildReport], projection: Projection) -> (CommandOutcome, String) {
-    let mut of_it = rebuilt.iter();
-    let of_it = of_it.find(|it| it.projection == projection.name());
-    (
-        CommandOutcome::Done,
-        of_it.map_or_else(String::new, RebuildReport::to_string),
-    )
+fn outcome(rebuilt: &[RebuildReport], projection: Projection) -> (CommandOutcome, String) {
+    let mut reports = rebuilt.iter();
+    let report = reports.find(|it| it.projection == projection.name());
+    let text = report.map_or_else(String::new, RebuildReport::to_string);
+    (CommandOutcome::Done, text)
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fmt::Write as _,
     io::Write as _,
     time::{Duration, Instant},
 };
@@ -13,7 +12,7 @@ use linkledger_core::{event_store::SessionKind, failure, id::AccountId};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::Options;
+use super::{Options, one_or_all};
 use crate::{
     operations::{
         audit::{self, hold},
@@ -32,7 +31,7 @@ use crate::{
 pub struct Verify {
     /// The projection; all of them if none is named.
     projection: Option<Projection>,
-    /// A generation that is not served, for example before a rollback.
+    /// Verify this generation instead of the served one, for example before a rollback.
     #[arg(long, value_name = "NUMBER", requires = "projection")]
     generation: Option<i32>,
     /// Project the wrong rows again, delete rows that no event explains, and verify again.
@@ -96,12 +95,9 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         anyhow::Ok(projections)
     });
     let projections = if repairs {
-        let names: Vec<_> = command
-            .projection
-            .map_or(Projection::ALL.to_vec(), |it| vec![it]);
         let operation = audit::OperatorCommand {
             name: "verify --repair",
-            projections: &names,
+            projections: &one_or_all(command.projection),
             subject: None,
             operator: &command.operator.operator(),
             reason: command.operator.reason.as_deref(),
@@ -142,10 +138,8 @@ async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Generati
         }]);
     }
     let mut targets = Vec::new();
-    for projection in Projection::ALL {
-        if command.projection.is_none_or(|it| it == projection) {
-            targets.push(verify::served(pool, projection).await?);
-        }
+    for projection in one_or_all(command.projection) {
+        targets.push(verify::served(pool, projection).await?);
     }
     Ok(targets)
 }
@@ -211,94 +205,72 @@ impl VerifyOutput {
     }
 
     fn text(&self, took: Duration, is_repair: bool) -> String {
-        let mut text = String::new();
-        let events: u64 = self.projections.iter().map(ProjectionOutput::events).sum();
+        let mut lines = Vec::new();
         for ProjectionOutput { found, repaired } in &self.projections {
-            found.write(&mut text);
+            lines.extend(found.lines());
             if let Some(repaired) = repaired {
                 let rows = counted(repaired.rows, "row");
-                writeln!(text, "Repaired: {rows}; verified again:")
-                    .expect("writing to a string never fails");
-                repaired.left.write(&mut text);
+                lines.push(format!("Repaired: {rows}; verified again:"));
+                lines.extend(repaired.left.lines());
             } else if is_repair && self.dry_run && !found.findings.is_empty() {
                 let rows = counted(found.findings.mismatches - found.findings.unbalanced, "row");
-                writeln!(text, "Would repair {rows}; nothing was changed.")
-                    .expect("writing to a string never fails");
+                lines.push(format!("Would repair {rows}; nothing was changed."));
             }
         }
+        let events: u64 = self.projections.iter().map(ProjectionOutput::events).sum();
         let per_second = counted(per_second(events, took), "event");
         let seconds = took.as_secs_f64();
-        write!(text, "Verified in {seconds:.1} s ({per_second}/s).")
-            .expect("writing to a string never fails");
-        text
+        lines.push(format!("Verified in {seconds:.1} s ({per_second}/s)."));
+        lines.join("\n")
     }
 }
 
 impl VerificationReport {
-    fn write(&self, text: &mut String) {
-        let Self {
-            projection,
-            generation,
-            events,
-            rows_expected,
-            findings,
-            ..
-        } = self;
-        write!(
-            text,
-            "`{projection}`, generation {generation}: {} want {}; ",
-            counted(*events, "event"),
-            counted(*rows_expected, "row")
-        )
-        .expect("writing to a string never fails");
+    fn lines(&self) -> Vec<String> {
+        let (projection, generation) = (self.projection, self.generation);
+        let (events, rows) = (
+            counted(self.events, "event"),
+            counted(self.rows_expected, "row"),
+        );
+        let compared = format!("`{projection}`, generation {generation}: {events} want {rows}");
+        let findings = &self.findings;
         if findings.is_empty() {
-            text.push_str("nothing is wrong.\n");
-            return;
+            return vec![format!("{compared}; nothing is wrong.")];
         }
-        writeln!(
-            text,
-            "{} in {}:",
-            mismatches(findings.mismatches),
-            counted(findings.buckets, "place")
-        )
-        .expect("writing to a string never fails");
-        for finding in &findings.named {
-            finding.write(text);
-        }
+        let found = mismatches(findings.mismatches);
+        let places = counted(findings.buckets, "place");
+        let mut lines = vec![format!("{compared}; {found} in {places}:")];
+        lines.extend(findings.named.iter().map(Finding::line));
         let more = findings.mismatches - findings.named.len() as u64;
         if more > 0 {
-            writeln!(text, "  … and {more} more").expect("writing to a string never fails");
+            lines.push(format!("  … and {more} more"));
         }
         let accounts: BTreeSet<AccountId> = findings.named.iter().map(|it| it.account_id).collect();
         if accounts.len() > 1 {
-            writeln!(text, "  of {} accounts", accounts.len())
-                .expect("writing to a string never fails");
+            lines.push(format!("  of {} accounts", accounts.len()));
         }
+        lines
     }
 }
 
 impl Finding {
-    fn write(&self, text: &mut String) {
-        let (table, kind) = (self.table, self.kind.name());
-        write!(text, "  {table}: {kind} {}", self.account_id)
-            .expect("writing to a string never fails");
-        if let Some(row) = &self.row {
-            write!(text, " {row}").expect("writing to a string never fails");
-        }
-        if !self.columns.is_empty() {
-            write!(text, " ({})", self.columns.join(", "))
-                .expect("writing to a string never fails");
-        }
-        match (self.shard, self.bucket) {
-            (Some(shard), Some(bucket)) => writeln!(
-                text,
-                ", shard {shard}, positions {} to {}",
+    fn line(&self) -> String {
+        let (table, kind, account_id) = (self.table, self.kind.name(), self.account_id);
+        let row = self.row.as_ref().map(|row| format!(" {row}"));
+        let columns = match self.columns.join(", ") {
+            columns if columns.is_empty() => columns,
+            columns => format!(" ({columns})"),
+        };
+        let place = match (self.shard, self.bucket) {
+            (Some(shard), Some(bucket)) => format!(
+                "shard {shard}, positions {} to {}",
                 bucket.first, bucket.last
             ),
-            (Some(shard), None) => writeln!(text, ", shard {shard}"),
-            (None, _) => writeln!(text, ", of no existing account"),
-        }
-        .expect("writing to a string never fails");
+            (Some(shard), None) => format!("shard {shard}"),
+            (None, _) => "of no existing account".to_owned(),
+        };
+        let row = row.unwrap_or_default();
+        format!("  {table}: {kind} {account_id}{row}{columns}, {place}")
     }
 }
 

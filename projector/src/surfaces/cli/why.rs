@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::event::Subject;
+use linkledger_core::{event::Subject, timestamp};
 
 use super::{
     Options,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operations::{
     figures::grouped,
-    why::{ShownEvent, WhyReport, why},
+    why::{ShownEvent, WhyReport, WhyRequest, why},
 };
 
 const COLUMNS: &[(&str, Layout)] = &[
@@ -39,7 +39,7 @@ pub struct ShowWhy {
 
 pub(super) async fn run(command: ShowWhy) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
-    let why = why(&pool, command.subject, command.limit).await?;
+    let why = why(&pool, WhyRequest::newest(command.subject, command.limit)).await?;
     let text = lines(&why, Screen::of_stdout()).join("\n");
     command.options.print(&why, &text)
 }
@@ -70,8 +70,7 @@ fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
     ));
     lines.push(String::new());
     if !why.events.is_empty() {
-        let rows: Vec<Vec<String>> = why.events.iter().map(row).collect();
-        lines.extend(table(screen, COLUMNS, &rows));
+        lines.extend(table(screen, COLUMNS, why.events.iter().map(row)));
         lines.push(String::new());
     }
     let narrower = screen.indented(NAME_WIDTH);
@@ -86,12 +85,14 @@ fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
 }
 
 fn row(event: &ShownEvent) -> Vec<String> {
+    let recorded = &event.recorded;
+    let actor = recorded.metadata.actor.clone();
     vec![
-        event.version.to_string(),
-        grouped(event.position),
-        event.event_type.clone(),
-        event.recorded_at.clone(),
-        event.actor.clone().unwrap_or_else(|| "-".to_owned()),
+        recorded.version.to_string(),
+        grouped(recorded.position),
+        recorded.event_type.clone(),
+        timestamp::format(recorded.recorded_at),
+        actor.unwrap_or_else(|| "-".to_owned()),
         states(event),
     ]
 }

@@ -2,13 +2,7 @@
 
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
-    account::AccountStatus,
-    event::Subject,
-    event_store::{
-        accounts::{self, StoredAccount},
-        log::{self, StreamPart},
-    },
-    id::AccountId,
+    account::AccountStatus, event::Subject, event_store::accounts::StoredAccount, id::AccountId,
     shard::Shard,
 };
 use maud::{Markup, html};
@@ -26,7 +20,7 @@ use super::{
 use crate::operations::{
     figures::grouped,
     parked::{self, ParkedReport},
-    why::why,
+    why::{WhyRequest, why},
 };
 
 /// Upper bound of the projections.
@@ -35,28 +29,18 @@ const PARKINGS_MAX: i64 = 10;
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let account_id: AccountId = history::id_of(&uri, "an account", AccountId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["before"])?;
-    let before = history::take_before(&mut parameters, "an account")?;
-    let pool = &console.pool;
-    let account = accounts::find(pool, account_id).await?;
-    let account = account
-        .ok_or_else(|| ErrorPage::not_found(&format!("There is no account {account_id}.")))?;
-    let parkings = parked::list(pool, Some(account_id), PARKINGS_MAX).await?;
-    let why = why(pool, Subject::Account(account_id), read_tables::EVENTS).await;
-    let part = StreamPart {
-        before: before.unwrap_or(i64::MAX),
-        ..StreamPart::newest(
-            Shard::of(account_id),
-            Subject::Account(account_id),
-            PAGE_EVENTS,
-        )
+    let request = WhyRequest {
+        before: history::take_before(&mut parameters, "an account")?,
+        ..WhyRequest::newest(Subject::Account(account_id), PAGE_EVENTS)
     };
-    let ledger = log::read_stream_backwards(pool, &part).await?;
+    let why = why(&console.pool, request).await?;
+    let parkings = parked::list(&console.pool, Some(account_id), PARKINGS_MAX).await?;
     let page = format!("/accounts/{account_id}");
     let content = html! {
-        h1 { "Account " bdi { (account.name) } }
-        (facts(account_id, &account))
+        h1 { "Account " bdi { (why.account.name) } }
+        (facts(account_id, &why.account))
         @if !parkings.is_empty() { (is_parked(&parkings)) }
-        (read_tables::section(&why))
+        (read_tables::section(&why.projections))
         section {
             h2 { "Ledger" }
             p.summary {
@@ -64,10 +48,10 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 a href={ "/events?account=" (account_id) } { "Everything of this account" }
                 ", its links included."
             }
-            @if ledger.is_empty() {
+            @if why.events.is_empty() {
                 p { "Nothing has happened to this account yet." }
             }
-            (history::table("Ledger, the newest entry first", &page, before, &ledger))
+            (history::table("Ledger, the newest entry first", &page, request.before, &why.events))
         }
     };
     Ok(layout::answer(

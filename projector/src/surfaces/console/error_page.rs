@@ -7,9 +7,10 @@ use axum::{
 use maud::{Markup, html};
 
 use super::{
-    figures::sentence,
+    figures::{cut, sentence},
     layout::{self, Nav},
 };
+use crate::operations::why::UnknownSubject;
 
 /// Longest part of a request's text that an error page repeats, in characters.
 const SHOWN_MAX: usize = 80;
@@ -125,11 +126,7 @@ impl ErrorPage {
 
 /// Returns the beginning of a text from the request.
 fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN_MAX).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
+    cut(text, SHOWN_MAX)
 }
 
 fn find_help() -> Markup {
@@ -146,8 +143,20 @@ impl From<sqlx::Error> for ErrorPage {
     }
 }
 
+impl From<UnknownSubject> for ErrorPage {
+    fn from(unknown: UnknownSubject) -> Self {
+        Self::not_found(&match unknown {
+            UnknownSubject::Link(link_id) => format!("There is no link {link_id}."),
+            UnknownSubject::Account(account_id) => format!("There is no account {account_id}."),
+        })
+    }
+}
+
 impl From<anyhow::Error> for ErrorPage {
     fn from(error: anyhow::Error) -> Self {
+        if let Some(unknown) = error.downcast_ref::<UnknownSubject>() {
+            return (*unknown).into();
+        }
         tracing::warn!(error = format!("{error:#}"), "console: nothing to show");
         Self::unanswered(&format!("{error:#}"))
     }

@@ -22,7 +22,7 @@ use super::{
     parameters::Parameters,
     wording,
 };
-use crate::operations::figures::grouped;
+use crate::operations::{figures::grouped, why::UnknownSubject};
 
 /// Maximum number of events of a link that are read for a page of one type.
 const STREAM_SPAN: usize = 2_000;
@@ -44,8 +44,8 @@ struct Shown {
     events: Vec<RecordedEvent>,
     /// Number of events that were read.
     looked_at: i64,
-    /// Parameter of the next page.
-    next: Option<String>,
+    /// Name and value of the parameter of the next page.
+    next: Option<(&'static str, String)>,
 }
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
@@ -60,10 +60,10 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         }
         nav.paging aria-label="Paging" {
             @if query.is_later_page() {
-                a href={ "/events" (query.address(None)) } { "⇤ Newest" }
+                a href=(query.address(None)) { "⇤ Newest" }
             }
-            @if let Some(next) = &shown.next {
-                a rel="next" href={ "/events" (query.address(Some(next))) } { "Older →" }
+            @if shown.next.is_some() {
+                a rel="next" href=(query.address(shown.next.clone())) { "Older →" }
             }
         }
     };
@@ -92,7 +92,7 @@ impl Query {
             )?,
             before: parameters.take_parsed(
                 "before",
-                |text| text.parse().ok(),
+                Cursor::parse,
                 "is not a place in the log: 16 positions with dots between them.",
             )?,
             before_version: parameters.take_parsed(
@@ -115,14 +115,13 @@ impl Query {
         Ok(Shown {
             events: found.events,
             looked_at: found.looked_at,
-            next: found.next.map(|cursor| format!("before={cursor}")),
+            next: found.next.map(|cursor| ("before", cursor.to_string())),
         })
     }
 
     async fn of_link(&self, pool: &PgPool, link_id: LinkId) -> Result<Shown, ErrorPage> {
         let owner = links::find_owner(pool, link_id).await?;
-        let owner =
-            owner.ok_or_else(|| ErrorPage::not_found(&format!("There is no link {link_id}.")))?;
+        let owner = owner.ok_or(UnknownSubject::Link(link_id))?;
         let span = match &self.event_type {
             Some(_) => STREAM_SPAN,
             None => PAGE_EVENTS,
@@ -156,7 +155,7 @@ impl Query {
         Ok(Shown {
             events,
             looked_at: newest - end + 1,
-            next: (end > 1).then(|| format!("before_version={end}")),
+            next: (end > 1).then(|| ("before_version", end.to_string())),
         })
     }
 
@@ -164,48 +163,45 @@ impl Query {
         self.before.is_some() || self.before_version.is_some()
     }
 
+    /// Returns the filters: names of the parameters, and values.
+    fn filters(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            ("account", self.account_id.map(|it| it.to_string())),
+            ("link", self.link_id.map(|it| it.to_string())),
+            ("type", self.event_type.clone()),
+        ]
+    }
+
     /// Returns the address with the same filters, from a place on.
-    fn address(&self, place: Option<&str>) -> String {
+    fn address(&self, place: Option<(&'static str, String)>) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        if let Some(account_id) = self.account_id {
-            query.append_pair("account", &account_id.to_string());
-        }
-        if let Some(link_id) = self.link_id {
-            query.append_pair("link", &link_id.to_string());
-        }
-        if let Some(event_type) = &self.event_type {
-            query.append_pair("type", event_type);
-        }
-        let mut query = query.finish();
-        if let Some(place) = place {
-            let separator = if query.is_empty() { "" } else { "&" };
-            query = format!("{query}{separator}{place}");
-        }
-        if query.is_empty() {
-            query
-        } else {
-            format!("?{query}")
+        let filters = self.filters().into_iter();
+        let filters = filters.filter_map(|(name, value)| Some((name, value?)));
+        query.extend_pairs(filters.chain(place));
+        match query.finish() {
+            query if query.is_empty() => "/events".to_owned(),
+            query => format!("/events?{query}"),
         }
     }
 
     fn form(&self) -> Markup {
-        let text = |value: Option<String>| value.unwrap_or_default();
+        let [account, link, event_type] = self.filters().map(|(_, value)| value);
         html! {
             form.filters action="/events" role="search" aria-label="Filter events" {
                 p {
                     label for="account" { "Account" }
                     input #account name="account" placeholder="acc_…" autocomplete="off"
-                        spellcheck="false" value=(text(self.account_id.map(|it| it.to_string())));
+                        spellcheck="false" value=(account.unwrap_or_default());
                 }
                 p {
                     label for="link" { "Link" }
                     input #link name="link" placeholder="lnk_…" autocomplete="off"
-                        spellcheck="false" value=(text(self.link_id.map(|it| it.to_string())));
+                        spellcheck="false" value=(link.unwrap_or_default());
                 }
                 p {
                     label for="type" { "Type" }
                     input #type name="type" list="types" placeholder="any" autocomplete="off"
-                        spellcheck="false" value=(text(self.event_type.clone()));
+                        spellcheck="false" value=(event_type.unwrap_or_default());
                     datalist #types {
                         @for (event_type, _) in CATALOGUE { option value=(event_type) {} }
                     }

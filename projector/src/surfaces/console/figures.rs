@@ -43,11 +43,16 @@ pub(super) fn address(address: &str) -> Markup {
 
 /// Shows an address as plain text, cut if long.
 pub(super) fn short_address(long: &str) -> Markup {
-    let mut shown: String = long.chars().take(ADDRESS_SHOWN_MAX).collect();
+    address(&cut(long, ADDRESS_SHOWN_MAX))
+}
+
+/// Returns a text, cut after some characters if long.
+pub(super) fn cut(long: &str, characters_max: usize) -> String {
+    let mut shown: String = long.chars().take(characters_max).collect();
     if shown.len() < long.len() {
         shown.push('…');
     }
-    address(&shown)
+    shown
 }
 
 /// Shows a sentence with the parts between backticks as code.

@@ -5,7 +5,7 @@ use axum::{
     http::Uri,
     response::{IntoResponse as _, Redirect, Response},
 };
-use linkledger_core::{event::Subject, event_store::links, id::LinkId, link::Slug};
+use linkledger_core::{event::Subject, event_store::slugs, id::LinkId, link::Slug};
 
 use super::{Console, error_page::ErrorPage, parameters::Parameters};
 
@@ -31,7 +31,7 @@ async fn link_of(console: &Console, wanted: &str) -> Result<LinkId, ErrorPage> {
     let path = wanted.split(['?', '#']).next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
     let slug = Slug::parse_stored(last).map_err(|_| ErrorPage::unfindable(wanted))?;
-    let link_id = links::find_by_slug(&console.pool, &slug).await?;
+    let link_id = slugs::find_link(&console.pool, &slug).await?;
     link_id
         .ok_or_else(|| ErrorPage::not_found(&format!("No link has the slug `{}`.", slug.as_str())))
 }

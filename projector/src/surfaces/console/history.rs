@@ -3,13 +3,13 @@
 use std::str::FromStr;
 
 use axum::http::Uri;
-use linkledger_core::envelope::RecordedEvent;
 use maud::{Markup, html};
 
 use super::{error_page::ErrorPage, parameters::Parameters, wording};
+use crate::operations::why::ShownEvent;
 
 /// Events of a history on a page.
-pub(super) const PAGE_EVENTS: i64 = 50;
+pub(super) const PAGE_EVENTS: u16 = 50;
 
 /// Parses the id at the end of the address as it was sent: an id has one spelling, without a percent
 /// sign. `kind` and `prefix` describe the id in a refusal.
@@ -37,15 +37,19 @@ pub(super) fn table(
     caption: &str,
     page: &str,
     before: Option<i64>,
-    newest_first: &[RecordedEvent],
+    newest_first: &[ShownEvent],
 ) -> Markup {
-    let older = newest_first.last().filter(|last| last.version > 1);
+    let events = newest_first.iter().map(|it| &it.recorded);
+    let older = newest_first
+        .last()
+        .map(|it| it.recorded.version)
+        .filter(|version| *version > 1);
     html! {
-        @if !newest_first.is_empty() { (wording::table(caption, newest_first, true)) }
+        @if !newest_first.is_empty() { (wording::table(caption, events, true)) }
         nav.paging aria-label="Paging" {
             @if before.is_some() { a href=(page) { "⇤ Newest" } }
-            @if let Some(last) = older {
-                a rel="next" href={ (page) "?before=" (last.version) } { "Older →" }
+            @if let Some(version) = older {
+                a rel="next" href={ (page) "?before=" (version) } { "Older →" }
             }
         }
     }

@@ -44,7 +44,7 @@ struct Figures {
 }
 
 impl LagSamples {
-    /// Takes samples until the shutdown. A sample is missing if the database does not answer.
+    /// Takes samples until the shutdown. A sample is missing if the database fails.
     ///
     /// # Errors
     /// Never returns an error.

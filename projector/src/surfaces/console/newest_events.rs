@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use linkledger_core::{
     envelope::RecordedEvent,
@@ -175,6 +175,17 @@ fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, Cursor) {
 }
 
 impl Cursor {
+    /// Parses 16 positions with dots between them.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut cursor = Self(PerShard::default());
+        let mut parts = text.split('.');
+        for before in &mut cursor.0 {
+            let position = parts.next()?.parse().ok();
+            *before = position.filter(|position| *position >= 0)?;
+        }
+        parts.next().is_none().then_some(cursor)
+    }
+
     fn at_most(mut self, end: Self) -> Self {
         for (before, end) in self.0.iter_mut().zip(end.0) {
             *before = end.min(*before);
@@ -199,29 +210,5 @@ impl fmt::Display for Cursor {
             write!(f, "{separator}{before}")?;
         }
         Ok(())
-    }
-}
-
-/// Error of a text that is not a [`Cursor`].
-#[derive(Debug)]
-pub(super) struct NoCursor;
-
-impl FromStr for Cursor {
-    type Err = NoCursor;
-
-    fn from_str(text: &str) -> Result<Self, NoCursor> {
-        let mut cursor = Self(PerShard::default());
-        let mut parts = text.split('.');
-        for before in &mut cursor.0 {
-            let part = parts.next().ok_or(NoCursor)?;
-            *before = part.parse().map_err(|_| NoCursor)?;
-            if *before < 0 {
-                return Err(NoCursor);
-            }
-        }
-        match parts.next() {
-            None => Ok(cursor),
-            Some(_) => Err(NoCursor),
-        }
     }
 }

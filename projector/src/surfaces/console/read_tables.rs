@@ -3,43 +3,27 @@
 use maud::{Markup, html};
 
 use super::figures::sentence;
-use crate::operations::{
-    figures::grouped,
-    why::{ProjectionWhy, WhyReport},
-};
+use crate::operations::{figures::grouped, why::ProjectionWhy};
 
-/// Number of events that the explanation reads; the page shows the history by itself.
-pub(super) const EVENTS: u16 = 20;
-
-/// Shows the explanation, or the reason for its absence: the rest of the page does not need it.
-pub(super) fn section(why: &anyhow::Result<WhyReport>) -> Markup {
+pub(super) fn section(projections: &[ProjectionWhy]) -> Markup {
     html! {
         section {
             h2 { "In the read tables" }
-            @match why {
-                Ok(why) => (table(&why.projections)),
-                Err(error) => p { span.bad { "⚠ cannot be explained: " } (format!("{error:#}")) },
+            table {
+                caption.visually-hidden { "What each projection shows, and why" }
+                thead { tr {
+                    th scope="col" { "Projection" } th scope="col" { "As the log wants it" }
+                    th.number scope="col" { "Generation" } th.number scope="col" { "Position" }
+                    th scope="col" { "In words" }
+                } }
+                tbody { @for it in projections { tr {
+                    th scope="row" { (it.projection) }
+                    td data-label="As the log wants it" { div { (agrees(it)) } }
+                    td.number data-label="Generation" { (it.generation) }
+                    td.number data-label="Position" { (grouped(it.position)) }
+                    td.shows data-label="In words" { div { (sentence(&it.why)) } }
+                } } }
             }
-        }
-    }
-}
-
-fn table(projections: &[ProjectionWhy]) -> Markup {
-    html! {
-        table {
-            caption.visually-hidden { "What each projection shows, and why" }
-            thead { tr {
-                th scope="col" { "Projection" } th scope="col" { "As the log wants it" }
-                th.number scope="col" { "Generation" } th.number scope="col" { "Position" }
-                th scope="col" { "In words" }
-            } }
-            tbody { @for it in projections { tr {
-                th scope="row" { (it.projection) }
-                td data-label="As the log wants it" { div { (agrees(it)) } }
-                td.number data-label="Generation" { (it.generation) }
-                td.number data-label="Position" { (grouped(it.position)) }
-                td.shows data-label="In words" { div { (sentence(&it.why)) } }
-            } } }
         }
     }
 }

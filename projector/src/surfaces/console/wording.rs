@@ -1,4 +1,4 @@
-//! Events in words, and tables of events.
+//! Events and destinations in words, and tables of events.
 
 use linkledger_core::{
     account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
@@ -6,8 +6,8 @@ use linkledger_core::{
 };
 use maud::{Markup, html};
 
-use super::figures::{account, change, instant, link, sentence, short_address};
-use crate::operations::figures::grouped;
+use super::figures::{account, address, change, instant, link, sentence, short_address};
+use crate::operations::{figures::grouped, why::Destination};
 
 /// Describes an event, or says that this release cannot read the event.
 pub(super) fn what_happened(event: &RecordedEvent) -> Markup {
@@ -68,6 +68,22 @@ fn of_credits(event: &CreditsEvent) -> Markup {
     }
 }
 
+/// Describes the destination of a link.
+pub(super) fn destination(destination: &Destination) -> Markup {
+    match destination {
+        Destination::NotYet => html! { "– it was not created yet" },
+        Destination::At(destination) => html! { "→ " (address(destination)) },
+        Destination::Disabled(destination) => html! {
+            span.warn { "✗ nowhere: out of service" } ", else → " (address(destination))
+        },
+        Destination::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
+        Destination::Untold => html! { "… more changes than are shown here; the history has them" },
+        Destination::Unreadable => html! {
+            span.bad { "⚠ an event that this release cannot read" }
+        },
+    }
+}
+
 /// Quotes an operator's reason; `bdi` keeps right-to-left text from reordering what follows.
 fn quoted_reason(reason: &str) -> Markup {
     html! { "“" bdi { (reason) } "”" }
@@ -83,7 +99,11 @@ pub(super) fn subject(event: &RecordedEvent) -> Markup {
 }
 
 /// Shows a table of events, with the columns for one stream or for several.
-pub(super) fn table(caption: &str, events: &[RecordedEvent], of_one_stream: bool) -> Markup {
+pub(super) fn table<'a>(
+    caption: &str,
+    events: impl IntoIterator<Item = &'a RecordedEvent>,
+    of_one_stream: bool,
+) -> Markup {
     html! {
         table.events {
             caption.visually-hidden { (caption) }

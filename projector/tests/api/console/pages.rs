@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::operations::audit::{CommandOutcome, OperatorCommand, record_in_tx};
-use linkledger_testing::append_events;
+use linkledger_testing::{self as testing, append_events};
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
 use crate::{
@@ -23,14 +23,21 @@ fn rows(page: &str) -> usize {
     page.matches("class=\"type\"").count()
 }
 
+/// Returns the creation of a link whose texts are markup.
 fn hostile(account_id: AccountId) -> LinkCreated {
-    LinkCreated {
-        link_id: LinkId::from_uuid(new_uuid(SystemClock.now())),
-        account_id,
-        slug: "\"><script>alert(1)</script>".to_owned(),
-        short_url: "javascript:alert(2)".to_owned(),
-        destination_url: "https://e.com/?q='\"><img src=x onerror=alert(3)>&amp;".to_owned(),
+    let link_id = LinkId::from_uuid(new_uuid(SystemClock.now()));
+    let created = testing::link_created(link_id, account_id, "spring", "https://e.com/");
+    let mut payload = serde_json::to_value(created).unwrap();
+    for (name, value) in payload.as_object_mut().unwrap() {
+        let text = match name.as_str() {
+            "link_id" | "account_id" => continue,
+            "short_url" => "javascript:alert(2)",
+            "destination_url" => "https://e.com/?q='\"><img src=x onerror=alert(3)>&amp;",
+            _ => "\"><script>alert(1)</script>",
+        };
+        *value = text.into();
     }
+    serde_json::from_value(payload).unwrap()
 }
 
 #[tokio::test]

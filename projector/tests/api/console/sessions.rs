@@ -1,11 +1,11 @@
 //! Rights of the console's sessions, and the number of rows that they read.
 
 use linkledger_core::{id::AccountId, shard::Shard};
-use sqlx::raw_sql;
+use sqlx::{AssertSqlSafe, raw_sql};
 
 use super::{TestConsole, assert_shows};
 use crate::{
-    plans::{reads, sessions_have_ended},
+    plans::{patient, reads, sessions_have_ended},
     stage::Stage,
 };
 
@@ -42,23 +42,25 @@ async fn projector_grants_suffice_for_every_page() {
 
 /// Adds events of many accounts.
 async fn fill(stage: &Stage, account_id: AccountId) {
-    let filled = sqlx::query(
+    let (shard, of_its_shard, of_shard) = (
+        Shard::of(account_id).number(),
+        EVENTS_OF_ITS_SHARD,
+        EVENTS_OF_SHARD,
+    );
+    let statement = format!(
         "WITH advanced AS (
              UPDATE event_store.log_shards
-             SET head = head + CASE shard WHEN $1 THEN $2 ELSE $3 END
-             RETURNING shard, head, CASE shard WHEN $1 THEN $2 ELSE $3 END AS added
+             SET head = head + CASE shard WHEN {shard} THEN {of_its_shard} ELSE {of_shard} END
+             RETURNING shard, head,
+                       CASE shard WHEN {shard} THEN {of_its_shard} ELSE {of_shard} END AS added
          )
          INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id,
              type, schema_version, payload, metadata, recorded_at)
          SELECT shard, head - n, gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(),
-                'LinkCreated', 1, '{}', '{}', now()
-         FROM advanced, generate_series(0, added - 1) AS n",
+                'LinkCreated', 1, '{{}}', '{{}}', now()
+         FROM advanced, generate_series(0, added - 1) AS n"
     );
-    let filled = filled
-        .bind(Shard::of(account_id).number())
-        .bind(EVENTS_OF_ITS_SHARD)
-        .bind(EVENTS_OF_SHARD);
-    filled.execute(stage.database.pool()).await.unwrap();
+    patient(stage.database.pool(), AssertSqlSafe(statement)).await;
 }
 
 #[tokio::test]

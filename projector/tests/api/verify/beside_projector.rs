@@ -9,9 +9,12 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     id::AccountId,
 };
-use linkledger_projector::operations::{
-    parked::retry,
-    verify::{self, FindingKind, SESSIONS},
+use linkledger_projector::{
+    operations::{
+        parked::retry,
+        verify::{self, FindingKind, SESSIONS},
+    },
+    read_models::Projection,
 };
 use sqlx::PgPool;
 use tokio::runtime;
@@ -120,7 +123,7 @@ async fn verify_compares_accounts_released_meanwhile() {
             thread::scope(|scope| scope.spawn(|| release_and_damage(url)).join().unwrap());
         }
     };
-    let target = super::TARGETS[1];
+    let target = super::first_generation(Projection::Links);
     // The release blocks the thread while another snapshot is open: no timeout may end it.
     let url = stage.database.url();
     let session = event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();

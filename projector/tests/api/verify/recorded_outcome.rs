@@ -5,7 +5,7 @@ use linkledger_projector::{
     read_models::Projection,
 };
 
-use super::{TARGETS, damage, history, sessions};
+use super::{damage, first_generation, history, sessions};
 use crate::{
     rebuild::{self, TO_SWAP, rebuild_all},
     stage::Stage,
@@ -14,7 +14,7 @@ use crate::{
 /// Verifies all projections, and records the results.
 async fn verify_and_record(stage: &Stage) {
     let pool = sessions(stage);
-    for target in TARGETS {
+    for target in Projection::ALL.map(first_generation) {
         let verified = verify::verify_generation(&pool, target, &|_| ())
             .await
             .unwrap();

@@ -17,7 +17,7 @@ use crate::{
     events::{adjusted, destination_changed},
     poisoned::{paint, restore},
     stage::Stage,
-    tables::{Tables, checkpoints_of},
+    tables::{Tables, checkpoints_of, read_tables},
 };
 
 /// Skips an event, as `parked skip` does.
@@ -76,8 +76,7 @@ proptest! {
             assert_nothing_is_wrong(&stage).await;
 
             // A repair restores all rows from the remaining events.
-            for table in ["links", "redirects", "stopped_accounts", "credit_balances",
-                          "credit_entries"] {
+            for table in read_tables() {
                 super::execute(pool, &format!("DELETE FROM read_model.{table}")).await;
             }
             repair_all(&stage).await;

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use linkledger_projector::{
     operations::{rebuild::account, verify::statements},
-    read_models::{
-        Projection,
-        description::{Column, ReadModel},
-    },
+    read_models::{Projection, description::Column, tables},
 };
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 
@@ -24,7 +21,7 @@ async fn assembled_statements_prepare() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     for projection in Projection::ALL {
-        for table in projection.tables() {
+        for table in tables(projection) {
             for statement in [
                 Some(statements::compare(table)),
                 Some(statements::wrong_rows(table)),
@@ -44,7 +41,7 @@ async fn described_columns_are_those_of_the_catalogue() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let mut described = BTreeSet::new();
-    for table in Projection::ALL.into_iter().flat_map(ReadModel::tables) {
+    for table in Projection::ALL.into_iter().flat_map(tables) {
         described.insert(table.name.to_owned());
         let columns: Vec<(String, String)> = sqlx::query_as(
             "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute

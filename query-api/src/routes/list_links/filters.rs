@@ -116,7 +116,7 @@ impl LinkFilter {
             Self::One(link_id, destination) => {
                 let is_match = |link: &LinkView| {
                     let destination = destination.as_ref();
-                    destination.is_none_or(|wanted| wanted.as_str() == link.destination_url)
+                    destination.is_none_or(|wanted| wanted.as_str() == link.parts.destination_url)
                 };
                 // One link fits on every page, so no cursor is needed.
                 let key = LinkKey {

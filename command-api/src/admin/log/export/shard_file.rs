@@ -18,8 +18,6 @@ use linkledger_core::{
 use serde::Deserialize;
 use sqlx::PgPool;
 
-/// Size of a read while the last line is searched.
-const BLOCK_BYTES: u64 = 64 * 1024;
 /// Length limit of a line: every event is shorter.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -97,7 +95,7 @@ impl ShardFile {
     /// Checks that the log has the last event of the file at the same position.
     ///
     /// # Errors
-    /// Returns an error if the log has another event there, or the database does not answer.
+    /// Returns an error if the log has another event there, or the database fails.
     pub(super) async fn check_belongs_to(&self, pool: &PgPool) -> anyhow::Result<()> {
         let Some(line) = &self.last else {
             return Ok(());
@@ -136,46 +134,28 @@ impl ShardFile {
 
 /// Returns the end of the last complete line, and the line.
 fn last_line(file: &File, length: u64) -> io::Result<(u64, Option<String>)> {
-    let Some(end) = end_of_line_before(file, length)? else {
-        return if begins_with_an_event(file, length)? {
+    // Enough for the last complete line and an incomplete line behind it.
+    let begin = length.saturating_sub(2 * LINE_BYTES_MAX);
+    let mut tail = vec![0; usize::try_from(length - begin).map_err(io::Error::other)?];
+    file.read_exact_at(&mut tail, begin)?;
+    let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') else {
+        let is_begin_of_an_event =
+            EVENT_BEGINS.starts_with(&tail) || tail.starts_with(EVENT_BEGINS);
+        return if begin == 0 && is_begin_of_an_event {
             Ok((0, None))
         } else {
             Err(io::Error::other("the file is not an export"))
         };
     };
-    let begin = end_of_line_before(file, end - 1)?.unwrap_or(0);
-    if end - begin > LINE_BYTES_MAX {
-        return Err(io::Error::other("the last line is too long for an event"));
-    }
-    let mut line = vec![0; usize::try_from(end - 1 - begin).unwrap_or(usize::MAX)];
-    file.read_exact_at(&mut line, begin)?;
-    let line = String::from_utf8(line).map_err(io::Error::other)?;
-    Ok((end, Some(line)))
-}
-
-/// Returns true if a file without a complete line may be the begin of an export.
-fn begins_with_an_event(file: &File, length: u64) -> io::Result<bool> {
-    let mut begin = [0; EVENT_BEGINS.len()];
-    let begin = &mut begin[..EVENT_BEGINS
-        .len()
-        .min(usize::try_from(length).unwrap_or(usize::MAX))];
-    file.read_exact_at(begin, 0)?;
-    Ok(EVENT_BEGINS.starts_with(begin))
-}
-
-/// Returns the offset after the last line feed before `end`.
-fn end_of_line_before(file: &File, mut end: u64) -> io::Result<Option<u64>> {
-    let mut block = Vec::new();
-    while end > 0 {
-        let begin = end.saturating_sub(BLOCK_BYTES);
-        block.resize(usize::try_from(end - begin).unwrap_or(usize::MAX), 0);
-        file.read_exact_at(&mut block, begin)?;
-        if let Some(index) = block.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(Some(begin + index as u64 + 1));
-        }
-        end = begin;
-    }
-    Ok(None)
+    let line = &tail[..end];
+    let feed_before = line.iter().rposition(|byte| *byte == b'\n');
+    let line = match feed_before {
+        Some(feed) => &line[feed + 1..],
+        None if begin == 0 => line,
+        None => return Err(io::Error::other("the last line is too long for an event")),
+    };
+    let line = String::from_utf8(line.to_vec()).map_err(io::Error::other)?;
+    Ok((begin + end as u64 + 1, Some(line)))
 }
 
 fn parse(text: &str, shard: Shard, epoch: i32) -> anyhow::Result<Line> {

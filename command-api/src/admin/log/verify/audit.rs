@@ -11,26 +11,28 @@ use linkledger_core::{
     credits::{CreditsCharged, CreditsEvent},
     envelope::Metadata,
     event::Event,
-    event_store::{accounts::AccountAtHead, log::stored::StoredEvent},
+    event_store::{
+        accounts::AccountAtHead,
+        log::{ShardExtent, stored::StoredEvent},
+    },
     id::{AccountId, LinkId},
     link::LinkEvent,
     segment::Segment,
     shard::{Position, Shard},
 };
 
-use accounts::{Accounts, OfAccount, follows};
+use accounts::Accounts;
 use chain::Chain;
 use findings::Findings;
-use links::{Fault, Links};
+use links::Links;
 
 /// Rows that a shard is checked against.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Expected {
-    pub(super) shard: Shard,
     pub(super) epoch: i32,
-    /// Last position to check.
-    pub(super) head: Position,
-    /// Accounts, each as of its own head; no account was read after `head`.
+    /// End of the shard, up to which the events are checked.
+    pub(super) extent: ShardExtent,
+    /// Accounts, each as of its own head; no account was read after the end.
     pub(super) accounts: Vec<AccountAtHead>,
     /// Position up to which every account of an event is in `accounts`.
     pub(super) accounts_known_up_to: Position,
@@ -40,7 +42,6 @@ pub(super) struct Expected {
 /// Running check of one shard.
 #[derive(Debug)]
 pub(super) struct Audit {
-    shard: Shard,
     head: Position,
     /// Position of the event before.
     position: Position,
@@ -79,10 +80,23 @@ enum Before {
     Other,
 }
 
+impl Expected {
+    /// Returns the number of events after the last segment.
+    pub(super) fn unsealed_events(&self) -> Position {
+        let last = self.segments.last();
+        let sealed = last.map_or(0, |segment| segment.place.last_position);
+        self.extent.head.saturating_sub(sealed).max(0)
+    }
+}
+
 impl Audit {
-    pub(super) fn new(expected: Expected) -> Self {
-        let Expected { shard, head, .. } = expected;
-        let mut findings = Findings::default();
+    pub(super) fn new(shard: Shard, expected: Expected) -> Self {
+        let ShardExtent { head, last } = expected.extent;
+        let mut findings = Findings::of(shard);
+        if last != head {
+            let what = format!("its last event is at position {last}, its counter is at {head}");
+            findings.add(None, what);
+        }
         let accounts = Accounts::new(
             shard,
             expected.accounts,
@@ -92,7 +106,6 @@ impl Audit {
         let end = (expected.epoch, head);
         let chain = Chain::new(shard, expected.segments, end, &mut findings);
         Self {
-            shard,
             head,
             position: 0,
             before: Before::Other,
@@ -104,9 +117,9 @@ impl Audit {
         }
     }
 
-    /// Adds a finding of another check.
-    pub(super) fn found(&mut self, position: Option<Position>, what: impl FnOnce() -> String) {
-        self.findings.add(self.shard, position, what);
+    /// Adds a finding about the event at the position.
+    pub(super) fn found(&mut self, position: Position, what: String) {
+        self.findings.add(Some(position), what);
     }
 
     /// Takes the slugs of the links that were created since the last call.
@@ -118,16 +131,15 @@ impl Audit {
     pub(super) fn event(&mut self, stored: &StoredEvent<'_>) {
         self.stand_at(stored.position);
         self.chain.event(stored, &mut self.findings);
-        let position = Some(stored.position);
-        let account_id = stored.account_id;
+        let (position, account_id) = (stored.position, stored.account_id);
         self.accounts
-            .check_account(account_id, stored.position, &mut self.findings);
+            .check_account(account_id, position, &mut self.findings);
         let decoded = Event::from_stored(stored.event_type, stored.schema_version, stored.payload);
         let event = match decoded {
             Ok(event) => Some(event),
             Err(error) => {
                 let error = anyhow::Error::new(error);
-                self.found(position, || format!("it can't be read: {error:#}"));
+                self.found(position, format!("it can't be read: {error:#}"));
                 None
             }
         };
@@ -135,13 +147,8 @@ impl Audit {
         let metadata = self.metadata(stored);
         self.check_pair(stored, event.as_ref());
         if stored.stream_id == account_id.uuid() {
-            let of_account = OfAccount {
-                account_id,
-                position: stored.position,
-                version: stored.version,
-                event: event.as_ref(),
-            };
-            self.accounts.apply(of_account, &mut self.findings);
+            let event = event.as_ref();
+            self.accounts.apply(stored, event, &mut self.findings);
         } else {
             self.apply_to_link(stored, event.as_ref(), metadata.as_ref());
         }
@@ -153,10 +160,8 @@ impl Audit {
             self.stand_at(self.head + 1);
         }
         if let Before::Link(_, link_id) = self.before {
-            let position = Some(self.head);
-            self.found(position, || {
-                format!("no CreditsCharged of {link_id} follows")
-            });
+            let what = format!("no CreditsCharged of {link_id} follows");
+            self.found(self.head, what);
         }
         let (links, accounts) = (self.links.count(), self.accounts.count());
         self.accounts.finish(&mut self.findings);
@@ -172,10 +177,11 @@ impl Audit {
         let expected = self.position + 1;
         if position != expected {
             let last = position - 1;
-            self.found(Some(expected), || match last - expected {
+            let what = match last - expected {
                 0 => "the event at this position is missing".to_owned(),
                 _ => format!("the events from this position to {last} are missing"),
-            });
+            };
+            self.found(expected, what);
             self.before = Before::Unknown;
         }
         self.position = position;
@@ -183,16 +189,15 @@ impl Audit {
 
     /// Checks that payload and row name the same stream and account.
     fn is_in_its_stream(&mut self, stored: &StoredEvent<'_>, event: &Event) -> bool {
-        let (subject, account_id) = (event.subject(), account_of(event));
+        let (subject, account_id) = (event.subject(), event.account_id());
         let is_so = subject.stream_id() == stored.stream_id && account_id == stored.account_id;
         if !is_so {
-            self.found(Some(stored.position), || {
-                format!(
-                    "its payload is about {subject}, account {account_id}; its row says stream {}, \
-                     account {}",
-                    stored.stream_id, stored.account_id
-                )
-            });
+            let what = format!(
+                "its payload is about {subject}, account {account_id}; its row says stream {}, \
+                 account {}",
+                stored.stream_id, stored.account_id
+            );
+            self.found(stored.position, what);
         }
         let prefix = match event {
             Event::Link(LinkEvent::Created(_)) => "create:",
@@ -204,9 +209,8 @@ impl Audit {
             .idempotency_key
             .is_some_and(|key| !key.starts_with(prefix))
         {
-            self.found(Some(stored.position), || {
-                "an event of this type has no such idempotency key".to_owned()
-            });
+            let what = "an event of this type has no such idempotency key";
+            self.found(stored.position, what.to_owned());
         }
         is_so
     }
@@ -215,9 +219,8 @@ impl Audit {
         match serde_json::from_str(stored.metadata) {
             Ok(metadata) => Some(metadata),
             Err(error) => {
-                self.found(Some(stored.position), || {
-                    format!("its metadata can't be read: {error}")
-                });
+                let what = format!("its metadata can't be read: {error}");
+                self.found(stored.position, what);
                 None
             }
         }
@@ -238,8 +241,7 @@ impl Audit {
             (Before::Other, None) | (Before::Unknown, _) => false,
         };
         if is_wrong {
-            let before = self.before;
-            self.found(Some(stored.position), || unpaired(before, charge));
+            self.found(stored.position, unpaired(self.before, charge));
         }
         self.before = match event {
             Some(Event::Link(LinkEvent::Created(created))) => {
@@ -267,27 +269,9 @@ impl Audit {
                 link_id: created.link_id,
             });
         }
-        let (stream_id, version) = (stored.stream_id, stored.version);
-        let faults = self
-            .links
-            .apply(stream_id, version, stored.account_id, event);
-        for fault in faults {
-            let link_id = LinkId::from_uuid(stream_id);
-            self.found(Some(stored.position), || {
-                format!("{link_id}: {}", fault_in_words(&fault, version))
-            });
-        }
-    }
-}
-
-fn fault_in_words(fault: &Fault, version: i64) -> String {
-    match fault {
-        Fault::Version { before } => follows(version, i64::from(*before)),
-        Fault::CreatedAgain => "it was created before".to_owned(),
-        Fault::NotCreated => "its stream begins with this, not with LinkCreated".to_owned(),
-        Fault::MetadataLacksState => "the metadata don't say what the link is after it".to_owned(),
-        Fault::StateDoesNotFollow => {
-            "what the link is after it, by its metadata, is not what its events come to".to_owned()
+        let link_id = LinkId::from_uuid(stored.stream_id);
+        for fault in self.links.apply(stored, event) {
+            self.found(stored.position, format!("{link_id}: {fault}"));
         }
     }
 }
@@ -302,17 +286,5 @@ fn unpaired(before: Before, charge: Option<&CreditsCharged>) -> String {
             let link_id = link_id.unwrap_or_default();
             format!("the LinkCreated of {link_id} should stand right before this CreditsCharged")
         }
-    }
-}
-
-fn account_of(event: &Event) -> AccountId {
-    match event {
-        Event::Link(LinkEvent::Created(event)) => event.account_id,
-        Event::Link(LinkEvent::DestinationChanged(event)) => event.account_id,
-        Event::Link(LinkEvent::Deleted(event)) => event.account_id,
-        Event::Link(LinkEvent::Disabled(event)) => event.account_id,
-        Event::Link(LinkEvent::Enabled(event)) => event.account_id,
-        Event::Account(event) => event.account_id(),
-        Event::Credits(event) => event.account_id(),
     }
 }

@@ -2,55 +2,46 @@
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use linkledger_core::event_store::{
-    log::stored::{self, EVENTS_PER_READ, PositionRange, StoredEvents},
-    slugs,
+use linkledger_core::{
+    event_store::{
+        log::stored::{PositionRange, StoredEvents},
+        slugs,
+    },
+    shard::Shard,
 };
 use sqlx::PgPool;
 
+use super::super::shards;
 use super::audit::{Audit, Audited, Expected, SlugOf};
 
 /// Reads and checks the shard up to its head.
 ///
 /// # Errors
-/// Returns an error if the database does not answer.
+/// Returns an error if the database fails.
 pub(super) async fn verify(
     pool: PgPool,
+    shard: Shard,
     expected: Expected,
     bar: ProgressBar,
 ) -> anyhow::Result<Audited> {
-    let (shard, head) = (expected.shard, expected.head);
-    let mut stretches = (0..head)
-        .step_by(usize::try_from(EVENTS_PER_READ).expect("some thousand"))
-        .map(|after| PositionRange {
-            shard,
-            after,
-            up_to: head.min(after + EVENTS_PER_READ),
-        });
-    let mut audit = Audit::new(expected);
-    let mut events = read(&pool, stretches.next()).await?;
+    let (after, up_to) = (0, expected.extent.head);
+    let mut rest = PositionRange {
+        shard,
+        after,
+        up_to,
+    };
+    let mut audit = Audit::new(shard, expected);
+    let mut events = shards::next_events(&pool, &mut rest).await?;
     while let Some(current) = events {
         // The read is polled first, so its statement is sent before the check begins.
         let (following, checked) = futures::join!(
-            read(&pool, stretches.next()),
+            shards::next_events(&pool, &mut rest),
             check(&pool, &mut audit, &current, &bar)
         );
         checked?;
         events = following?;
     }
     Ok(audit.finish())
-}
-
-async fn read(
-    pool: &PgPool,
-    stretch: Option<PositionRange>,
-) -> anyhow::Result<Option<StoredEvents>> {
-    let Some(stretch) = stretch else {
-        return Ok(None);
-    };
-    let mut session = pool.acquire().await.context("cannot read the log")?;
-    let events = stored::read_stored(&mut session, stretch).await;
-    events.context("cannot read the log").map(Some)
 }
 
 async fn check(
@@ -80,9 +71,8 @@ async fn check(
             slug,
             link_id,
         } = &created[index];
-        audit.found(Some(*position), || {
-            format!("the slug `{slug}` is not given to {link_id}")
-        });
+        let what = format!("the slug `{slug}` is not given to {link_id}");
+        audit.found(*position, what);
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use tokio::process::Command;
 
 use super::account::Account;
 use super::data_folder::{create_public_dir, remove_leftovers};
+use crate::cargo;
 
 /// Oldest supported major version.
 const MAJOR_MIN: u32 = 14;
@@ -194,7 +195,7 @@ async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
         "no PostgreSQL found: building {DOWNLOADER}, then downloading PostgreSQL {major}; \
          this takes some minutes, once"
     );
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut command = Command::from(cargo::command());
     command
         .args(["run", "--quiet", "--locked", "--package", DOWNLOADER])
         // Cargo reads the settings of the workspace by the current folder.

@@ -27,7 +27,8 @@ const REACHABLE_LOCALLY: [&str; 2] = ["listen_addresses=127.0.0.1", "unix_socket
 /// SQLSTATE `invalid_password`.
 const INVALID_PASSWORD: &str = "28P01";
 
-/// Starts the server. Waits until the deadline for the children of a dead server to end.
+/// Starts the server. Waits until the deadline while another server, or a child of a
+/// dead server, uses the cluster.
 pub(super) async fn launch(
     cluster: &Cluster,
     binaries: &Binaries,
@@ -41,7 +42,6 @@ pub(super) async fn launch(
         let mut command = cluster.account.command(&binaries.postgres());
         command.args(arguments);
         let port = free_port()?;
-        ports_tried += 1;
         let mut postmaster = Postmaster::spawn(command, cluster.dir(), port, log_file)?;
         let ended = || !postmaster.is_alive();
         let Err(error) = wait_until_ready(cluster, port, &log, ended).await else {
@@ -49,7 +49,10 @@ pub(super) async fn launch(
         };
         if log.cluster_is_in_use() && Instant::now() < deadline {
             tokio::time::sleep(IN_USE_RETRY_INTERVAL).await;
-        } else if !log.port_was_taken() || ports_tried >= PORT_ATTEMPTS_MAX {
+            continue;
+        }
+        ports_tried += 1;
+        if !log.port_was_taken() || ports_tried >= PORT_ATTEMPTS_MAX {
             return Err(error);
         }
     }

@@ -1,11 +1,11 @@
-//! Log of the server since the start: the only place with the reason of an end.
+//! Log of the server since the start: the only place that says why the server ended.
 
 use std::fs::File;
 use std::path::Path;
 
 use crate::local_server::RunLog;
 
-/// Beginning of the FATAL lines about refused connections, which do not explain an end.
+/// Beginning of the FATAL lines about refused connections, which do not explain why the server ended.
 const REFUSED_CONNECTION: &str = "the database system is";
 
 /// Log of one run of the server.
@@ -38,7 +38,7 @@ impl ServerLog {
             || text.contains("lock file \"postmaster.pid\" already exists")
     }
 
-    /// Returns the last FATAL line that explains an end.
+    /// Returns the message of the last FATAL line that explains why the server ended.
     pub(super) fn fatal(&self) -> Option<String> {
         let text = self.0.text();
         text.lines()

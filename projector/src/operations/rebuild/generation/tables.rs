@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::{
     pipeline::retry::Backoff,
-    read_models::{Projection, description::ReadModel as _},
+    read_models::{Projection, tables as read_tables},
 };
 
 /// Most attempts to acquire a lock that readers or vacuum hold: some minutes.
@@ -16,7 +16,7 @@ const LOCK_ATTEMPTS_MAX: u32 = 100;
 /// Creates the tables and checkpoints of a generation.
 ///
 /// # Errors
-/// Returns an error if the database does not answer, or if the tables stay locked.
+/// Returns an error if the database fails, or if the tables stay locked.
 pub async fn create(
     pool: &PgPool,
     projection: Projection,
@@ -43,7 +43,7 @@ pub async fn create(
 /// Collects statistics of the tables for the planner. A table that is locked is skipped: autovacuum
 /// analyzes it later.
 pub async fn analyze(pool: &PgPool, projection: Projection, number: i32) {
-    for table in projection.tables() {
+    for table in read_tables(projection) {
         let table = table.name;
         let analyzed = sqlx::query!(
             "SELECT read_model.analyze_table($1, $2, $3)",
@@ -64,7 +64,7 @@ pub async fn analyze(pool: &PgPool, projection: Projection, number: i32) {
 ///
 /// # Errors
 /// Returns an error if the generation is served or was served within the last minute, if its tables
-/// stay locked, or if the database does not answer.
+/// stay locked, or if the database fails.
 pub async fn drop_all(pool: &PgPool, projection: Projection, number: i32) -> anyhow::Result<()> {
     let step = async || {
         sqlx::query_scalar!(

@@ -7,13 +7,14 @@ use linkledger_core::{
     id::{AccountId, EventId},
     shard::Shard,
 };
+use linkledger_testing::{in_all, in_all_but};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::*;
 use crate::{
     pipeline::{checkpoint::Checkpoint, poison::PoisonReason, progress::Progress},
-    read_models::skipped::Skipped,
+    read_models::{PerProjection, skipped::Skipped},
 };
 
 const ANNA: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
@@ -71,7 +72,7 @@ fn parked_in(projection: Projection, account_id: AccountId) -> ParkedAccount {
 
 /// Returns a batch of events from position 1 on, with the projections at the given positions.
 fn batch(
-    positions: [Position; 3],
+    positions: PerProjection<Position>,
     events: Vec<BatchEvent>,
     parked: &[ParkedAccount],
 ) -> ShardBatch {
@@ -101,7 +102,7 @@ fn waiting(plan: &ApplyPlan<'_>, projection: Projection) -> Vec<Position> {
 
 #[test]
 fn sound_events_are_applied_by_all_projections() {
-    let batches = [batch([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &[])];
+    let batches = [batch(in_all(0), vec![sound(1, ANNA), sound(2, BERT)], &[])];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 2]);
@@ -118,7 +119,7 @@ fn unknown_event_parks_only_its_account() {
         sound(4, ANNA),
         unknown(5, ANNA),
     ];
-    let batches = [batch([0; 3], events, &[])];
+    let batches = [batch(in_all(0), events, &[])];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 3]);
@@ -142,11 +143,18 @@ fn unknown_event_parks_only_its_account() {
 #[test]
 fn parked_account_waits_only_in_its_projection() {
     let parked = [parked_in(Projection::Links, ANNA)];
-    let batches = [batch([0; 3], vec![sound(1, ANNA), sound(2, BERT)], &parked)];
+    let batches = [batch(
+        in_all(0),
+        vec![sound(1, ANNA), sound(2, BERT)],
+        &parked,
+    )];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(waiting(&plan, Projection::Links), [1]);
     assert_eq!(applied(&plan, Projection::Links), [2]);
-    for projection in [Projection::Credits, Projection::Redirects] {
+    for projection in Projection::ALL
+        .into_iter()
+        .filter(|it| *it != Projection::Links)
+    {
         assert!(waiting(&plan, projection).is_empty());
         assert_eq!(applied(&plan, projection), [1, 2]);
     }
@@ -159,7 +167,7 @@ fn parking_of_another_generation_is_ignored() {
         generation: 2,
         ..parked_in(Projection::Links, ANNA)
     };
-    let batches = [batch([0; 3], vec![sound(1, ANNA)], &[parked])];
+    let batches = [batch(in_all(0), vec![sound(1, ANNA)], &[parked])];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Links), [1]);
 }
@@ -167,9 +175,9 @@ fn parking_of_another_generation_is_ignored() {
 #[test]
 fn poison_below_checkpoint_does_not_park() {
     // A later release has applied the event to this projection.
-    let [credits, links, redirects] = [1, 0, 0];
+    let positions = in_all_but(0, [(Projection::Credits, 1)]);
     let events = vec![unknown(1, ANNA), sound(2, ANNA)];
-    let batches = [batch([credits, links, redirects], events, &[])];
+    let batches = [batch(positions, events, &[])];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Credits), [2]);
     assert!(waiting(&plan, Projection::Credits).is_empty());
@@ -178,7 +186,11 @@ fn poison_below_checkpoint_does_not_park() {
 
 #[test]
 fn plan_covers_only_given_projections() {
-    let batches = [batch([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[])];
+    let batches = [batch(
+        in_all(0),
+        vec![unknown(1, ANNA), sound(2, BERT)],
+        &[],
+    )];
     let plan = ApplyPlan::of(&batches, &[Projection::Credits]);
     assert_eq!(plan.parked.len(), 1);
     assert_eq!(plan.waiting.len(), 1);
@@ -197,7 +209,7 @@ fn skipped_event_neither_parks_nor_waits() {
     let parked = [parked_in(Projection::Links, BERT)];
     let batches = [ShardBatch {
         skipped: skipped.into_iter().collect(),
-        ..batch([0; 3], events, &parked)
+        ..batch(in_all(0), events, &parked)
     }];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert_eq!(applied(&plan, Projection::Links), [4]);
@@ -209,8 +221,9 @@ fn skipped_event_neither_parks_nor_waits() {
 
 #[test]
 fn paused_projection_gets_no_events() {
-    let mut batch = batch([0; 3], vec![unknown(1, ANNA), sound(2, BERT)], &[]);
-    batch.progress = batch.progress.with_paused([false, true, false]);
+    let mut batch = batch(in_all(0), vec![unknown(1, ANNA), sound(2, BERT)], &[]);
+    let paused = in_all_but(false, [(Projection::Links, true)]);
+    batch.progress = batch.progress.with_paused(paused);
     let batches = [batch];
     let plan = ApplyPlan::of(&batches, &Projection::ALL);
     assert!(applied(&plan, Projection::Links).is_empty());

@@ -11,9 +11,8 @@ use sqlx::PgPool;
 use crate::{
     operations::{
         audit::{self, CommandOutcome},
-        parked::{RetriedAccount, retry},
+        parked::{RetriedAccount, parkings, retry},
     },
-    pipeline::parking::listing,
     surfaces::cli::{OperatorArgs, Options},
 };
 
@@ -23,7 +22,7 @@ const DRY_RUN_MAX: i64 = 10_000;
 /// Arguments of `parked retry`.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// Account (acc_…).
+    /// Account whose waiting events are applied again: acc_….
     #[arg(required_unless_present = "all")]
     pub account: Option<AccountId>,
     /// Every parked account.
@@ -68,8 +67,7 @@ pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
 }
 
 async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
-    let parked = listing::list(pool, command.account, DRY_RUN_MAX).await;
-    let parked = parked.context("cannot read which accounts are parked")?;
+    let parked = parkings(pool, command.account, DRY_RUN_MAX).await?;
     let accounts = parked.iter().map(|it| it.parking.account.account_id);
     let shown = Preview {
         dry_run: true,
@@ -117,9 +115,8 @@ async fn record(
         operator: &operator,
         reason: command.operator.reason.as_deref(),
     };
-    let mut tx = pool.begin().await?;
-    audit::record_in_tx(&mut tx, &recorded, outcome, &detail).await?;
-    tx.commit().await
+    let mut session = pool.acquire().await?;
+    audit::record_in_tx(&mut session, &recorded, outcome, &detail).await
 }
 
 fn stuck(retried: &[RetriedAccount]) -> usize {

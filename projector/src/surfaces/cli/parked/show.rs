@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use clap::Args;
 use linkledger_core::{
-    envelope::RecordedEvent,
     event_store::log,
     id::{AccountId, EventId},
     shard::{Position, Shard},
@@ -16,9 +15,8 @@ use sqlx::PgPool;
 
 use crate::{
     operations::figures::counted,
-    operations::parked::PARKINGS_OF_ACCOUNT_MAX,
+    operations::parked::{PARKINGS_OF_ACCOUNT_MAX, parkings},
     pipeline::parking::{
-        listing,
         skipped::{self, ListedSkip},
         table::waiting,
     },
@@ -43,39 +41,28 @@ struct Shown {
     account_id: AccountId,
     /// Number of waiting events, counted in each projection.
     waiting_total: i64,
-    waiting: Vec<ShownEvent>,
-    skipped: Vec<ShownSkip>,
+    waiting: Vec<WaitingEvent>,
+    skipped: Vec<ListedSkip>,
 }
 
 /// Waiting event.
 #[derive(Debug, Serialize)]
-struct ShownEvent {
+struct WaitingEvent {
     shard: i16,
     position: Position,
     event_id: EventId,
     event_type: String,
     recorded_at: String,
+    #[serde(flatten)]
+    wait: Wait,
+}
+
+/// Projections that wait for an event.
+#[derive(Debug, Default, Serialize)]
+struct Wait {
     projections: Vec<&'static str>,
     /// Reason for which the account is parked, on the first event; other events wait behind.
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-}
-
-/// Skipped event.
-#[derive(Debug, Serialize)]
-struct ShownSkip {
-    position: Position,
-    event_type: String,
-    projection: String,
-    skipped_at: String,
-    operator: String,
-    reason: String,
-}
-
-/// Projections that wait for an event, and the reason if the event is the first one.
-#[derive(Debug, Default)]
-struct Wait {
-    projections: Vec<&'static str>,
     why: Option<String>,
 }
 
@@ -87,8 +74,7 @@ pub(super) async fn run(command: Show) -> anyhow::Result<()> {
 }
 
 async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
-    let parked = listing::list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await;
-    let parked = parked.context("cannot read which accounts are parked")?;
+    let parked = parkings(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let mut waits = BTreeMap::<Position, Wait>::new();
     for listed in &parked {
         let (account, cause) = (listed.parking.account, &listed.parking.cause);
@@ -110,43 +96,20 @@ async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Resul
     let skipped = skipped::list(pool, account_id, limit.into())
         .await
         .context("cannot read the skipped events")?;
-    let waiting = events.into_iter().map(|event| {
-        let wait = waits.remove(&event.position).unwrap_or_default();
-        ShownEvent::of(event, wait)
+    let waiting = events.into_iter().map(|event| WaitingEvent {
+        shard: event.shard.number(),
+        position: event.position,
+        event_id: event.event_id,
+        event_type: event.event_type,
+        recorded_at: timestamp::format(event.recorded_at),
+        wait: waits.remove(&event.position).unwrap_or_default(),
     });
     Ok(Shown {
         account_id,
         waiting_total: parked.iter().map(|it| it.waiting).sum(),
         waiting: waiting.collect(),
-        skipped: skipped.into_iter().map(ShownSkip::from).collect(),
+        skipped,
     })
-}
-
-impl ShownEvent {
-    fn of(event: RecordedEvent, wait: Wait) -> Self {
-        Self {
-            shard: event.shard.number(),
-            position: event.position,
-            event_id: event.event_id,
-            event_type: event.event_type,
-            recorded_at: timestamp::format(event.recorded_at),
-            projections: wait.projections,
-            why: wait.why,
-        }
-    }
-}
-
-impl From<ListedSkip> for ShownSkip {
-    fn from(listed: ListedSkip) -> Self {
-        Self {
-            position: listed.position,
-            event_type: listed.event_type,
-            projection: listed.projection,
-            skipped_at: timestamp::format(listed.skipped_at),
-            operator: listed.operator,
-            reason: listed.reason,
-        }
-    }
 }
 
 impl Shown {
@@ -174,7 +137,11 @@ impl Shown {
 
     /// Returns true if more events wait than are shown.
     fn is_cut(&self) -> bool {
-        let shown: usize = self.waiting.iter().map(|it| it.projections.len()).sum();
+        let shown: usize = self
+            .waiting
+            .iter()
+            .map(|it| it.wait.projections.len())
+            .sum();
         i64::try_from(shown).is_ok_and(|shown| shown < self.waiting_total)
     }
 
@@ -186,18 +153,17 @@ impl Shown {
             ("PROJECTIONS", Layout::OptionalText),
             ("WHY", Layout::Text),
         ];
-        let row = |it: &ShownEvent| {
-            let why = it.why.as_deref().unwrap_or("waits behind");
+        let rows = self.waiting.iter().map(|it| {
+            let why = it.wait.why.as_deref().unwrap_or("waits behind");
             vec![
                 it.position.to_string(),
                 it.recorded_at.clone(),
                 it.event_type.clone(),
-                it.projections.join(","),
+                it.wait.projections.join(","),
                 why.to_owned(),
             ]
-        };
-        let rows: Vec<_> = self.waiting.iter().map(row).collect();
-        table(screen, &columns, &rows)
+        });
+        table(screen, &columns, rows)
     }
 
     fn skipped_lines(&self, screen: Screen) -> Vec<String> {
@@ -209,17 +175,16 @@ impl Shown {
             ("OPERATOR", Layout::OptionalText),
             ("REASON", Layout::Text),
         ];
-        let row = |it: &ShownSkip| {
+        let rows = self.skipped.iter().map(|it| {
             vec![
                 it.position.to_string(),
                 it.event_type.clone(),
                 it.projection.clone(),
-                it.skipped_at.clone(),
+                timestamp::format(it.skipped_at),
                 it.operator.clone(),
                 it.reason.clone(),
             ]
-        };
-        let rows: Vec<_> = self.skipped.iter().map(row).collect();
-        table(screen, &columns, &rows)
+        });
+        table(screen, &columns, rows)
     }
 }

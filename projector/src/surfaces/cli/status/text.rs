@@ -53,12 +53,11 @@ pub(super) fn lines(status: &StatusReport, screen: Screen, all_shards: bool) -> 
         )),
         String::new(),
     ];
-    let rows: Vec<Vec<String>> = status
+    let rows = status
         .projections
         .iter()
-        .map(|it| projection_row(it, screen))
-        .collect();
-    lines.extend(table(screen, PROJECTION_COLUMNS, &rows));
+        .map(|it| projection_row(it, screen));
+    lines.extend(table(screen, PROJECTION_COLUMNS, rows));
     add_findings(&mut lines, status, screen);
     add_shards(&mut lines, status, screen, all_shards);
     lines.push(String::new());
@@ -114,34 +113,27 @@ fn shard_row(projection: &str, it: &ShardStatus, screen: Screen) -> Vec<String> 
 }
 
 fn add_shards(lines: &mut Vec<String>, status: &StatusReport, screen: Screen, all_shards: bool) {
-    let mut rows: Vec<Vec<String>> = status
-        .projections
-        .iter()
-        .flat_map(|projection| {
-            let shards = projection.shards.iter();
-            // If all shards are in the same state, the line of the projection shows the state.
-            let is_uniform = projection
-                .shards
-                .iter()
-                .all(|it| it.state == projection.state);
-            let is_shown = move |it: &&ShardStatus| {
-                all_shards || !is_uniform && it.state != ProjectionState::Live
-            };
-            let shown = shards.filter(is_shown);
-            shown.map(|it| shard_row(projection.projection, it, screen))
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for projection in &status.projections {
+        let shards = projection.shards.iter();
+        // If all shards are in the same state, the line of the projection shows the state.
+        let is_uniform = shards.clone().all(|it| it.state == projection.state);
+        let shown =
+            shards.filter(|it| all_shards || !is_uniform && it.state != ProjectionState::Live);
+        rows.extend(shown.map(|it| shard_row(projection.projection, it, screen)));
+    }
     if rows.is_empty() {
         return;
     }
-    let more = if all_shards {
-        0
+    let shown_max = if all_shards {
+        rows.len()
     } else {
-        rows.len().saturating_sub(SHARDS_SHOWN_MAX)
+        SHARDS_SHOWN_MAX
     };
-    rows.truncate(rows.len() - more);
+    let more = rows.len().saturating_sub(shown_max);
+    rows.truncate(shown_max);
     lines.push(String::new());
-    lines.extend(table(screen, SHARD_COLUMNS, &rows));
+    lines.extend(table(screen, SHARD_COLUMNS, rows));
     if more > 0 {
         lines.push(format!("… and {more} more shards: --shards shows all"));
     }

@@ -7,7 +7,7 @@ use linkledger_core::{
     account::AccountStatus,
     credits::CreditsEvent,
     event::Event,
-    event_store::accounts::AccountAtHead,
+    event_store::{accounts::AccountAtHead, log::stored::StoredEvent},
     id::AccountId,
     shard::{Position, Shard},
 };
@@ -39,20 +39,10 @@ enum Row {
     Waiting(AccountAtHead),
     /// The row was compared.
     Compared(AccountAtHead),
-    /// A finding about the row was reported.
+    /// An event that came before the read of the row, but that the row does not contain, was reported.
     Reported,
-    /// The account was created after the rows were read.
-    Later,
-}
-
-/// Event of an account's stream.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OfAccount<'a> {
-    pub(super) account_id: AccountId,
-    pub(super) position: Position,
-    pub(super) version: i64,
-    /// Event; `None` if the event can't be read.
-    pub(super) event: Option<&'a Event>,
+    /// There is no row: the account was created after the rows were read, or its absence was reported.
+    Absent,
 }
 
 impl Accounts {
@@ -66,14 +56,13 @@ impl Accounts {
         for row in rows {
             let account_id = row.account_id;
             let mut account = Account::new(Row::Waiting(row));
-            account.compare(0, |what| {
-                findings.add(shard, None, || format!("{account_id}: {what}"));
-            });
-            if Shard::of(account_id) != shard {
-                findings.add(shard, None, || {
-                    let right = Shard::of(account_id);
-                    format!("{account_id}: its row names this shard, but it belongs to {right}")
-                });
+            if let Some(what) = account.compare(0) {
+                findings.add(None, format!("{account_id}: {what}"));
+            }
+            let correct_shard = Shard::of(account_id);
+            if correct_shard != shard {
+                let what = "its row names this shard, but the account belongs to shard";
+                findings.add(None, format!("{account_id}: {what} {correct_shard}"));
             }
             accounts.insert(account_id, account);
         }
@@ -97,36 +86,39 @@ impl Accounts {
     ) {
         let (shard, is_row_due) = (self.shard, position <= self.rows_known_up_to);
         self.by_id.entry(account_id).or_insert_with(|| {
-            let right = Shard::of(account_id);
-            if right != shard {
-                findings.add(shard, Some(position), || {
-                    format!("{account_id} belongs to shard {right}")
-                });
+            let correct_shard = Shard::of(account_id);
+            if correct_shard != shard {
+                findings.add(
+                    Some(position),
+                    format!("{account_id} belongs to shard {correct_shard}"),
+                );
             } else if is_row_due {
-                findings.add(shard, Some(position), || {
-                    format!("there is no account {account_id}")
-                });
+                findings.add(Some(position), format!("there is no account {account_id}"));
             }
-            Account::new(Row::Later)
+            Account::new(Row::Absent)
         });
     }
 
-    /// Applies an event of an account's own stream, after [`Self::check_account`].
-    pub(super) fn apply(&mut self, applied: OfAccount<'_>, findings: &mut Findings) {
-        let Some(account) = self.by_id.get_mut(&applied.account_id) else {
+    /// Applies an event of an account's own stream, after [`Self::check_account`]; `event` is `None` if
+    /// the event can't be read.
+    pub(super) fn apply(
+        &mut self,
+        stored: &StoredEvent<'_>,
+        event: Option<&Event>,
+        findings: &mut Findings,
+    ) {
+        let Some(account) = self.by_id.get_mut(&stored.account_id) else {
             return;
         };
-        let shard = self.shard;
         let mut found = |what: String| {
-            findings.add(shard, Some(applied.position), || {
-                format!("{}: {what}", applied.account_id)
-            });
+            let what = format!("{}: {what}", stored.account_id);
+            findings.add(Some(stored.position), what);
         };
-        if applied.version != account.version + 1 {
-            found(follows(applied.version, account.version));
+        if stored.version != account.version + 1 {
+            found(follows(stored.version, account.version));
         }
-        account.version = applied.version;
-        match applied.event {
+        account.version = stored.version;
+        match event {
             Some(Event::Credits(event)) => {
                 let before = account.balance.replace(event.balance_after());
                 if let Some(what) = wrong_balance(before, event) {
@@ -141,19 +133,19 @@ impl Accounts {
             Some(Event::Link(_)) => {}
             None => (account.balance, account.status) = (None, None),
         }
-        account.compare(applied.position, found);
+        if let Some(what) = account.compare(stored.position) {
+            found(what);
+        }
     }
 
     /// Reports the rows whose version was never reached.
     pub(super) fn finish(self, findings: &mut Findings) {
         for (account_id, account) in self.by_id {
             if let Row::Waiting(row) = account.row {
-                findings.add(self.shard, None, || {
-                    format!(
-                        "{account_id}: its row has version {}, but its last event has version {}",
-                        row.credits.version, account.version
-                    )
-                });
+                let (row, last) = (row.credits.version, account.version);
+                let what =
+                    format!("its row has version {row}, but its last event has version {last}");
+                findings.add(None, format!("{account_id}: {what}"));
             }
         }
     }
@@ -169,34 +161,33 @@ impl Account {
         }
     }
 
-    /// Compares the row when the events reach its version. Events of later versions must be newer
-    /// than the read of the row.
-    fn compare(&mut self, position: Position, found: impl FnOnce(String)) {
+    /// Compares the row when the events reach its version, and returns a finding. Events of later
+    /// versions must be newer than the read of the row.
+    fn compare(&mut self, position: Position) -> Option<String> {
         let version = self.version;
         match self.row {
             Row::Waiting(row) if row.credits.version == version => {
                 self.row = Row::Compared(row);
-                let has = row.credits.balance;
-                if let Some(expected) = self.balance.filter(|expected| *expected != has) {
-                    found(format!(
+                let (has, status) = (row.credits.balance, row.status);
+                match (self.balance, self.status) {
+                    (Some(expected), _) if expected != has => Some(format!(
                         "its row has the balance {has} at version {version}, its events come to \
                          {expected}"
-                    ));
-                } else if let Some(expected) = self.status.filter(|status| *status != row.status) {
-                    found(format!(
-                        "its row says {:?} at version {version}, its events say {expected:?}",
-                        row.status
-                    ));
+                    )),
+                    (_, Some(expected)) if expected != status => Some(format!(
+                        "its row says {status:?} at version {version}, its events say {expected:?}"
+                    )),
+                    _ => None,
                 }
             }
             Row::Compared(row) if position <= row.head => {
                 self.row = Row::Reported;
-                found(format!(
+                Some(format!(
                     "its row has version {}, and this event came before the row was read",
                     row.credits.version
-                ));
+                ))
             }
-            Row::Waiting(_) | Row::Compared(_) | Row::Reported | Row::Later => {}
+            Row::Waiting(_) | Row::Compared(_) | Row::Reported | Row::Absent => None,
         }
     }
 }

@@ -13,7 +13,6 @@ use super::findings::Findings;
 /// Running check of the segments.
 #[derive(Debug)]
 pub(super) struct Chain {
-    shard: Shard,
     to_come: Peekable<IntoIter<Segment>>,
     open: Option<(Segment, SegmentHasher)>,
     before: SegmentHash,
@@ -33,7 +32,7 @@ impl Chain {
             let place = segment.place;
             let expected = Segment::next(before, shard, epoch, 1);
             let number = place.number;
-            let mut found = |what: String| findings.add(shard, Some(place.first_position), || what);
+            let mut found = |what: String| findings.add(Some(place.first_position), what);
             if number != expected.number {
                 found(format!(
                     "segment {number} follows segment {}",
@@ -62,7 +61,6 @@ impl Chain {
         }
         segments.retain(|segment| segment.place.last_position <= head);
         Self {
-            shard,
             to_come: segments.into_iter().peekable(),
             open: None,
             before: NO_SEGMENT_BEFORE,
@@ -106,13 +104,12 @@ impl Chain {
         };
         let place = segment.place;
         if hasher.finish() != segment.sha256 {
-            findings.add(self.shard, Some(place.first_position), || {
-                format!(
-                    "segment {} (positions {} to {}) is not what was sealed: its events, its row \
-                     or the segment before have changed",
-                    place.number, place.first_position, place.last_position
-                )
-            });
+            let what = format!(
+                "segment {} (positions {} to {}) is not what was sealed: its events, its row or \
+                 the segment before have changed",
+                place.number, place.first_position, place.last_position
+            );
+            findings.add(Some(place.first_position), what);
         }
         self.before = segment.sha256;
     }

@@ -15,43 +15,44 @@ pub(in super::super) struct Finding {
     pub(in super::super) what: String,
 }
 
-/// First findings, and the number of all findings.
-#[derive(Debug, Default)]
+/// First findings of a shard, and the number of all its findings.
+#[derive(Debug)]
 pub(in super::super) struct Findings {
+    shard: i16,
     shown: Vec<Finding>,
     count: u64,
 }
 
 impl Findings {
-    pub(in super::super) fn add(
-        &mut self,
-        shard: Shard,
-        position: Option<Position>,
-        what: impl FnOnce() -> String,
-    ) {
+    pub(super) fn of(shard: Shard) -> Self {
+        Self {
+            shard: shard.number(),
+            shown: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Adds a finding about the event at the position, or about the whole shard.
+    pub(super) fn add(&mut self, position: Option<Position>, what: String) {
         self.count += 1;
         if self.shown.len() < SHOWN_MAX {
             self.shown.push(Finding {
-                shard: shard.number(),
+                shard: self.shard,
                 position,
-                what: what(),
+                what,
             });
         }
     }
 
-    /// Adds the findings of another shard, in the order of the log.
-    pub(in super::super) fn append(&mut self, mut others: Self) {
-        self.shown.append(&mut others.shown);
-        self.shown.sort();
-        self.shown.truncate(SHOWN_MAX);
-        self.count += others.count;
-    }
-
-    pub(in super::super) fn first(&self) -> &[Finding] {
-        &self.shown
-    }
-
-    pub(in super::super) fn count(&self) -> u64 {
-        self.count
+    /// Returns the number of findings of all shards, and the first findings in the order of the log.
+    pub(in super::super) fn total(shards: Vec<Self>) -> (u64, Vec<Finding>) {
+        let count = shards.iter().map(|findings| findings.count).sum();
+        let mut shown: Vec<Finding> = shards
+            .into_iter()
+            .flat_map(|findings| findings.shown)
+            .collect();
+        shown.sort();
+        shown.truncate(SHOWN_MAX);
+        (count, shown)
     }
 }

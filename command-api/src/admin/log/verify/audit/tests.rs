@@ -8,6 +8,7 @@ use linkledger_core::{
     id::EventId,
     link::{LinkCreated, LinkDeleted, LinkDisabled, LinkState},
 };
+use linkledger_testing as testing;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -23,14 +24,15 @@ fn found(
     accounts: Vec<AccountAtHead>,
     accounts_known_up_to: Position,
 ) -> Vec<(Option<Position>, String)> {
-    let mut audit = Audit::new(Expected {
-        shard: Shard::of(ACCOUNT),
+    let head = i64::try_from(events.len()).unwrap();
+    let expected = Expected {
         epoch: 1,
-        head: i64::try_from(events.len()).unwrap(),
+        extent: ShardExtent { head, last: head },
         accounts,
         accounts_known_up_to,
         segments: Vec::new(),
-    });
+    };
+    let mut audit = Audit::new(Shard::of(ACCOUNT), expected);
     for ((version, event, link), position) in events.iter().zip(1..) {
         let metadata = Metadata {
             link: link.clone(),
@@ -51,10 +53,10 @@ fn found(
             idempotency_key: None,
         });
     }
-    let findings = audit.finish().findings;
-    let shown = findings.first().iter();
+    let (_, shown) = Findings::total(vec![audit.finish().findings]);
     shown
-        .map(|finding| (finding.position, finding.what.clone()))
+        .into_iter()
+        .map(|finding| (finding.position, finding.what))
         .collect()
 }
 
@@ -82,15 +84,13 @@ fn row(version: i64, balance: i64, head: Position) -> AccountAtHead {
     }
 }
 
+fn link_created() -> LinkCreated {
+    testing::link_created(LINK, ACCOUNT, "spring", "https://e.com/")
+}
+
 fn created(version: i64) -> (i64, Event, Option<LinkState>) {
-    let created = LinkCreated {
-        link_id: LINK,
-        account_id: ACCOUNT,
-        slug: "spring".to_owned(),
-        short_url: "https://sho.rt/spring".to_owned(),
-        destination_url: "https://e.com/".to_owned(),
-    };
-    (version, Event::Link(LinkEvent::Created(created)), None)
+    let event = LinkEvent::Created(link_created());
+    (version, Event::Link(event), None)
 }
 
 fn changed(
@@ -100,9 +100,9 @@ fn changed(
     deleted: bool,
 ) -> (i64, Event, Option<LinkState>) {
     let state = LinkState {
-        destination_url: "https://e.com/".to_owned(),
         disabled,
         deleted,
+        ..LinkState::new(&link_created())
     };
     (version, Event::Link(event), Some(state))
 }
