@@ -56,6 +56,7 @@ pub(crate) fn count(
             visitors.send(&requests(accounts, part))?;
             visitors.let_serve(runtime)?;
             visitors.receive(REQUESTS_PER_ROUND, "201")?;
+            crate::end_of("create", &Counted::of_round(REQUESTS_PER_ROUND))?;
         }
         let spent = runtime.block_on(server.end(counting, ROUNDS))?;
         counted.add(spent, ROUNDS * REQUESTS_PER_ROUND);

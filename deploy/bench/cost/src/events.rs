@@ -1,12 +1,14 @@
 //! Events, from the records of the topic to rows of the read tables, in cycles of a fixed size.
 
+use std::collections::BTreeMap;
+
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::{
         SessionKind,
         log::{self, ReadFrom},
     },
-    shard::Shard,
+    shard::{Position, Shard},
 };
 use linkledger_projector::pipeline::engine::Engine;
 use sqlx::PgPool;
@@ -21,6 +23,7 @@ const WARM_UP_ROUNDS: usize = 4;
 /// A record as the broker delivers it.
 struct Record {
     shard: Shard,
+    position: Position,
     headers: Vec<(&'static str, String)>,
     payload: String,
 }
@@ -30,40 +33,85 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     let connecting = async { server.counted_pool(SessionKind::Projector, 2) };
     let pool = runtime.block_on(connecting)?;
     let mut engine = Engine::new(pool);
+    runtime.block_on(set_heads(
+        &server.pool,
+        Shard::all().map(|shard| (shard, 0)),
+    ))?;
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for round in rounds.by_ref().take(WARM_UP_ROUNDS) {
-        runtime.block_on(engine.cycle(delivered(&round)?))?;
+        runtime.block_on(engine.cycle(decode(&round)?))?;
+        runtime.block_on(set_heads(&server.pool, ends(&round)))?;
     }
-    let counting = runtime.block_on(server.begin())?;
-    let (mut rounds_counted, mut events) = (0, 0);
+    let mut counting = runtime.block_on(server.begin())?;
+    let (mut round_trips, mut done) = (Vec::new(), 0);
     for round in rounds {
+        let events = decode(&round)?;
         // Work that depends on the clock is done here, uncounted: a slower machine has more such
         // work.
         runtime.block_on(engine.cycle(Vec::new()))?;
-        apply(runtime, &mut engine, &round)?;
-        rounds_counted += 1;
-        events += round.len();
+        let before = server.wire.round_trips();
+        apply(runtime, &mut engine, events)?;
+        round_trips.push(server.wire.round_trips() - before);
+        crate::end_of("event", &Counted::of_round(round.len()))?;
+        let appending = set_heads(&server.pool, ends(&round));
+        runtime.block_on(server.uncounted(&mut counting, appending))?;
+        done += round.len();
     }
-    let spent = runtime.block_on(server.end(counting, rounds_counted))?;
+    let mut spent = runtime.block_on(server.end(counting, round_trips.len()))?;
+    // A slower machine has more round trips in some rounds.
+    round_trips.sort_unstable();
+    spent.round_trips = round_trips[round_trips.len() / 2];
     Ok(Counted {
-        done: events,
+        done,
         spent: Some(spent),
     })
 }
 
-/// Applies a round. callgrind counts this function.
-#[inline(never)]
-fn apply(runtime: &Runtime, engine: &mut Engine, round: &[Record]) -> anyhow::Result<()> {
-    runtime.block_on(engine.cycle(delivered(round)?))
+/// Returns the last position of each shard; of several positions of a shard, the last one counts.
+fn ends(round: &[Record]) -> impl Iterator<Item = (Shard, Position)> {
+    round.iter().map(|record| (record.shard, record.position))
 }
 
-fn delivered(round: &[Record]) -> anyhow::Result<Vec<PublishedEvent>> {
+/// Sets the heads of the log. An engine on a slow machine would read events below the head itself,
+/// before they are delivered.
+async fn set_heads(
+    pool: &PgPool,
+    heads: impl Iterator<Item = (Shard, Position)>,
+) -> sqlx::Result<()> {
+    let heads: BTreeMap<i16, Position> =
+        heads.map(|(shard, head)| (shard.number(), head)).collect();
+    let (shards, heads): (Vec<i16>, Vec<Position>) = heads.into_iter().unzip();
+    sqlx::query(
+        "UPDATE event_store.log_shards AS s SET head = new.head
+         FROM unnest($1::smallint[], $2::bigint[]) AS new (shard, head)
+         WHERE s.shard = new.shard",
+    )
+    .bind(shards)
+    .bind(heads)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Decodes the records of a round. callgrind counts this function.
+#[inline(never)]
+fn decode(round: &[Record]) -> anyhow::Result<Vec<PublishedEvent>> {
     let published = round.iter().map(|record| {
         let headers = record.headers.iter();
         let headers = headers.map(|(name, value)| (*name, &**value)).collect();
         PublishedEvent::from_record(record.shard, &headers, record.payload.clone())
     });
     Ok(published.collect::<Result<_, _>>()?)
+}
+
+/// Applies the events of a round. callgrind counts this function.
+#[inline(never)]
+fn apply(
+    runtime: &Runtime,
+    engine: &mut Engine,
+    events: Vec<PublishedEvent>,
+) -> anyhow::Result<()> {
+    runtime.block_on(engine.cycle(events))
 }
 
 /// Returns the whole log, in rounds with the same number of events of each shard.
@@ -79,6 +127,7 @@ async fn rounds(pool: &PgPool) -> anyhow::Result<Vec<Vec<Record>>> {
             rounds.resize_with(rounds.len().max(round + 1), Vec::new);
             rounds[round].push(Record {
                 shard,
+                position: published.event.position,
                 headers: published.headers(),
                 payload: published.event.payload,
             });

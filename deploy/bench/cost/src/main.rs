@@ -1,8 +1,9 @@
 //! The cost of a create, an event and a redirect, counted and not timed, for `.ci/performance`.
 //!
 //! All counted work happens on the main thread, inside functions that callgrind knows by name
-//! (`let_serve`, `apply`). callgrind dumps its counters at each call of `end_of`. Work that depends
-//! on the clock runs on other threads. The Postgres server is another process: called with a
+//! (`let_serve`, `apply`). callgrind dumps its counters at each call of `end_of`: a part is dumped
+//! once, or once for each round and once without counts. Work that depends on the clock runs on
+//! other threads. The Postgres server is another process: called with a
 //! command as its arguments, this program starts a server and runs the command beside the server.
 
 mod accounts;
@@ -49,6 +50,11 @@ struct Counted {
 }
 
 impl Counted {
+    /// Returns the count of one round, without its cost for Postgres.
+    fn of_round(done: usize) -> Self {
+        Self { done, spent: None }
+    }
+
     fn add(&mut self, spent: Spent, done: usize) {
         self.done += done;
         self.spent = Some(match self.spent.take() {

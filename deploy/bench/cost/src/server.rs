@@ -73,7 +73,7 @@ impl CountingServer {
 
 /// The counters of the server, and two ways to connect.
 pub(crate) struct Counters {
-    /// Sessions whose work is counted too; used between countings only.
+    /// Sessions whose statements are not counted.
     pub(crate) pool: PgPool,
     /// Proxy that counts the round trips of its clients.
     pub(crate) wire: Wire,
@@ -94,8 +94,11 @@ pub(crate) struct Spent {
 
 impl Counters {
     pub(crate) fn of(url: &str) -> anyhow::Result<Self> {
+        let pool = event_store::pool(url, SessionKind::Reader, 1)?;
+        let options = event_store::session_options(url, SessionKind::Reader)?;
+        pool.set_connect_options(options.options([("pg_stat_statements.track", "none")]));
         Ok(Self {
-            pool: event_store::pool(url, SessionKind::Reader, 1)?,
+            pool,
             wire: Wire::to(url)?,
             url: url.to_owned(),
         })
@@ -123,6 +126,18 @@ impl Counters {
             .execute(&self.pool)
             .await?;
         Ok(counting)
+    }
+
+    /// Does work between two rounds, whose write-ahead log is not counted.
+    pub(crate) async fn uncounted(
+        &self,
+        counting: &mut Counting,
+        work: impl Future<Output = sqlx::Result<()>>,
+    ) -> sqlx::Result<()> {
+        let wal_begin = self.wal_end().await?;
+        work.await?;
+        counting.wal_begin += self.wal_end().await? - wal_begin;
+        Ok(())
     }
 
     /// Returns the cost of `rounds` rounds. A statement that was executed less often than there
