@@ -43,8 +43,8 @@ pub struct CommandApiConfig {
     /// Compression of records sent to Kafka.
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
-    /// Longest interval between two batches of the relay under load, in milliseconds; at low load
-    /// the interval is at most 5.
+    /// Longest interval between the starts of two batches of the relay, in milliseconds. The interval
+    /// grows with the rate of events, from at most 5 up to this value.
     #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(..=1_000))]
     pub relay_batch_interval_ms: u16,
@@ -58,14 +58,16 @@ pub struct CommandApiConfig {
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
           value_parser = clap::value_parser!(i64).range(0..))]
     pub link_price: i64,
-    /// Requests per second of each account, counted in this process; 0 for no limit.
+    /// Maximum number of requests per second of each account, counted in this process; 0 for no
+    /// limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
     /// Origins whose pages may call the API from a browser, separated by commas, such as
     /// <https://app.example.com>; none by default.
     #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<Origin>,
-    /// Number of concurrent batches; on few cores, few are faster than many.
+    /// Number of writers; each commits one batch of commands at a time. On a machine with few cores,
+    /// few writers are faster than many.
     #[arg(long, env = "WRITERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub writers: u16,

@@ -57,8 +57,8 @@ impl Tasks {
         self.set.spawn(async move { (name, task.await) });
     }
 
-    /// Returns the token that is cancelled when all tasks of [`Tasks::spawn`] have ended, so no
-    /// request is left. For tasks that requests depend on.
+    /// Returns the token that is cancelled when all tasks of [`Tasks::spawn`] have ended. No request is
+    /// left then, so tasks that requests depend on can end.
     pub fn drained(&self) -> CancellationToken {
         self.drained.clone()
     }

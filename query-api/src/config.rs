@@ -39,7 +39,8 @@ pub struct QueryApiConfig {
     /// first one signs new cursors, all are accepted.
     #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]
     pub cursor_keys: Secret,
-    /// Requests per second of each account, counted in this process; 0 for no limit.
+    /// Maximum number of requests per second of each account, counted in this process; 0 for no
+    /// limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
     pub rate_limit: u32,
     /// Origins whose pages may call the API from a browser, separated by commas, such as

@@ -65,7 +65,7 @@ fn page(code: Code, base_url: &str) -> String {
          <h2>What it means</h2>\n<p>{meaning}</p>\n\
          <h2>What to do</h2>\n<p>{advice}</p>\n{fields}\
          <h2>Example</h2>\n<pre>{example}</pre>\n\
-         <p>Programs decide by <code>code</code>, which never changes. \
+         <p>Programs should decide by <code>code</code>, which never changes. \
          The whole API is described <a href=\"../../docs\">here</a>.</p>\n\
          </main>\n",
         name = code.as_str(),
@@ -82,7 +82,7 @@ fn page(code: Code, base_url: &str) -> String {
     )
 }
 
-/// Lists the codes of the member `errors`.
+/// Lists the codes that the entries of the member `errors` can have.
 fn field_codes() -> String {
     let mut list = String::from("<h2>The codes of fields</h2>\n<dl>\n");
     for code in FieldCode::ALL {

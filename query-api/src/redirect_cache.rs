@@ -93,8 +93,9 @@ impl RedirectCache {
         self.is_fresh(now) && self.ticket() == ticket
     }
 
-    /// Stores a loaded redirect; callers store before they answer. Removes the entry instead if
-    /// anything was invalidated since the ticket was issued.
+    /// Stores a loaded redirect, or removes the entry of the slug if anything was invalidated since
+    /// the ticket was issued. Callers store before they answer: an older entry must not be served
+    /// afterwards.
     pub(crate) fn store(&self, ticket: LoadTicket, slug_folded: &str, redirect: Redirect) {
         let invalidation_count = self
             .invalidation_count

@@ -111,8 +111,8 @@ impl<R: SharedRead> SharedReads<R> {
             self.queue.send(QueuedRead { key, reply }).await.ok()?;
             answer.await.ok()
         });
-        // `None` means that all readers have ended, which they do after the last request, or that
-        // all statements hang until the timeout.
+        // `None`: no reader answered within the timeout, or all readers have ended, as they do after
+        // the last request.
         let answer = answer.await.unwrap_or(None);
         answer.unwrap_or_else(|| Err(Problem::storage_unavailable()))
     }
@@ -129,7 +129,7 @@ async fn run<R: SharedRead>(
             turn = next(&queue, &mut requests) => turn,
             () = drained.cancelled() => return Ok(()),
         };
-        // A full statement gains nothing from a delay of the next statement.
+        // After a full statement the next one starts at once: more requests probably wait already.
         let turn_time = if requests.len() == R::REQUESTS_MAX {
             Duration::ZERO
         } else {

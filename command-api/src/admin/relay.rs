@@ -46,7 +46,8 @@ pub struct RefillOptions {
     /// Only this shard, whose partition must be empty.
     #[arg(long, value_parser = parse_shard)]
     pub shard: Option<Shard>,
-    /// Name, as in the refusal, of a process that ended without closing its producer; can be repeated. If the process still runs, consumers may miss events.
+    /// Name of a process that ended without closing its producer, as the error of `relay refill`
+    /// shows it; can be repeated. If the process still runs, consumers may miss events.
     #[arg(long, value_name = "NAME")]
     pub ended: Vec<String>,
     #[command(flatten)]

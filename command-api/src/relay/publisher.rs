@@ -80,7 +80,7 @@ impl Published {
     }
 }
 
-/// Publishes events in the order given, shard by shard.
+/// Publisher of events, which keeps the given order within each shard.
 #[async_trait]
 pub trait EventPublisher: Send + Sync {
     /// Makes a producer and returns a description of the topic; returns `None` if there is a
@@ -89,13 +89,13 @@ pub trait EventPublisher: Send + Sync {
         Ok(None)
     }
 
-    /// Reads records that are on the topic.
+    /// Reads the records in the given spans of offsets from the topic.
     async fn read_back(&self, _spans: &[Span]) -> anyhow::Result<Vec<Record>> {
         Ok(Vec::new())
     }
 
-    /// Closes every producer of earlier calls; after the return nothing is sent. Returns true if all
-    /// requests since the last call were answered. A dropped call has no effect: the next call waits
+    /// Closes all producers; nothing is sent after the return. Returns true if all requests since the
+    /// last completed call of `close` were answered. If the future is dropped, the next call waits
     /// for the same producers and returns the same answer.
     async fn close(&self) -> bool {
         true
@@ -127,7 +127,7 @@ struct Connections {
     former: Vec<JoinHandle<bool>>,
     /// True if a closed connection had unanswered requests.
     is_unanswered: bool,
-    /// True after the missing right to read the topic's settings was logged.
+    /// True once the log says that the right to read the topic's settings is missing.
     is_denial_logged: bool,
 }
 

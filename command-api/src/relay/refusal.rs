@@ -99,8 +99,8 @@ pub enum RelayRefusal {
     /// The log lacks published events.
     #[error(
         "the log of shard {shard} has lost events of epoch {epoch} that were published: a restore, \
-         or a failover to a standby that lagged; their sequences go to other events, which \
-         consumers drop. Give the log another epoch: `command-api log epoch raise --reason …` \
+         or a failover to a standby that lagged; later events get the sequences of the \
+         lost events, and consumers would drop them as duplicates. Give the log another epoch: `command-api log epoch raise --reason …` \
          (docs/operations.md, \"The log was restored\")"
     )]
     EventsLost {

@@ -18,7 +18,7 @@ pub(super) fn problem(refusal: &CommandRefusal) -> Problem {
         CommandRefusal::StorageUnavailable => Problem::storage_unavailable(),
         CommandRefusal::OutcomeUnknown => Problem::new(
             Code::DeadlineExceeded,
-            "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
+            "The request may have succeeded. Retry the same request; a retried create needs the same Idempotency-Key.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1),

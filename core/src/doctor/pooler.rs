@@ -20,13 +20,13 @@ const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s
 const PROTOCOL_VIOLATION: &str = "08P01";
 const REMEDY: &str = "connect to Postgres itself, or set the pooler to session mode (PgBouncer: pool_mode = session)";
 
-/// Opens some sessions and checks that each keeps its own server session.
+/// Opens several sessions and checks that the first keeps its own server session.
 ///
 /// # Errors
 /// Returns an error if the server does not answer.
 pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
     let is_refused = |error: &sqlx::Error| sqlstate(error).as_deref() == Some(PROTOCOL_VIOLATION);
-    match survives(url, kind).await {
+    match keeps_server_session(url, kind).await {
         Ok(true) => Ok(Finding::ok(
             "pooler",
             "each session has a server session of its own",
@@ -56,9 +56,9 @@ pub async fn refuse(url: &str, kind: SessionKind) -> anyhow::Result<()> {
 }
 
 /// Returns true if a session keeps its server session while other sessions begin transactions.
-/// Stops at the first transaction in the server session of the first session: a small pooler would
+/// Returns false as soon as another session has the server session of the first: a small pooler would
 /// have no server session left for the next statement.
-async fn survives(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
+async fn keeps_server_session(url: &str, kind: SessionKind) -> sqlx::Result<bool> {
     let options = event_store::session_options(url, kind)?;
     let mut session = options.connect().await?;
     let before = identity(&mut session).await?;

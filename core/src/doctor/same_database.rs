@@ -12,8 +12,8 @@ use crate::event_store::{
 
 const CHECK: &str = "relay's database";
 
-/// Values that no two databases share. A copy of a cluster has the same system identifier, but
-/// another start time.
+/// Start time of the server and name of the database. Postgres' system identifier would not do: a copy
+/// of a cluster has the same one.
 type Identity = (OffsetDateTime, String);
 
 /// Checks that the relay and the service use the same database. Otherwise the relay would publish
@@ -23,7 +23,7 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
         let (ours, its) = tokio::try_join!(identify(url), identify(relay_url))?;
         anyhow::Ok(ours == its)
     };
-    // Retried once: the server may have been replaced between the two queries.
+    // Retried once: a restart or failover between the two queries looks like another database.
     let are_same = match are_same().await {
         Ok(false) => are_same().await,
         first => first,
@@ -33,15 +33,14 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
         Ok(false) => Finding::error(
             CHECK,
             "another database than the service's",
-            "let --relay-database-url (RELAY_DATABASE_URL) lead to the database of --database-url, \
-             as a user of its own, and neither of them to several servers by turns",
+            "point --relay-database-url (RELAY_DATABASE_URL) at the database of --database-url, with \
+             the relay's own user; neither address may alternate between servers",
         ),
         Err(error) => Finding::failed(CHECK, &error),
     }
 }
 
-/// Returns an error if the relay's database is not the service's, or if one of them does not
-/// answer.
+/// Refuses a relay's database that is not the service's.
 ///
 /// # Errors
 /// Returns an error if the databases differ or one of them does not answer.

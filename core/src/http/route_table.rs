@@ -64,7 +64,8 @@ fn entry(path: &str) -> Option<&'static (&'static str, &'static [Method])> {
     TABLE.iter().find(|(pattern, _)| matches(pattern, path))
 }
 
-/// Paths are matched exactly: no trailing slash, no empty part, case-sensitive.
+/// Returns true if the path matches exactly: a trailing slash, an empty part or another case does not
+/// match.
 fn matches(pattern: &str, path: &str) -> bool {
     let mut parts = path.split('/');
     let mut patterns = pattern.split('/');

@@ -159,7 +159,7 @@ impl<S: Serve> Server<S> {
         if self.connections.len() == self.limits.connections_max {
             tracing::warn!(
                 connections = self.limits.connections_max,
-                "{}: no more connections at a time; further clients wait",
+                "{}: the maximum number of connections is open; further clients wait",
                 self.name
             );
         }

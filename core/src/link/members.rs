@@ -121,8 +121,8 @@ fn text(value: &Value) -> Result<&str, FieldCode> {
     }
 }
 
-/// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Errors of known members are kept
-/// first.
+/// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Drops errors of unknown members
+/// first, then errors of immutable members.
 fn sorted(mut errors: Vec<FieldError>) -> Vec<FieldError> {
     let priority = |error: &FieldError| {
         let is_unknown = error.code == FieldCode::UnknownField;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_known_members_come_first() {
+    fn errors_of_known_members_are_kept() {
         let object = |names: &dyn Fn(usize) -> String, rest: &str| {
             let many: Vec<String> = (0..1_500).map(|n| format!("\"{}\":1", names(n))).collect();
             JsonObject::parse(format!("{{{}{rest}}}", many.join(",")).as_bytes()).unwrap()

@@ -37,7 +37,7 @@ impl Problem {
             .with("required_scopes", vec![Value::from("link:links.read")]),
             Problem::new(
                 Code::DeadlineExceeded,
-                "The request may have succeeded; retry the same request, a create with its Idempotency-Key.",
+                "The request may have succeeded. Retry the same request; a retried create needs the same Idempotency-Key.",
             )
             .with("may_have_succeeded", true),
             Problem::internal(),

@@ -1,4 +1,5 @@
-//! The whole of linkledger in one process: database, broker and services, started in this order.
+//! The local stack: starts database, broker and services, in this order. The services run in this
+//! process.
 
 mod broker;
 mod database;

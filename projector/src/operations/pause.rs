@@ -74,8 +74,8 @@ pub async fn paused(
     read(&mut *pool.acquire().await?, projections).await
 }
 
-/// Pauses or resumes the projections, and records the command if a projection changed. Returns after the commit, when the
-/// last batches are finished.
+/// Pauses or resumes the projections, and records the command if a projection changed. Returns after
+/// the commit, when the last batches are finished.
 ///
 /// # Errors
 /// Returns an error if the database fails, or a batch does not end in time.

@@ -7,8 +7,8 @@ pub trait ProgressSink: fmt::Debug + Send + Sync {
     /// Begins a phase of `total` units; 0 if the total is not known.
     fn enter(&self, phase: &str, total: u64, unit: &'static str);
 
-    /// Sets the number of units that the phase still lacks.
-    fn expect(&self, more: u64);
+    /// Sets the number of units that are still to be done.
+    fn set_remaining(&self, remaining: u64);
 
     /// Adds to the number of units that are done.
     fn advance(&self, done: u64);

@@ -133,7 +133,8 @@ impl Progress {
         self.shard
     }
 
-    /// Returns the lowest checkpoint of the live projections; `None` if all are paused.
+    /// Returns the lowest checkpoint of the live projections; `None` if no projection is
+    /// live.
     pub fn floor(&self) -> Option<Position> {
         self.floor_of(Mode::Live)
     }
@@ -151,8 +152,9 @@ impl Progress {
         self.modes[projection.index()]
     }
 
-    /// Returns a separate progress of the catching-up projections, in mode [`Mode::Live`] and with
-    /// a backfill up to the floor of `self`. `None` if no projection catches up.
+    /// Returns a copy in which the catching-up projections are [`Mode::Live`] and all others
+    /// [`Mode::Paused`], with a backfill up to the floor of `self`. Returns `None` if no projection
+    /// catches up.
     pub fn catching_up(&self) -> Option<Self> {
         self.floor_of(Mode::CatchingUp)?;
         let modes = self.modes.map(|mode| match mode {

@@ -36,7 +36,7 @@ pub enum WhyRows {
     Credits,
     /// Link; number of an account's links.
     Links,
-    /// Redirect of a link; whether the redirects of an account are stopped.
+    /// Redirect of a link, and the state of all redirects of an account.
     Redirects,
 }
 

@@ -131,9 +131,9 @@ impl ProgressSink for ProgressReport {
         }
     }
 
-    fn expect(&self, more: u64) {
+    fn set_remaining(&self, remaining: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.total = state.done + more;
+        state.total = state.done + remaining;
     }
 
     fn advance(&self, done: u64) {

@@ -30,7 +30,7 @@ fn request(account_id: AccountId) -> SkipRequest<'static> {
     }
 }
 
-/// Skips the poisoned event of the account, and applies the waiting events.
+/// Skips the poison event of the account, and applies the waiting events.
 async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<RetriedAccount> {
     skip(pool, request(account_id)).await.unwrap();
     retry(pool, Some(account_id)).await.unwrap()
@@ -44,7 +44,7 @@ fn tables_but(log: &[PublishedEvent], is_left_out: impl Fn(&PublishedEvent) -> b
     tables
 }
 
-/// Returns a parked account, its intact log, and the position of the poisoned event.
+/// Returns a parked account, its intact log, and the position of the poison event.
 async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
     let account_id = stage.account_with_links("parked", 4).await;
     let log = stage.log().await;

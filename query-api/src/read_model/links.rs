@@ -87,7 +87,7 @@ pub(crate) async fn list_each(
                 LIMIT wanted.count_max
             ) AS page
         ) AS l
-        -- Not `EXISTS`: planned while few are parked, that would read all of them.
+        -- Not `EXISTS`: a plan made while few accounts are parked would read all of them.
         LEFT JOIN LATERAL (
             SELECT account_id FROM read_model.parked_accounts
             WHERE account_id = wanted.account_id AND projection = c.projection
@@ -145,8 +145,8 @@ pub(crate) async fn list_by_destination(
                   AND hashtextextended(account_id::text || destination_url, 0)
                       = hashtextextended($2::uuid::text || $5, 0)
                   AND link_id < $3
-                  -- Hashes may collide. Not `account_id = $2`: the primary key could serve that,
-                  -- and would walk all links of the account.
+                  -- Hashes may collide. Not `account_id = $2`: the planner could then use the
+                  -- primary key, and would walk all links of the account.
                   AND account_id IS NOT DISTINCT FROM $2 AND destination_url = $5
                 ORDER BY link_id DESC
                 LIMIT $4
@@ -199,7 +199,7 @@ pub(crate) async fn find_each(
         LEFT JOIN read_model.links AS l
                ON l.generation = c.generation AND l.account_id = wanted.account_id
               AND l.link_id = wanted.link_id
-        -- Not `EXISTS`: planned while few are parked, that would read all of them.
+        -- Not `EXISTS`: a plan made while few accounts are parked would read all of them.
         LEFT JOIN LATERAL (
             SELECT account_id FROM read_model.parked_accounts
             WHERE account_id = wanted.account_id AND projection = c.projection

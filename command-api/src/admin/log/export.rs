@@ -37,7 +37,7 @@ pub(super) struct Export {
     /// the last complete line of each file.
     #[arg(long, value_name = "FOLDER", required_unless_present = "shard")]
     to: Option<PathBuf>,
-    /// Only this shard; without `--to` the events are written to standard output.
+    /// Export only this shard. Without `--to`, write its events to standard output.
     #[arg(long, value_name = "NUMBER", value_parser = parse_shard)]
     shard: Option<Shard>,
     /// Position of the shard after which the export to standard output begins.

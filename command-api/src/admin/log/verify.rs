@@ -43,11 +43,11 @@ struct Verified {
     links: usize,
     accounts: usize,
     segments: usize,
-    /// Number of events after the last segment of each shard.
+    /// Number of events after the last segments, over all checked shards.
     unsealed_events: Position,
     seconds: f64,
     finding_count: u64,
-    /// First findings.
+    /// First findings; `finding_count` counts all.
     findings: Vec<Finding>,
 }
 

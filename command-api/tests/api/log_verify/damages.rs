@@ -22,7 +22,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
                 "segment 2 (positions 6 to 10) is not what was sealed",
             ),
             (Some(6), "the events from this position to 7 are missing"),
-            (Some(9), ": balance_after is 996, but 998 - 1 is not"),
+            (Some(9), ": balance_after is 996 instead of 998 - 1"),
             (Some(9), ": version 5 follows version 3"),
         ],
     ),
@@ -157,7 +157,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     (
         "$set payload = replace(payload::text, '988', '989')::json $at = 16",
         &[
-            (Some(16), ": balance_after is 989, but 995 + -7 is not"),
+            (Some(16), ": balance_after is 989 instead of 995 + -7"),
             (
                 Some(19),
                 ": its row has the balance 988 at version 10, its events come to 989",
@@ -264,7 +264,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "UPDATE event_store.accounts SET version = 8 WHERE account_id = $account",
         &[(
             Some(18),
-            ": its row has version 8, and this event came before the row was read",
+            ": its row has version 8, without this event, which came before the row was read",
         )],
     ),
     (

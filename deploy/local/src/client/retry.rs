@@ -66,7 +66,7 @@ pub(super) enum AttemptOutcome {
     Retry(RetryCause),
 }
 
-/// The cause of a retry.
+/// Cause of a retry.
 #[derive(Debug)]
 pub(super) struct RetryCause {
     pub(super) reason: String,
@@ -78,8 +78,9 @@ pub(super) struct RetryCause {
     pub(super) refusal: Option<ApiRefusal>,
 }
 
-/// Decides by the status whether the call succeeded, is retried or failed. The body does not matter,
-/// since a proxy between client and service answers with a body of its own.
+/// Decides whether the call succeeded, is retried or failed: by the status, and for a 409 by the code
+/// in the body. If the body is no problem of the API, as from a proxy, 429 and 5xx are retried, and
+/// any other unexpected status is [`AttemptOutcome::NotTheApi`].
 pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome {
     let status = answer.status;
     if status == expected {

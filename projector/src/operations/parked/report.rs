@@ -17,15 +17,15 @@ pub struct ParkedReport {
     pub account_id: AccountId,
     /// Name of the projection.
     pub projection: &'static str,
-    /// Start of the parking.
+    /// Time at which the account was parked.
     pub parked_at: String,
     /// Shard of the account.
     pub shard: i16,
-    /// Position of the poisoned event.
+    /// Position of the poison event.
     pub position: Position,
-    /// Type of the poisoned event.
+    /// Type of the poison event.
     pub event_type: String,
-    /// Machine code of the reason.
+    /// Code of the reason, for programs.
     pub reason: &'static str,
     /// Reason in words.
     pub detail: String,
@@ -33,11 +33,12 @@ pub struct ParkedReport {
     pub waiting: i64,
 }
 
-/// Reads up to `limit` parked accounts, or the projections in which one account is parked.
+/// Reads up to `limit` parkings, each of one account in one projection; with `account_id`, only those
+/// of this account.
 ///
 /// # Errors
-/// Returns an error if the database fails, or if a later release parked an account for a
-/// reason that this release does not know.
+/// Returns an error if the database fails, or if a later version of linkledger parked an account for a
+/// reason that this version does not know.
 pub async fn list(
     pool: &PgPool,
     account_id: Option<AccountId>,
@@ -47,7 +48,7 @@ pub async fn list(
     Ok(parked.into_iter().map(ParkedReport::from).collect())
 }
 
-/// Reads up to `limit` parked accounts, or the parkings of one account.
+/// Reads up to `limit` parkings; with `account_id`, only those of this account.
 pub(crate) async fn parkings(
     pool: &PgPool,
     account_id: Option<AccountId>,

@@ -20,7 +20,7 @@ use crate::{
 pub struct SkipRequest<'a> {
     /// Account of the event.
     pub account_id: AccountId,
-    /// Position of the event; `None` for the first poisoned event.
+    /// Position of the event; `None` for the first poison event.
     pub position: Option<Position>,
     /// Name of the operator.
     pub operator: &'a str,
@@ -39,7 +39,7 @@ pub struct SkippedEvent {
     pub projections: Vec<&'static str>,
 }
 
-/// Skips the poisoned event of a parked account, in each projection with a parking for the event.
+/// Skips the poison event of a parked account, in each projection with a parking for the event.
 /// The next retry applies the later events.
 ///
 /// # Errors

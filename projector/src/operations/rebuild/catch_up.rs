@@ -71,7 +71,7 @@ pub(super) async fn catch_up(loader: &Loader, builds: &[GenerationBuild]) -> any
         if left == 0 {
             return Ok(());
         }
-        loader.progress.expect(left);
+        loader.progress.set_remaining(left);
         loader.load(builds, &floor, &heads).await?;
         if left <= REST_EVENTS_MAX {
             return Ok(());

@@ -90,7 +90,10 @@ pub(super) async fn swap(
         }
         sleep(RETRY_INTERVAL).await;
     }
-    bail!("events are appended too fast for a swap: run the command again, it continues from here")
+    bail!(
+        "the swap did not succeed in {ATTEMPTS_MAX} attempts, for example because events are \
+         appended too fast; run the command again to continue"
+    )
 }
 
 async fn attempt(loader: &Loader, build: GenerationBuild) -> anyhow::Result<SwapAttempt> {

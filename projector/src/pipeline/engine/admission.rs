@@ -55,7 +55,7 @@ impl Engine {
             if let Some(gap) = &admitted.gap {
                 counter!(GAPS_REPAIRED_TOTAL, "shard" => shard.to_string()).increment(1);
                 let (from, to) = (gap.start(), gap.end());
-                tracing::warn!(%shard, from, to, "the topic lacks events: reading the event store");
+                tracing::warn!(%shard, from, to, "the topic lacks events: reading the log instead");
             }
             add(&mut admission, shard, admitted);
         }
@@ -125,7 +125,9 @@ impl Engine {
         let delivered: usize = admission.values().map(Vec::len).sum();
         let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
         for (shard, events) in self.read_chunks(&starts, limit).await? {
-            let progress = self.progress(shard).expect("it needs a backfill");
+            let progress = self
+                .progress(shard)
+                .expect("a shard that needs a backfill has progress");
             let is_end = events.len() < limit;
             let admitted = progress.admit_read(events, is_end);
             let gap = &admitted.gap;
@@ -156,16 +158,18 @@ impl Engine {
                 decoded.insert(shard, events);
                 continue;
             }
-            tracing::warn!(%shard, "the topic differs from the log: reading the event store");
-            let progress = self.progress(shard).expect("events are admitted by it");
+            tracing::warn!(%shard, "the topic differs from the log: reading the log instead");
+            let progress = self
+                .progress(shard)
+                .expect("a shard with admitted events has progress");
             let last = events.last().expect("an admitted shard has events");
             progress.extend_backfill(last.recorded().position);
         }
         Ok(decoded)
     }
 
-    /// Reads a chunk for each shard with a projection that catches up, as batches of their own: the
-    /// other projections of the shard stay live meanwhile.
+    /// Reads a chunk for each shard with a projection that catches up. The chunks become separate
+    /// batches, so that the other projections of the shard stay live.
     pub(super) async fn catch_up_batches(&self) -> anyhow::Result<Vec<ShardBatch>> {
         let assignments = self.assignments.values();
         let catching_up: Vec<Progress> = assignments

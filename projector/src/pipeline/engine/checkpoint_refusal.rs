@@ -26,7 +26,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) enum CheckpointRefusal {
     #[error(
         "`{projection}` is of epoch {epoch} in shard {shard}, and the log is of epoch {log_epoch}: \
-         rebuild the read tables from it: `projector rebuild --all`"
+         rebuild the read tables from the log: `projector rebuild --all`"
     )]
     OtherEpoch {
         projection: Projection,

@@ -97,8 +97,8 @@ async fn ensure_droppable(
     let rested = found.rested_for();
     if let Some(rested) = rested.filter(|it| *it < KEPT_FOR) {
         bail!(
-            "generation {number} of `{projection}` was served {} s ago, and a query of it \
-             may still be answered: try again in {} s",
+            "generation {number} of `{projection}` was served until {} s ago, and a query may \
+             still read it: try again in {} s",
             rested.as_secs(),
             KEPT_FOR.saturating_sub(rested).as_secs() + 1
         );

@@ -103,7 +103,7 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
             reason: command.operator.reason.as_deref(),
         };
         Box::pin(hold(&pool, &operation, work, |shown, projection| {
-            in_short(shown, projection)
+            outcome_of(shown, projection)
         }))
         .await?
     } else {
@@ -176,8 +176,8 @@ async fn verify_one(
     Ok(shown)
 }
 
-/// Returns the outcome of a repair of one projection, for the record.
-fn in_short(
+/// Returns the outcome of the repair of one projection, as the audit record stores it.
+fn outcome_of(
     projections: &[ProjectionOutput],
     projection: Projection,
 ) -> (audit::CommandOutcome, String) {
@@ -232,7 +232,7 @@ impl VerificationReport {
             counted(self.events, "event"),
             counted(self.rows_expected, "row"),
         );
-        let compared = format!("`{projection}`, generation {generation}: {events} want {rows}");
+        let compared = format!("`{projection}`, generation {generation}: {events} make {rows}");
         let findings = &self.findings;
         if findings.is_empty() {
             return vec![format!("{compared}; nothing is wrong.")];
@@ -247,7 +247,10 @@ impl VerificationReport {
         }
         let accounts: BTreeSet<AccountId> = findings.named.iter().map(|it| it.account_id).collect();
         if accounts.len() > 1 {
-            lines.push(format!("  of {} accounts", accounts.len()));
+            lines.push(format!(
+                "  the listed findings are of {} accounts",
+                accounts.len()
+            ));
         }
         lines
     }

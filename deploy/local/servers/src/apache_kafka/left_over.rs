@@ -1,4 +1,4 @@
-//! Ends a broker that has outlived the process of an earlier start, before a new broker starts.
+//! Kills a broker that outlived the process that started the broker. Runs before a new broker starts.
 
 use std::{fs, path::Path, time::Duration};
 

@@ -86,12 +86,12 @@ impl Drop for Import {
     }
 }
 
-/// Time after which a service gives a request up whose database or account does not answer, in seconds.
+/// Timeout of a request whose database or account does not respond, in seconds.
 const GIVEN_UP_AFTER_S: f64 = 1.0;
 
-/// Returns the failures for which a restart would be to blame: wrong responses, and clients without a
-/// response. A service that waited for its database until a time limit says 503 by itself: the host
-/// is busy, and the import retries.
+/// Returns the failures that a restart may have caused: wrong responses, and clients without a
+/// response. Leaves out the 503 of a service whose database timed out: the host is busy, and the
+/// import retries.
 fn failed(deployment: &Deployment) -> Vec<String> {
     let log = deployment.nginx.access_log().into_iter();
     let failed = log.filter(|it| {

@@ -183,7 +183,7 @@ impl Account {
             Row::Compared(row) if position <= row.head => {
                 self.row = Row::Reported;
                 Some(format!(
-                    "its row has version {}, and this event came before the row was read",
+                    "its row has version {}, without this event, which came before the row was read",
                     row.credits.version
                 ))
             }
@@ -213,7 +213,7 @@ fn wrong_balance(before: Option<i64>, event: &CreditsEvent) -> Option<String> {
         };
         if expected != Some(after) {
             return Some(format!(
-                "balance_after is {after}, but {before} {sign} {amount} is not"
+                "balance_after is {after} instead of {before} {sign} {amount}"
             ));
         }
     }
