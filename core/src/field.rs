@@ -22,10 +22,6 @@ listed! {
         FieldNotMutable = ("field_not_mutable", "This member never changes; leave it out."),
         /// The value contains U+0000, which cannot be stored.
         ContainsNul = ("contains_nul", "The character U+0000 is not allowed."),
-        /// The text has too few characters. Members without a code of their own have this code.
-        TooShort = ("too_short", "The text is too short; /docs has the limits."),
-        /// The text has too many characters. Members without a code of their own have this code.
-        TooLong = ("too_long", "The text is too long; /docs has the limits."),
         /// The value is not an absolute URL.
         UrlInvalid = ("url_invalid", "Give an absolute address such as https://example.com/path."),
         /// The scheme is neither `http` nor `https`.

@@ -107,8 +107,11 @@ pub struct WhyReport {
     pub events_in_all: i64,
     /// Requested events of the stream, newest first.
     pub events: Vec<ShownEvent>,
-    /// Row and explanation of each read model.
+    /// Row and explanation of each read model; empty after an error.
     pub projections: Vec<ProjectionWhy>,
+    /// Error of the read tables or of the explanation, after which the rest of the report is complete.
+    #[serde(skip)]
+    pub error: Option<anyhow::Error>,
 }
 
 /// Event of the stream, with its state in each projection.
@@ -116,8 +119,17 @@ pub struct WhyReport {
 pub struct ShownEvent {
     /// Event, as stored.
     pub recorded: RecordedEvent,
-    /// State of the event in each projection.
+    /// State of the event in each projection; empty after an error.
     pub projections: BTreeMap<&'static str, EventState>,
+}
+
+impl ShownEvent {
+    fn without_states(recorded: RecordedEvent) -> Self {
+        Self {
+            recorded,
+            projections: BTreeMap::new(),
+        }
+    }
 }
 
 impl Serialize for ShownEvent {
@@ -230,6 +242,19 @@ pub enum ShownRow {
 /// Returns [`UnknownSubject`], or an error if the log lacks an event or the database
 /// fails.
 pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
+    let mut report = why_or_history(pool, request).await?;
+    match report.error.take() {
+        None => Ok(report),
+        Some(error) => Err(error),
+    }
+}
+
+/// Explains the rows of a link or an account. If the rows cannot be read or explained, the report
+/// has the history of the log and [`WhyReport::error`].
+///
+/// # Errors
+/// Returns [`UnknownSubject`], or an error if the event store cannot be read.
+pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
     let subject = request.subject;
     let account_id = match subject {
         Subject::Link(link_id) => links::find_owner(pool, link_id)
@@ -259,7 +284,7 @@ pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport
     };
     let snapshot = RowsSnapshot::read(pool, account_id, link.as_ref(), &events)
         .await
-        .context("cannot read the read tables")?;
+        .context("cannot read the read tables");
     // Read after the snapshot: an account without newer events than the stream proves that the rows
     // have none either.
     let account = accounts::find(pool, account_id)
@@ -276,13 +301,24 @@ pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport
         newest: &newest,
         log_epoch: end.epoch,
     };
-    let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
-    for checkpoint in &snapshot.checkpoints {
-        projections.push(match &link {
-            Some(link) => link::explain(&stream, link, checkpoint).await?,
-            None => account::explain(&stream, &account, checkpoint).await?,
-        });
-    }
+    let explain = async {
+        let snapshot = snapshot?;
+        let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
+        for checkpoint in &snapshot.checkpoints {
+            projections.push(match &link {
+                Some(link) => link::explain(&stream, link, checkpoint).await?,
+                None => account::explain(&stream, &account, checkpoint).await?,
+            });
+        }
+        anyhow::Ok((projections, shown(pool, &events, &snapshot).await?))
+    };
+    let (projections, events, error) = match explain.await {
+        Ok((projections, shown)) => (projections, shown, None),
+        Err(error) => {
+            let events = events.into_iter().map(ShownEvent::without_states);
+            (Vec::new(), events.collect(), Some(error))
+        }
+    };
     Ok(WhyReport {
         subject: subject.to_string(),
         account_id,
@@ -292,15 +328,16 @@ pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport
         log_epoch: end.epoch,
         head: end.heads[shard.index()],
         events_in_all: newest.first().map_or(0, |it| it.version),
-        events: shown(pool, events, &snapshot).await?,
+        events,
         projections,
+        error,
     })
 }
 
 /// Adds to each event its state in each projection.
 async fn shown(
     pool: &PgPool,
-    events: Vec<RecordedEvent>,
+    events: &[RecordedEvent],
     snapshot: &RowsSnapshot,
 ) -> anyhow::Result<Vec<ShownEvent>> {
     let stretches: Vec<_> = events
@@ -321,13 +358,13 @@ async fn shown(
             EventState::Applied
         }
     };
-    let shown = events.into_iter().map(|recorded| ShownEvent {
+    let shown = events.iter().map(|recorded| ShownEvent {
         projections: snapshot
             .checkpoints
             .iter()
-            .map(|it| (it.projection.name(), state(&recorded, it)))
+            .map(|it| (it.projection.name(), state(recorded, it)))
             .collect(),
-        recorded,
+        recorded: recorded.clone(),
     });
     Ok(shown.collect())
 }

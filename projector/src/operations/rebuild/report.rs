@@ -93,8 +93,8 @@ impl fmt::Display for RebuildReport {
         let (events, rate) = (counted(*events, "event"), counted(rate, "event"));
         write!(
             f,
-            "Generation {generation} of `{projection}` {state}.\n  read: {events}, as many as \
-             there are in every shard, {seconds:.1} s after the beginning ({rate}/s)"
+            "Generation {generation} of `{projection}` {state}.\n  read: {events}, \
+             without a gap in any shard, {seconds:.1} s after the beginning ({rate}/s)"
         )?;
         let verified = counted(*verified_events, "event");
         write!(

@@ -15,7 +15,7 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 use sqlx::PgConnection;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{
     GenerationBuild,
@@ -38,6 +38,10 @@ use crate::{
 /// Most attempts; each begins by catching up.
 const ATTEMPTS_MAX: u32 = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Timeout of loading the last events while the served checkpoints are locked: shorter than Postgres lets
+/// a transaction be idle. The loaded chunks are kept.
+const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Most attempts that accounts parked only in the new generation prevent. Meanwhile the served
 /// generation reaches the same positions, and parks the same accounts.
@@ -110,9 +114,12 @@ async fn attempt(loader: &Loader, build: GenerationBuild) -> anyhow::Result<Swap
             return Ok(SwapAttempt::TooFar);
         }
         let without_pace = Loader::new(&loader.pool, None, Arc::clone(&loader.progress));
-        without_pace
-            .load(&[build], &reached.positions, &served.positions)
-            .await?;
+        let builds = [build];
+        let load = without_pace.load(&builds, &reached.positions, &served.positions);
+        match timeout(LOAD_TIME_MAX, load).await {
+            Ok(loaded) => loaded?,
+            Err(_) => return Ok(SwapAttempt::TooFar),
+        }
     }
     let complete = lock_and_read_in_tx(&mut tx, build, (build.generation, build.role)).await?;
     ensure_ready_in_tx(&mut tx, build).await?;

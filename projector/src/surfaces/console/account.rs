@@ -20,7 +20,7 @@ use super::{
 use crate::operations::{
     figures::grouped,
     parked::{self, ParkedReport},
-    why::{WhyRequest, why},
+    why::{WhyRequest, why_or_history},
 };
 
 /// Upper bound of the projections.
@@ -33,14 +33,14 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         before: history::take_before(&mut parameters, "an account")?,
         ..WhyRequest::newest(Subject::Account(account_id), PAGE_EVENTS)
     };
-    let why = why(&console.pool, request).await?;
+    let why = why_or_history(&console.pool, request).await?;
     let parkings = parked::list(&console.pool, Some(account_id), PARKINGS_MAX).await?;
     let page = format!("/accounts/{account_id}");
     let content = html! {
         h1 { "Account " bdi { (why.account.name) } }
         (facts(account_id, &why.account))
         @if !parkings.is_empty() { (is_parked(&parkings)) }
-        (read_tables::section(&why.projections))
+        (read_tables::section(&why))
         section {
             h2 { "Ledger" }
             p.summary {

@@ -14,7 +14,7 @@ use super::{
     parameters::Parameters,
     read_tables, wording,
 };
-use crate::operations::why::{LinkRecord, Stretch, WhyReport, WhyRequest, why};
+use crate::operations::why::{LinkRecord, Stretch, WhyReport, WhyRequest, why_or_history};
 
 const DATE: &[FormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
@@ -31,14 +31,14 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         on,
         ..WhyRequest::newest(Subject::Link(link_id), PAGE_EVENTS)
     };
-    let why = why(&console.pool, request).await?;
+    let why = why_or_history(&console.pool, request).await?;
     let page = format!("/links/{link_id}");
     let content = html! {
         @if let Some(link) = &why.link {
             (facts(link, &why))
             (question(link, on))
         }
-        (read_tables::section(&why.projections))
+        (read_tables::section(&why))
         section {
             h2 { "History" }
             (history::table(

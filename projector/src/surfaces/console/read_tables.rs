@@ -3,27 +3,40 @@
 use maud::{Markup, html};
 
 use super::figures::sentence;
-use crate::operations::{figures::grouped, why::ProjectionWhy};
+use crate::operations::{
+    figures::grouped,
+    why::{ProjectionWhy, WhyReport},
+};
 
-pub(super) fn section(projections: &[ProjectionWhy]) -> Markup {
+/// Shows the rows, or the error because of which the page has only the history.
+pub(super) fn section(why: &WhyReport) -> Markup {
     html! {
         section {
             h2 { "In the read tables" }
-            table {
-                caption.visually-hidden { "What each projection shows, and why" }
-                thead { tr {
-                    th scope="col" { "Projection" } th scope="col" { "As the log wants it" }
-                    th.number scope="col" { "Generation" } th.number scope="col" { "Position" }
-                    th scope="col" { "In words" }
-                } }
-                tbody { @for it in projections { tr {
-                    th scope="row" { (it.projection) }
-                    td data-label="As the log wants it" { div { (agrees(it)) } }
-                    td.number data-label="Generation" { (it.generation) }
-                    td.number data-label="Position" { (grouped(it.position)) }
-                    td.shows data-label="In words" { div { (sentence(&it.why)) } }
-                } } }
+            @match &why.error {
+                None => (table(&why.projections)),
+                Some(error) => p { span.bad { "⚠ cannot be explained: " } (format!("{error:#}")) },
             }
+        }
+    }
+}
+
+fn table(projections: &[ProjectionWhy]) -> Markup {
+    html! {
+        table {
+            caption.visually-hidden { "What each projection shows, and why" }
+            thead { tr {
+                th scope="col" { "Projection" } th scope="col" { "As the log wants it" }
+                th.number scope="col" { "Generation" } th.number scope="col" { "Position" }
+                th scope="col" { "In words" }
+            } }
+            tbody { @for it in projections { tr {
+                th scope="row" { (it.projection) }
+                td data-label="As the log wants it" { div { (agrees(it)) } }
+                td.number data-label="Generation" { (it.generation) }
+                td.number data-label="Position" { (grouped(it.position)) }
+                td.shows data-label="In words" { div { (sentence(&it.why)) } }
+            } } }
         }
     }
 }

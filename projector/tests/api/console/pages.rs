@@ -225,6 +225,30 @@ async fn link_page_shows_history_and_past_destinations() {
 }
 
 #[tokio::test]
+async fn unreadable_read_tables_leave_the_history() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("history", 0).await;
+    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
+    sqlx::raw_sql(
+        "ALTER TABLE read_model.credit_balances RENAME TO moved_balances;
+         ALTER TABLE read_model.links RENAME TO moved_links",
+    )
+    .execute(stage.database.pool())
+    .await
+    .unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    let pages = [
+        (format!("/accounts/{account_id}"), 2),
+        (format!("/links/{}", link.link_id), 1),
+    ];
+    for (path, events) in pages {
+        let page = console.page(&path).await;
+        assert_shows(&page, "cannot be explained");
+        assert_eq!(rows(&page), events);
+    }
+}
+
+#[tokio::test]
 async fn find_accepts_ids_slugs_and_short_links() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("find", 0).await;
