@@ -6,11 +6,10 @@
 mod account;
 mod destination;
 mod link;
+mod report;
 mod snapshot;
 mod stream;
 mod wording;
-
-use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -22,31 +21,21 @@ use linkledger_core::{
         log::{self, StreamPart},
     },
     id::{AccountId, LinkId},
-    shard::{Position, Shard},
-    timestamp,
+    shard::Shard,
 };
-use serde::{
-    Serialize,
-    ser::{Error as _, SerializeStruct as _, Serializer},
-};
-use serde_json::value::RawValue;
 use sqlx::PgPool;
 use time::Date;
 
 pub use self::{
     destination::{Destination, Stretch},
     link::LinkRecord,
+    report::{EventState, ParkedWhy, ProjectionWhy, ShownEvent, ShownRow, WhyReport},
 };
 use self::{
     snapshot::{RowsSnapshot, SubjectCheckpoint},
     stream::Stream,
 };
-use crate::read_models::{
-    credits::lookup::{BalanceRow, EntryRow},
-    links::lookup::LinkRow,
-    redirects::lookup::RedirectRow,
-    skipped::Skipped,
-};
+use crate::read_models::skipped::Skipped;
 
 /// Request of a report.
 #[derive(Debug, Clone, Copy)]
@@ -84,158 +73,6 @@ pub enum UnknownSubject {
     Account(AccountId),
 }
 
-/// Explanation of the rows of a link or an account.
-#[derive(Debug, Serialize)]
-pub struct WhyReport {
-    /// Id of the link or of the account.
-    pub subject: String,
-    /// Account itself, or account that the link belongs to.
-    pub account_id: AccountId,
-    /// Account, as the log has it.
-    #[serde(skip)]
-    pub account: StoredAccount,
-    /// Link, as the log has it; `None` if the subject is an account.
-    #[serde(skip)]
-    pub link: Option<LinkRecord>,
-    /// Shard of the account.
-    pub shard: i16,
-    /// Epoch of the log.
-    pub log_epoch: i32,
-    /// End of the log in the shard.
-    pub head: Position,
-    /// Number of events in the stream.
-    pub events_in_all: i64,
-    /// Requested events of the stream, newest first.
-    pub events: Vec<ShownEvent>,
-    /// Row and explanation of each read model; empty after an error.
-    pub projections: Vec<ProjectionWhy>,
-    /// Error of the read tables or of the explanation, after which the rest of the report is complete.
-    #[serde(skip)]
-    pub error: Option<anyhow::Error>,
-}
-
-/// Event of the stream, with its state in each projection.
-#[derive(Debug)]
-pub struct ShownEvent {
-    /// Event, as stored.
-    pub recorded: RecordedEvent,
-    /// State of the event in each projection; empty after an error.
-    pub projections: BTreeMap<&'static str, EventState>,
-}
-
-impl ShownEvent {
-    fn without_states(recorded: RecordedEvent) -> Self {
-        Self {
-            recorded,
-            projections: BTreeMap::new(),
-        }
-    }
-}
-
-impl Serialize for ShownEvent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let event = &self.recorded;
-        let data: &RawValue = serde_json::from_str(&event.payload).map_err(S::Error::custom)?;
-        let recorded_at = timestamp::format(event.recorded_at);
-        let mut shown = serializer.serialize_struct("ShownEvent", 8)?;
-        shown.serialize_field("version", &event.version)?;
-        shown.serialize_field("position", &event.position)?;
-        shown.serialize_field("type", &event.event_type)?;
-        shown.serialize_field("recorded_at", &recorded_at)?;
-        shown.serialize_field("actor", &event.metadata.actor)?;
-        shown.serialize_field("request_id", &event.metadata.request_id)?;
-        shown.serialize_field("data", data)?;
-        shown.serialize_field("projections", &self.projections)?;
-        shown.end()
-    }
-}
-
-/// State of an event in a projection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventState {
-    /// The event is applied.
-    Applied,
-    /// The checkpoint is before the event.
-    NotYet,
-    /// The account is parked for this event or an earlier one.
-    Waits,
-    /// An operator skipped the event.
-    Skipped,
-}
-
-impl EventState {
-    /// Returns the name of the state for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::NotYet => "not yet",
-            Self::Waits => "waits",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-/// Row of a read model for the link or the account, and its explanation.
-#[derive(Debug, Serialize)]
-pub struct ProjectionWhy {
-    /// Name of the projection.
-    pub projection: &'static str,
-    /// Number of the served generation.
-    pub generation: i32,
-    /// Checkpoint of the shard.
-    pub position: Position,
-    /// Time since which the projection is paused.
-    pub paused_at: Option<String>,
-    /// Reason for which the account is parked, if parked.
-    pub parked: Option<ParkedWhy>,
-    /// Row of the read table, if there is one.
-    pub shows: Option<ShownRow>,
-    /// True if the row is what the log says up to the checkpoint; `None` if the row is not
-    /// compared, because an event was skipped, the checkpoint belongs to another log, or only
-    /// `verify` compares the read model.
-    pub agrees: Option<bool>,
-    /// Explanation in one sentence.
-    pub why: String,
-}
-
-/// Reason for which an account is parked.
-#[derive(Debug, Clone, Serialize)]
-pub struct ParkedWhy {
-    /// Position of the event that cannot be applied.
-    pub position: Position,
-    /// Type of the event that cannot be applied.
-    pub event_type: String,
-    /// Reason in words.
-    pub detail: String,
-    /// Time since which the account is parked.
-    pub parked_at: String,
-}
-
-/// Row of a read table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum ShownRow {
-    /// Row of `links`.
-    Link(LinkRow),
-    /// Row of `redirects`.
-    Redirect(RedirectRow),
-    /// Row of `credits` with the charge for a link.
-    Entry(EntryRow),
-    /// Row of `credits` for an account.
-    Balance(BalanceRow),
-    /// State of `redirects` for an account.
-    Stopped {
-        /// True if an operator stopped the redirects of the account.
-        redirects_stopped: bool,
-    },
-    /// Number of links of an account in `links`.
-    Links {
-        /// Number of links, counted up to 1,000.
-        links: i64,
-    },
-}
-
 /// Explains the rows of a link or an account.
 ///
 /// # Errors
@@ -256,23 +93,20 @@ pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport
 /// Returns [`UnknownSubject`], or an error if the event store cannot be read.
 pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
     let subject = request.subject;
-    let account_id = match subject {
-        Subject::Link(link_id) => links::find_owner(pool, link_id)
-            .await
-            .context("cannot look the link up")?
-            .ok_or(UnknownSubject::Link(link_id))?,
-        Subject::Account(account_id) => account_id,
-    };
+    let account_id = account_of(pool, subject).await?;
     let shard = Shard::of(account_id);
     let newest_part = StreamPart::newest(shard, subject, request.limit.into());
     let newest = stream::read(pool, &newest_part).await?;
     let events = match request.before {
         Some(before) => {
-            let part = StreamPart {
-                before,
-                ..newest_part
-            };
-            stream::read(pool, &part).await?
+            stream::read(
+                pool,
+                &StreamPart {
+                    before,
+                    ..newest_part
+                },
+            )
+            .await?
         }
         None => newest.clone(),
     };
@@ -301,18 +135,14 @@ pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Resul
         newest: &newest,
         log_epoch: end.epoch,
     };
-    let explain = async {
-        let snapshot = snapshot?;
-        let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
-        for checkpoint in &snapshot.checkpoints {
-            projections.push(match &link {
-                Some(link) => link::explain(&stream, link, checkpoint).await?,
-                None => account::explain(&stream, &account, checkpoint).await?,
-            });
+    let explained = match snapshot {
+        Ok(snapshot) => {
+            let of = (link.as_ref(), &account);
+            explain(&stream, of, &events, &snapshot).await
         }
-        anyhow::Ok((projections, shown(pool, &events, &snapshot).await?))
+        Err(error) => Err(error),
     };
-    let (projections, events, error) = match explain.await {
+    let (projections, events, error) = match explained {
         Ok((projections, shown)) => (projections, shown, None),
         Err(error) => {
             let events = events.into_iter().map(ShownEvent::without_states);
@@ -332,6 +162,35 @@ pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Resul
         projections,
         error,
     })
+}
+
+/// Explains the rows of the snapshot, and adds to each event its state in each projection.
+async fn explain(
+    stream: &Stream<'_>,
+    (link, account): (Option<&LinkRecord>, &StoredAccount),
+    events: &[RecordedEvent],
+    snapshot: &RowsSnapshot,
+) -> anyhow::Result<(Vec<ProjectionWhy>, Vec<ShownEvent>)> {
+    let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
+    for checkpoint in &snapshot.checkpoints {
+        projections.push(match link {
+            Some(link) => link::explain(stream, link, checkpoint).await?,
+            None => account::explain(stream, account, checkpoint).await?,
+        });
+    }
+    let shown = shown(stream.pool, events, snapshot).await?;
+    Ok((projections, shown))
+}
+
+/// Returns the account itself, or the account that the link belongs to.
+async fn account_of(pool: &PgPool, subject: Subject) -> anyhow::Result<AccountId> {
+    match subject {
+        Subject::Link(link_id) => links::find_owner(pool, link_id)
+            .await
+            .context("cannot look the link up")?
+            .ok_or_else(|| UnknownSubject::Link(link_id).into()),
+        Subject::Account(account_id) => Ok(account_id),
+    }
 }
 
 /// Adds to each event its state in each projection.
@@ -367,19 +226,4 @@ async fn shown(
         recorded: recorded.clone(),
     });
     Ok(shown.collect())
-}
-
-impl ProjectionWhy {
-    fn new(checkpoint: &SubjectCheckpoint, agrees: Option<bool>, why: String) -> Self {
-        Self {
-            projection: checkpoint.projection.name(),
-            generation: checkpoint.generation,
-            position: checkpoint.position,
-            paused_at: checkpoint.paused_at.map(timestamp::format),
-            parked: checkpoint.parked.clone(),
-            shows: checkpoint.shows.clone(),
-            agrees,
-            why,
-        }
-    }
 }

@@ -6,13 +6,13 @@
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use anyhow::{Context as _, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
 use linkledger_core::{
     event_store::log::PerShard,
     fail_point,
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
+use tokio::task::JoinSet;
 
 use super::{GenerationBuild, pace::Pace, reading::read};
 use crate::{
@@ -67,27 +67,33 @@ impl Loader {
         let mut shards: Vec<Shard> = Shard::all().filter(|shard| lag(shard) > 0).collect();
         // The longest shard first: the sessions finish at about the same time.
         shards.sort_by_key(|shard| -lag(shard));
-        let mut loads: Vec<BoxFuture<'_, anyhow::Result<()>>> = Vec::new();
-        for shard in shards {
-            let load = ShardLoad {
-                loader: self,
-                builds,
-                shard,
-                retries: Retries::default(),
+        let mut waiting = shards.into_iter();
+        // A task for each shard: the shards are decoded in parallel.
+        let mut loads = JoinSet::new();
+        loop {
+            while loads.len() < SHARDS_AT_ONCE
+                && let Some(shard) = waiting.next()
+            {
+                let load = ShardLoad {
+                    loader: self.clone(),
+                    builds: builds.to_vec(),
+                    shard,
+                    retries: Retries::default(),
+                };
+                loads.spawn(load.run(to[shard.index()]));
+            }
+            let Some(ended) = loads.join_next().await else {
+                return Ok(());
             };
-            loads.push(Box::pin(load.run(to[shard.index()])));
+            ended.context("the load of a shard has panicked")??;
         }
-        stream::iter(loads)
-            .buffer_unordered(SHARDS_AT_ONCE)
-            .try_collect()
-            .await
     }
 }
 
 /// Load of one shard.
-struct ShardLoad<'a> {
-    loader: &'a Loader,
-    builds: &'a [GenerationBuild],
+struct ShardLoad {
+    loader: Loader,
+    builds: Vec<GenerationBuild>,
     shard: Shard,
     retries: Retries,
 }
@@ -106,7 +112,7 @@ impl ShardProgress {
     }
 }
 
-impl ShardLoad<'_> {
+impl ShardLoad {
     async fn run(mut self, target: Position) -> anyhow::Result<()> {
         let shard = self.shard;
         loop {
@@ -158,7 +164,7 @@ impl ShardLoad<'_> {
     async fn standing(&self) -> anyhow::Result<ShardProgress> {
         let mut checkpoints = Vec::with_capacity(self.builds.len());
         let mut has_parked = false;
-        for build in self.builds {
+        for build in &self.builds {
             let standing = build.standing(&self.loader.pool).await?;
             let checkpoint = Checkpoint {
                 generation: build.generation,
@@ -180,7 +186,7 @@ impl ShardLoad<'_> {
         standing: &ShardProgress,
         target: Position,
     ) -> anyhow::Result<ShardBatch> {
-        let Loader { pool, pace, .. } = self.loader;
+        let Loader { pool, pace, .. } = &self.loader;
         let after = standing.floor();
         let up_to = target.min(after + pace.chunk_events());
         pace.take((up_to - after).unsigned_abs()).await;

@@ -117,7 +117,7 @@ async fn attempt(loader: &Loader, build: GenerationBuild) -> anyhow::Result<Swap
         let builds = [build];
         let load = without_pace.load(&builds, &reached.positions, &served.positions);
         match timeout(LOAD_TIME_MAX, load).await {
-            Ok(loaded) => loaded?,
+            Ok(result) => result?,
             Err(_) => return Ok(SwapAttempt::TooFar),
         }
     }

@@ -6,12 +6,15 @@ use linkledger_core::{
 };
 
 use super::{
-    BalanceRow, ProjectionWhy, ShownRow,
+    ProjectionWhy, ShownRow,
     snapshot::SubjectCheckpoint,
     stream::Stream,
     wording::{NOT_SHOWN, behind, in_words, named, unjudged},
 };
-use crate::{operations::figures::grouped, read_models::description::WhyRows};
+use crate::{
+    operations::figures::grouped,
+    read_models::{credits::lookup::BalanceRow, description::WhyRows},
+};
 
 /// Maximum number of events of the account's status to pass on the way back to its last
 /// credits event.

@@ -14,13 +14,18 @@ use sqlx::PgPool;
 use time::Date;
 
 use super::{
-    Destination, EntryRow, LinkRow, ProjectionWhy, RedirectRow, ShownRow, Stretch,
+    Destination, ProjectionWhy, ShownRow, Stretch,
     destination::{on_day, state_after},
     snapshot::SubjectCheckpoint,
     stream::Stream,
     wording::{NOT_SHOWN, behind, in_words, named, unjudged},
 };
-use crate::read_models::{description::WhyRows, redirects};
+use crate::read_models::{
+    credits::lookup::EntryRow,
+    description::WhyRows,
+    links::lookup::LinkRow,
+    redirects::{self, lookup::RedirectRow},
+};
 
 /// Link, as the log has it.
 #[derive(Debug)]
