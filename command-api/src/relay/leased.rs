@@ -122,8 +122,8 @@ impl LeasedShards {
             // With stored cursors, the next relay repeats no record.
             Renewal::Paused => self.store().await?,
             Renewal::Lost => tracing::warn!(
-                "the lease of the relay is lost: another process has it, or a refill ended it; this process \
-                 stops publishing"
+                "the lease of the relay is lost: another process has the lease, or a refill ended it; \
+                 this process stops publishing"
             ),
         }
         self.forget();

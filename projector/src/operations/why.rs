@@ -99,14 +99,11 @@ pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Resul
     let newest = stream::read(pool, &newest_part).await?;
     let events = match request.before {
         Some(before) => {
-            stream::read(
-                pool,
-                &StreamPart {
-                    before,
-                    ..newest_part
-                },
-            )
-            .await?
+            let part = StreamPart {
+                before,
+                ..newest_part
+            };
+            stream::read(pool, &part).await?
         }
         None => newest.clone(),
     };

@@ -67,13 +67,13 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     })
 }
 
-/// Returns the last position of each shard; of several positions of a shard, the last one counts.
+/// Returns shard and position of each record. The last position of a shard is its new head.
 fn ends(round: &[Record]) -> impl Iterator<Item = (Shard, Position)> {
     round.iter().map(|record| (record.shard, record.position))
 }
 
-/// Sets the heads of the log. An engine on a slow machine would read events below the head itself,
-/// before they are delivered.
+/// Sets the heads of the log; of several heads of a shard, the last one. On a slow machine, the engine
+/// would read events below a higher head from the log, before the events are delivered.
 async fn set_heads(
     pool: &PgPool,
     heads: impl Iterator<Item = (Shard, Position)>,

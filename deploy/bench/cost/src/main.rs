@@ -1,10 +1,11 @@
 //! The cost of a create, an event and a redirect, counted and not timed, for `.ci/performance`.
 //!
 //! All counted work happens on the main thread, inside functions that callgrind knows by name
-//! (`let_serve`, `apply`). callgrind dumps its counters at each call of `end_of`: a part is dumped
-//! once, or once for each round and once without counts. Work that depends on the clock runs on
-//! other threads. The Postgres server is another process: called with a
-//! command as its arguments, this program starts a server and runs the command beside the server.
+//! (`let_serve`, `decode`, `apply`). callgrind dumps its counters at each call of `end_of`: once for
+//! a part, or once for each round of a part, and then once without counts. Work that depends on the
+//! clock runs on other threads, or between the rounds. The Postgres server is another process: called
+//! with a command as its arguments, this program starts a server and runs the command beside the
+//! server.
 
 mod accounts;
 mod creates;

@@ -128,7 +128,7 @@ impl Counters {
         Ok(counting)
     }
 
-    /// Does work between two rounds, whose write-ahead log is not counted.
+    /// Does work between two rounds, and leaves the write-ahead log of the work out of the count.
     pub(crate) async fn uncounted(
         &self,
         counting: &mut Counting,

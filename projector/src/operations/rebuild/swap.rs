@@ -39,8 +39,8 @@ use crate::{
 const ATTEMPTS_MAX: u32 = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Timeout of loading the last events while the served checkpoints are locked: shorter than Postgres lets
-/// a transaction be idle. The loaded chunks are kept.
+/// Timeout of loading the last events while the served checkpoints are locked. The locking transaction is
+/// idle meanwhile, and Postgres ends an idle transaction after 1 s. Loaded chunks are kept.
 const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Most attempts that accounts parked only in the new generation prevent. Meanwhile the served
