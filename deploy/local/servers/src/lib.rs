@@ -7,3 +7,5 @@ pub mod apache_kafka;
 pub mod cargo;
 mod local_server;
 pub mod postgres_server;
+
+pub use local_server::free_port;

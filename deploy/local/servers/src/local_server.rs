@@ -1,9 +1,12 @@
 //! Common parts of the servers that linkledger starts on this machine: the lock on a data folder, a
 //! free port, and the log of one run.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{File, OpenOptions};
+use std::hash::BuildHasher as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +17,11 @@ use nix::fcntl::{Flock, FlockArg};
 /// Maximum number of ports that a start tries: another process may take a free port before the
 /// server listens.
 pub(crate) const PORT_ATTEMPTS_MAX: u32 = 5;
+/// Ports of the servers that linkledger starts: Linux takes ports of outgoing connections from 32768
+/// on, macOS from 49152 on.
+const SERVER_PORTS: Range<u16> = 20_000..30_000;
+/// Maximum number of ports that are looked at for a free one.
+const FREE_PORT_ATTEMPTS_MAX: u32 = 100;
 /// Largest log that a start keeps; a larger log is truncated.
 const LOG_SIZE_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
@@ -42,12 +50,27 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     })
 }
 
-/// Returns a port of 127.0.0.1 that no process uses at the moment.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
-    Ok(listener
-        .context("cannot find a free port on 127.0.0.1")?
-        .port())
+/// Returns a port of 127.0.0.1 that no process uses at the moment. The port is below the range from
+/// which Linux takes the ports of outgoing connections, so a server that restarts can have the port
+/// again.
+///
+/// # Errors
+/// Returns an error if many ports, taken at random, are all in use.
+pub fn free_port() -> anyhow::Result<u16> {
+    for _ in 0..FREE_PORT_ATTEMPTS_MAX {
+        // Each `RandomState` has keys of its own: random enough for processes not to meet.
+        let random = RandomState::new().hash_one(std::process::id());
+        let offset = random % u64::from(SERVER_PORTS.end - SERVER_PORTS.start);
+        let port = SERVER_PORTS.start + u16::try_from(offset)?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    anyhow::bail!(
+        "no free port on 127.0.0.1 between {} and {}",
+        SERVER_PORTS.start,
+        SERVER_PORTS.end
+    )
 }
 
 /// Log of one run of a server, within a file that has the logs of many runs.

@@ -55,11 +55,9 @@ async fn apache_kafka_has_all_events_after_another_broker() {
     let stack = Stack::start(folder.path(), &APACHE);
     create_links(&stack, 3..5).await;
     assert_topic_is_the_log(&stack, 5).await;
-    let brokers = stack.environment()["KAFKA_BROKERS"].clone();
     stack.kill();
 
     let stack = Stack::start(folder.path(), &APACHE);
-    assert_eq!(stack.environment()["KAFKA_BROKERS"], brokers);
     assert_topic_is_the_log(&stack, 5).await;
     assert_eq!(stack.interrupt(), Some(0));
 

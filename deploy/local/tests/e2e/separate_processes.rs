@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Mutex, Once},
@@ -52,12 +51,11 @@ fn build_programs(folder: &Path) {
 /// Returns an address that no process uses, and that no earlier call returned: a process may bind
 /// the address late.
 pub(crate) fn free_address() -> String {
-    static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        if GIVEN.lock().unwrap().insert(address) {
-            return address.to_string();
+        let port = linkledger_servers::free_port().unwrap();
+        if GIVEN.lock().unwrap().insert(port) {
+            return format!("127.0.0.1:{port}");
         }
     }
 }
