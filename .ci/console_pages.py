@@ -68,7 +68,7 @@ def pages(link, account):
         "overview": ("/", ["Waiting for an operator", "kim@ops-1", "loading", "2 of 3,141 buckets differ"], 200),
         "events": ("/events", ["AccountPainted", "LinkCreated", "Older →"], 200),
         "events-of-account": (f"/events?account={account}", ["CreditsGranted", "AccountPainted"], 200),
-        "events-of-type": ("/events?type=LinkDeleted", ["LinkDeleted", "were looked at"], 200),
+        "events-of-type": ("/events?type=LinkDeleted", ["LinkDeleted", "events were read"], 200),
         "no-events": (f"/events?type=LinkPainted&before={zeros}", ["There is no such event"], 200),
         "account": (f"/accounts/{account}", ["<b>Acme</b> & Söhne", "Parked", "invoice 7", "1,000 credits", "✓ yes", "waits, because"], 200),
         "link": (f"/links/{link}?on={datetime.now(UTC):%Y-%m-%d}", ["Spring-Sale", "it was not created yet", "nowhere: out of service", "phishing, ticket 481", "✓ yes"], 200),

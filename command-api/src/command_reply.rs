@@ -13,7 +13,7 @@ pub enum CommandReply {
     Replayed(Arc<SettledCreate>),
     /// Link in the requested state.
     Changed(Arc<SettledLink>),
-    /// Reason for which the command has no effect, or perhaps none.
+    /// Reason why the command had no effect, or why its effect is unknown.
     Refused(CommandRefusal),
 }
 
@@ -27,7 +27,7 @@ impl CommandReply {
     }
 }
 
-/// Reason for which a command has no effect, or perhaps none.
+/// Reason why a command had no effect, or why its effect is unknown.
 #[derive(Debug, Clone)]
 pub enum CommandRefusal {
     /// The decision on the command was a rejection.

@@ -73,8 +73,8 @@ pub struct CommandApiListeners {
     pub internal: TcpListener,
 }
 
-/// Connects, checks that the migrations were run, and starts the writers and the relay. The writers
-/// end when the router is dropped.
+/// Connects, checks that the migrations were run, and starts the writers, the relay, the sealer, and
+/// the task that follows the end of the log. The writers end when the router is dropped.
 ///
 /// # Errors
 /// Returns an error if a setting is invalid, or if the database fails or lacks migrations.

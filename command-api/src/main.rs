@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Returns memory of many threads to the system (ADR 11).
+/// Allocates with jemalloc, which reuses memory that other threads have freed (ADR 11).
 #[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -102,7 +102,8 @@ impl Tasks {
                 Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
                 Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
                 Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
-                Err(error) => anyhow::Error::new(error).context("a task panicked"),
+                Err(error) => anyhow::Error::new(error)
+                    .context("a task panicked; the message of the panic is above"),
             };
             self.shutdown.cancel();
             failure.get_or_insert(error);
@@ -149,7 +150,8 @@ pub fn raise_open_files_limit() {
     if let Err(error) = raised {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "cannot raise the limit of open files"
+            "cannot raise the limit of open files (RLIMIT_NOFILE): connections beyond the present limit \
+             are refused; raise LimitNOFILE or `ulimit -n`"
         );
     }
 }
@@ -208,7 +210,7 @@ mod tests {
         tasks.spawn("panics", async { panic!("on purpose") });
         assert_eq!(
             tasks.join().await.unwrap_err().to_string(),
-            "a task panicked"
+            "a task panicked; the message of the panic is above"
         );
     }
 

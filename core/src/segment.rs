@@ -42,8 +42,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Returns the place of the next segment of a shard with `events` events. `before` is the
-    /// segment before, or `None` for the first.
+    /// Returns the place of the segment after `before`; the new segment has `events` events. `before` is
+    /// `None` for the first segment of a shard.
     pub fn next(before: Option<&Self>, shard: Shard, epoch: i32, events: i64) -> SegmentPlace {
         let (number, position) = before.map_or((0, 0), |before| {
             (before.place.number, before.place.last_position)

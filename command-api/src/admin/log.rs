@@ -24,8 +24,8 @@ pub struct Log {
 
 #[derive(Debug, Subcommand)]
 enum LogSubcommand {
-    /// Write the log as lines of JSON, one for each event, with the attributes of records on the
-    /// topic.
+    /// Write the log as lines of JSON, one for each event, with the same attributes as the records on
+    /// the topic.
     ///
     /// Writes to a folder, one file for each shard, and a later run continues after the last line;
     /// or writes one shard to standard output.

@@ -101,7 +101,7 @@ pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
     let settings = wanted.of(&cluster);
     ensure!(
         settings.min_insync_replicas <= settings.replication_factor,
-        "--min-insync-replicas {} are more than keep an event (--replication-factor {})",
+        "--min-insync-replicas {} must not exceed --replication-factor {}",
         settings.min_insync_replicas,
         settings.replication_factor
     );
@@ -115,7 +115,9 @@ pub async fn create(wanted: &WantedTopic) -> anyhow::Result<CheckedTopic> {
         }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
-    bail!("the topic was created, but does not show; `command-api topic check` looks again")
+    bail!(
+        "the topic was created, but the cluster does not list the topic yet; run `command-api topic check`"
+    )
 }
 
 /// Compares the topic with the wanted settings.

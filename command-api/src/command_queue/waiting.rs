@@ -36,7 +36,7 @@ pub(super) struct WaitingCommands {
     backoffs: HashMap<AccountId, AccountBackoff>,
 }
 
-/// Backoff of an account whose last command could not run.
+/// Backoff of an account that another process locked at the last attempt.
 #[derive(Debug, Clone, Copy)]
 struct AccountBackoff {
     retry_at: Instant,

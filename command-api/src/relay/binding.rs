@@ -48,8 +48,8 @@ pub fn check(cursors: &PerShard<Cursor>, topic: &Topic) -> Result<(), RelayRefus
     Ok(())
 }
 
-/// Returns the offsets after the last stored offset of each shard: their records were published, and
-/// the process ended before it stored its cursor.
+/// Returns the offsets after the cursor of each shard, at most the last 10,000 of a partition. A record
+/// at such an offset was published by a process that ended before that process stored the cursor.
 pub fn spans_after_cursors(cursors: &PerShard<Cursor>, topic: &Topic) -> Vec<Span> {
     let partitions = Shard::all().zip(cursors).zip(&topic.watermarks);
     partitions

@@ -10,7 +10,8 @@ use sqlx::PgPool;
 
 use super::{cursor::Cursor, refusal::RelayRefusal, topic::tail::Record};
 
-/// Checks that the log has the published events, and is of the epoch of the cursors. Records a loss.
+/// Checks that the log has the published events, and is of the epoch of the cursors. Stores a
+/// loss in the cursors.
 ///
 /// # Errors
 /// Returns the refusal to publish, or an error if the database fails.
@@ -62,8 +63,8 @@ pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> any
     }
 }
 
-/// Checks that the log has all `records` of the log's epoch, and no record has a later epoch. Records a
-/// loss.
+/// Checks that the log has each of `records` that has the log's epoch, and that no record has a later
+/// epoch. Stores a loss in the cursors.
 ///
 /// Records of an earlier epoch do no harm: consumers drop such records.
 ///
@@ -85,18 +86,20 @@ pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::
             .context("cannot compare the topic with the log")?
             .map(|place| Record { place, log_epoch }),
     };
-    let Some(Record { place, log_epoch }) = absent else {
+    let Some(record) = absent else {
         return Ok(());
     };
+    let (place, epoch) = (record.place, record.log_epoch);
     tracing::error!(
         shard = %place.shard,
         event.position = place.position,
         event.id = %place.event_id,
+        record_epoch = epoch,
         log_epoch,
         "the topic has an event that the log lacks"
     );
-    record_lost(pool, place.shard, log_epoch).await?;
-    let (shard, epoch) = (place.shard, log_epoch);
+    record_lost(pool, place.shard, epoch).await?;
+    let shard = place.shard;
     Err(RelayRefusal::EventsLost { shard, epoch }.into())
 }
 

@@ -38,9 +38,9 @@ pub struct Cursor {
     pub topic_lost: bool,
     /// Reason why the owner publishes nothing.
     pub refusal: Option<String>,
-    /// Begin of the refusal.
+    /// Start of the refusal.
     pub refused_at: Option<OffsetDateTime>,
-    /// Begin of the pause.
+    /// Start of the pause.
     pub paused_at: Option<OffsetDateTime>,
     /// Operator or command that has paused the relay.
     pub paused_by: Option<String>,

@@ -1,4 +1,4 @@
-//! Log lines about an outage of the broker or the database: one at the begin, one now and then, one
+//! Log lines about an outage of the broker or the database: one at the start, one now and then, one
 //! when the relay publishes again, and one when no event waits any more. A reason that becomes known
 //! only during the outage is logged as well.
 //!

@@ -8,7 +8,7 @@ use sqlx::{PgExecutor, PgPool};
 /// Stored pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pause {
-    /// Begin of the pause.
+    /// Start of the pause.
     pub since: String,
     /// Operator or command that has paused the relay.
     pub by: String,

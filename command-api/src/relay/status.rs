@@ -44,7 +44,7 @@ pub struct ShardStatus {
     pub lease_seconds: Option<f64>,
     /// Reason why the owner publishes nothing.
     pub refusal: Option<String>,
-    /// Begin of the refusal.
+    /// Start of the refusal.
     pub refused_since: Option<String>,
     /// Id of the cluster that has the records.
     pub cluster_id: Option<String>,

@@ -84,7 +84,8 @@ async fn only_first_hundred_findings_are_printed() {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 102, "{text}");
-    let first = format!("shard {shard}, position 20: it can't be read: malformed payload of");
+    let first =
+        format!("shard {shard}, position 20: the event can't be read: malformed payload of");
     assert!(lines[0].starts_with(&first), "{}", lines[0]);
     assert_eq!(lines[100], "… and 20 more");
     assert!(lines[101].ends_with("; findings 120"), "{}", lines[101]);

@@ -300,7 +300,7 @@ async fn event_absent_from_log_fails_release() {
     let error = retry(pool, None).await.unwrap_err().to_string();
     let shard = Shard::of(parked.account_id);
     let expected = format!("the event store lacks events of shard {shard} that wait to be applied");
-    assert_eq!(error, expected);
+    assert!(error.starts_with(&expected), "{error}");
     assert_eq!(parkings(pool, parked.account_id).await[0].4, 23);
 }
 

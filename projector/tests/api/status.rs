@@ -267,10 +267,10 @@ async fn unused_generation_may_be_dropped() {
     assert_eq!(droppable().await, both);
     let text = stdout(&run(&stage.database, &[]).await);
     for hint in [
-        "standby, 1 of 3 events; `projector rollback links` goes back to it; `projector drop links \
-         2` ends it\n",
-        "loading, 1 of 3 events; no command works on it: `projector rebuild credits` continues, `projector \
-         drop credits 2` ends it\n",
+        "standby, 1 of 3 events; `projector rollback links` serves generation 2 again; `projector drop links 2` \
+         removes generation 2\n",
+        "loading, 1 of 3 events; no command works on generation 2: `projector rebuild credits` continues, \
+         `projector drop credits 2` removes the generation\n",
     ] {
         assert!(text.contains(hint), "{text}");
     }

@@ -142,9 +142,9 @@ async fn rollback_is_offered_for_one_generation_only() {
     ));
     let text = stdout(&run(&database, &[]).await);
     for line in [
-        "generation 2 of links: standby, 0 of 0 events; `projector rollback links` goes back to \
-         it; `projector drop links 2` ends it\n",
-        "generation 3 of links: standby, 0 of 0 events; `projector drop links 3` ends it\n",
+        "generation 2 of links: standby, 0 of 0 events; `projector rollback links` serves \
+         generation 2 again; `projector drop links 2` removes generation 2\n",
+        "generation 3 of links: standby, 0 of 0 events; `projector drop links 3` removes generation 3\n",
     ] {
         assert!(text.contains(line), "{text}");
     }

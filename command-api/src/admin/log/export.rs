@@ -67,7 +67,7 @@ struct ExportedShard {
     position: Position,
 }
 
-/// Log at the begin of the export. Later events are left to the next export.
+/// Log at the start of the export. Later events are left to the next export.
 #[derive(Debug, Clone)]
 struct Log {
     pool: PgPool,

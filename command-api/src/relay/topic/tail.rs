@@ -53,8 +53,8 @@ pub struct Record {
 }
 
 impl Span {
-    /// Returns the offsets after `offset`, or of the whole partition if no offset is known; `None` if
-    /// there are no records.
+    /// Returns the offsets after `offset`, or of the whole partition if no offset is known, but at most the
+    /// last `RECORDS_MAX`; `None` if there are no records.
     pub fn after(shard: Shard, offset: Option<i64>, partition: Watermarks) -> Option<Self> {
         let Watermarks { low, high } = partition;
         let next = offset.map_or(low, |offset| offset + 1);

@@ -132,7 +132,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         // The balance is unknown after this event.
         &[(
             Some(16),
-            "it can't be read: malformed payload of `CreditsAdjusted`: missing field",
+            "the event can't be read: malformed payload of `CreditsAdjusted`: missing field",
         )],
     ),
     (
@@ -140,19 +140,19 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         // The next balance is accepted, and later balances are checked against it.
         &[(
             Some(5),
-            "it can't be read: malformed payload of `CreditsCharged`: missing field",
+            "the event can't be read: malformed payload of `CreditsCharged`: missing field",
         )],
     ),
     (
         "$set type = 'AccountLost' $at = 18",
         &[(
             Some(18),
-            "it can't be read: unknown event `AccountLost` version 1",
+            "the event can't be read: unknown event `AccountLost` version 1",
         )],
     ),
     (
         "$set metadata = '7' $at = 18",
-        &[(Some(18), "its metadata can't be read: ")],
+        &[(Some(18), "the metadata can't be read: ")],
     ),
     (
         "$set payload = replace(payload::text, '988', '989')::json $at = 16",
@@ -167,8 +167,8 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     (
         "$set stream_id = gen_random_uuid() $at = 18",
         &[
-            (Some(18), "its payload is about acc_"),
             (Some(18), ": version 9 is the first of its stream"),
+            (Some(18), "the payload is about acc_"),
             (Some(19), ": version 10 follows version 8"),
         ],
     ),
@@ -225,11 +225,11 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     (
         "DELETE FROM event_store.log_segments WHERE number = 2",
         &[
+            (Some(11), "segment 2 is missing before segment 3"),
             (
                 Some(11),
                 "segment 3 (positions 11 to 15) is not what was sealed",
             ),
-            (Some(11), "segment 3 follows segment 1"),
         ],
     ),
     (
@@ -241,7 +241,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
             ),
             (
                 Some(11),
-                "segment 3 was sealed in epoch 9, which can't be: the log is in 1",
+                "segment 3 was sealed in epoch 9, outside of 1 (previous segment) to 1 (log)",
             ),
         ],
     ),

@@ -54,6 +54,7 @@ pub(super) async fn repair_findings(
             FindingPlace::Page { table, after } => {
                 retried(|| delete_orphans(pool, target, table, after.as_ref())).await
             }
+            // A wrong entry of a ledger is also found as a wrong row; otherwise the log itself is wrong.
             FindingPlace::Ledger => Ok(0),
         };
         rows += repaired.with_context(|| format!("cannot repair `{}`", target.projection))?;
@@ -61,8 +62,8 @@ pub(super) async fn repair_findings(
     Ok(rows)
 }
 
-/// Repairs the wrong rows of a bucket, chunk by chunk; of the whole shard for a table whose rows depend
-/// on few events of the log ([`ReadTable::rare_events`]).
+/// Repairs the wrong rows of a bucket, chunk by chunk. For a table with [`ReadTable::rare_events`],
+/// repairs the whole shard instead.
 async fn repair_rows(
     pool: &PgPool,
     target: GenerationTarget,
@@ -85,7 +86,7 @@ async fn repair_rows(
 struct RepairedChunk {
     /// Number of rows written or deleted.
     rows: u64,
-    /// Number of wrong rows before the repair.
+    /// Number of wrong rows in the bucket or shard before the repair of the chunk.
     wrong_rows: u64,
 }
 

@@ -135,7 +135,7 @@ impl LinkRecord {
             WhyRows::Credits => self.wanted_entry(checkpoint).map(ShownRow::Entry),
             WhyRows::Links => self.wanted_link(applied?).map(ShownRow::Link),
             WhyRows::Redirects => {
-                // A report of the account compares whether its redirects are stopped.
+                // Copies the flag from the row: the report of the account compares the flag.
                 let account_is_stopped = matches!(
                     &checkpoint.shows,
                     Some(ShownRow::Redirect(row)) if row.account_is_stopped
@@ -178,7 +178,7 @@ pub(super) async fn explain(
         (None, wanted) => {
             let wanted = match wanted {
                 Some(row) => format!("the log says that it {}", in_words(&row)),
-                None => "the log wants no row".to_owned(),
+                None => "according to the log there is no row".to_owned(),
             };
             let projection = checkpoint.projection;
             let why =

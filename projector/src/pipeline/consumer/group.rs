@@ -74,7 +74,10 @@ impl ConsumerContext for GroupContext {
             }
             Rebalance::Revoke(partitions) => AssignmentChange::Revoked(shards_of(partitions)),
             Rebalance::Error(error) => {
-                tracing::warn!(%error, "the rebalance of the consumer group failed");
+                tracing::warn!(
+                    %error,
+                    "the rebalance of the consumer group failed; the Kafka client retries"
+                );
                 return;
             }
         };
@@ -87,7 +90,10 @@ impl ConsumerContext for GroupContext {
 
     fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
         if let Err(error) = result {
-            tracing::warn!(%error, "offsets were not committed");
+            tracing::warn!(
+                %error,
+                "cannot commit offsets to Kafka; after a restart, records are delivered again and skipped"
+            );
         }
     }
 }

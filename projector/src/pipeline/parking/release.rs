@@ -126,7 +126,8 @@ impl Chunk {
             .context("cannot read the event store")?;
         ensure!(
             waiting.len() == positions.len(),
-            "the event store lacks events of shard {} that wait to be applied",
+            "the event store lacks events of shard {} that wait to be applied to a parked account; was the log \
+             restored? See docs/operations.md",
             account.shard
         );
         let range = match (positions.first(), positions.last()) {

@@ -42,7 +42,10 @@ pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
     let text = command.text(&status, Screen::of_stdout());
     command.options.print(&status, &text.join("\n"))?;
     if command.check && !status.findings.is_empty() {
-        bail!("a finding waits for an operator");
+        bail!(
+            "findings that need an operator: {}; see the lines that begin with `!`",
+            status.findings.len()
+        );
     }
     Ok(())
 }

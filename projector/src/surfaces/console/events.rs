@@ -219,15 +219,14 @@ impl Query {
                 @if !shown.events.is_empty() {
                     (shown.events.len()) " events, the newest first"
                     @if self.account_id.is_some() || self.event_type.is_some() {
-                        "; " (looked_at) " were looked at for them"
+                        "; " (looked_at) " events were read"
                     }
                     "."
                 } @else if shown.next.is_some() {
-                    "None of the " (looked_at) " events that were looked at is one of these. "
-                    "There are older ones: look on."
+                    "None of the " (looked_at) " events that were read matches. Older events exist: read on."
                 } @else {
                     "There is no such event."
-                    @if self.is_later_page() { " Everything was looked at." }
+                    @if self.is_later_page() { " All events were read." }
                 }
             }
         }

@@ -47,7 +47,7 @@ pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
                 }
                 main #content { (content) }
                 footer {
-                    "Read-only. All times are UTC. What is changed is changed by commands: "
+                    "Read-only. All times are UTC. To change something, run a command: "
                     code { "projector --help" } "."
                 }
             }

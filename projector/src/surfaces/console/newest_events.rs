@@ -40,7 +40,7 @@ pub(super) struct Cursor(PerShard<Position>);
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) events: Vec<RecordedEvent>,
-    /// Begin of the next page; `None` at the beginning of the log.
+    /// Start of the next page; `None` at the beginning of the log.
     pub(super) next: Option<Cursor>,
     /// Number of events that were read.
     pub(super) looked_at: i64,

@@ -26,13 +26,13 @@ fn table(projections: &[ProjectionWhy]) -> Markup {
         table {
             caption.visually-hidden { "What each projection shows, and why" }
             thead { tr {
-                th scope="col" { "Projection" } th scope="col" { "As the log wants it" }
+                th scope="col" { "Projection" } th scope="col" { "According to the log" }
                 th.number scope="col" { "Generation" } th.number scope="col" { "Position" }
                 th scope="col" { "In words" }
             } }
             tbody { @for it in projections { tr {
                 th scope="row" { (it.projection) }
-                td data-label="As the log wants it" { div { (agrees(it)) } }
+                td data-label="According to the log" { div { (agrees(it)) } }
                 td.number data-label="Generation" { (it.generation) }
                 td.number data-label="Position" { (grouped(it.position)) }
                 td.shows data-label="In words" { div { (sentence(&it.why)) } }

@@ -87,9 +87,9 @@ async fn page_reads_a_bounded_part_of_the_log() {
         console.page(&path).await;
     }
     let page = console.page(&of_account).await;
-    assert_shows(&page, "None of the 20,000 events that were looked at");
+    assert_shows(&page, "None of the 20,000 events that were read");
     let page = console.page(of_type).await;
-    assert_shows(&page, "None of the 32,000 events that were looked at");
+    assert_shows(&page, "None of the 32,000 events that were read");
 
     drop(console);
     sessions_have_ended(stage.database.pool(), "linkledger").await;

@@ -43,7 +43,7 @@ pub(super) struct Expected {
 #[derive(Debug)]
 pub(super) struct Audit {
     head: Position,
-    /// Position of the event before.
+    /// Position of the previous event.
     position: Position,
     before: Before,
     links: Links,
@@ -69,14 +69,14 @@ pub(super) struct Audited {
     pub(super) findings: Findings,
 }
 
-/// Event right before an event, as far as its charge is concerned.
+/// Kind of the previous event: decides whether the next event must be a charge.
 #[derive(Debug, Clone, Copy)]
 enum Before {
     /// The event before is missing or can't be read.
     Unknown,
     /// A created link, whose charge must follow.
     Link(AccountId, LinkId),
-    /// Another event, or the begin of the shard.
+    /// Another event, or the start of the shard.
     Other,
 }
 
@@ -139,7 +139,7 @@ impl Audit {
             Ok(event) => Some(event),
             Err(error) => {
                 let error = anyhow::Error::new(error);
-                self.found(position, format!("it can't be read: {error:#}"));
+                self.found(position, format!("the event can't be read: {error:#}"));
                 None
             }
         };
@@ -193,7 +193,7 @@ impl Audit {
         let is_so = subject.stream_id() == stored.stream_id && account_id == stored.account_id;
         if !is_so {
             let what = format!(
-                "its payload is about {subject}, account {account_id}; its row says stream {}, \
+                "the payload is about {subject}, account {account_id}; the row says stream {}, \
                  account {}",
                 stored.stream_id, stored.account_id
             );
@@ -219,7 +219,7 @@ impl Audit {
         match serde_json::from_str(stored.metadata) {
             Ok(metadata) => Some(metadata),
             Err(error) => {
-                let what = format!("its metadata can't be read: {error}");
+                let what = format!("the metadata can't be read: {error}");
                 self.found(stored.position, what);
                 None
             }

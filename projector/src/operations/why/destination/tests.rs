@@ -93,7 +93,7 @@ fn at(destination: &str) -> Destination {
     Destination::At(destination.to_owned())
 }
 
-/// Returns the begin of each state in hours, and the state.
+/// Returns the start of each state in hours, and the state.
 fn on(date: Date) -> Vec<(u8, Destination)> {
     let day = Day::of(date);
     let events: Vec<_> = life()

@@ -34,20 +34,21 @@ impl Chain {
             let number = place.number;
             let mut found = |what: String| findings.add(Some(place.first_position), what);
             if number != expected.number {
+                let missing = expected.number;
                 found(format!(
-                    "segment {number} follows segment {}",
-                    expected.number - 1
+                    "segment {missing} is missing before segment {number}"
                 ));
             } else if place.first_position != expected.first_position {
-                let sealed = expected.first_position - 1;
+                let right = expected.first_position;
                 found(format!(
-                    "segment {number} begins here, but the one before ends at {sealed}"
+                    "segment {number} begins here, but must begin at position {right}"
                 ));
             }
             let earliest = before.map_or(1, |before| before.place.epoch);
             if !(earliest..=epoch).contains(&place.epoch) {
                 found(format!(
-                    "segment {number} was sealed in epoch {}, which can't be: the log is in {epoch}",
+                    "segment {number} was sealed in epoch {}, outside of {earliest} (previous segment) to \
+                     {epoch} (log)",
                     place.epoch
                 ));
             }

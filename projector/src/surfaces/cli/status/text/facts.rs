@@ -75,7 +75,7 @@ fn operation(it: &RecordedCommand) -> String {
     )
 }
 
-/// Returns a line for each generation without queries.
+/// Returns a line for each generation that is not served.
 fn generations(projections: &[ProjectionStatus]) -> Vec<String> {
     let generations = projections.iter().flat_map(|it| &it.generations);
     let others = generations.filter(|it| !it.is_read()).map(|other| {
@@ -99,15 +99,17 @@ fn hints(it: &GenerationStatus) -> Vec<String> {
     let (projection, generation) = (&it.projection, it.generation);
     let mut hints = Vec::new();
     if it.is_next_for_rollback {
-        hints.push(format!("`projector rollback {projection}` goes back to it"));
+        hints.push(format!(
+            "`projector rollback {projection}` serves generation {generation} again"
+        ));
     }
     if it.may_be_dropped {
         let drop = format!("`projector drop {projection} {generation}`");
         hints.push(match it.phase.as_str() {
-            "standby" => format!("{drop} ends it"),
+            "standby" => format!("{drop} removes generation {generation}"),
             "dropping" => format!("{drop} continues"),
             _ => {
-                format!("no command works on it: `projector rebuild {projection}` continues, {drop} ends it")
+                format!("no command works on generation {generation}: `projector rebuild {projection}` continues, {drop} removes the generation")
             }
         });
     }
