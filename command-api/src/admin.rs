@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     event_store::{self, SessionKind, is_lock_timeout},
-    migrations,
+    failure, migrations,
     shard::Shard,
 };
 use serde::Serialize;
@@ -129,9 +129,8 @@ impl AdminCommandOptions {
         let url = self.database.database_url.reveal();
         let pool =
             event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
-        // The text of the error already contains the texts of its sources.
         let checked = event_store::check_connection(url).await;
-        checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))?;
+        checked.map_err(|error| failure::unreachable_database(url, &error))?;
         Ok(pool)
     }
 }

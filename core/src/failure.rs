@@ -1,6 +1,23 @@
 //! Describes failed commands for operators.
 
+use std::str::FromStr as _;
+
+use sqlx::postgres::PgConnectOptions;
+
 use crate::event_store::sqlstate;
+
+/// Returns the error of a command that cannot reach its database, with the address and the remedy.
+pub fn unreachable_database(url: &str, error: &sqlx::Error) -> anyhow::Error {
+    // The text of the error already contains the texts of its sources.
+    match PgConnectOptions::from_str(url) {
+        Ok(options) => anyhow::anyhow!(
+            "cannot connect to the database at {}:{}: {error}; correct DATABASE_URL, or start the server",
+            options.get_host(),
+            options.get_port()
+        ),
+        Err(_) => anyhow::anyhow!("cannot connect to the database: {error}; correct DATABASE_URL"),
+    }
+}
 
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";

@@ -309,7 +309,7 @@ async fn unusable_database_is_a_one_line_error() {
     let unreachable = "postgres://nobody@127.0.0.1:1/none";
     let message = error(unreachable, &["account", "create", "--name", "x"], 1);
     assert!(
-        message.starts_with("error: cannot connect to the database: "),
+        message.starts_with("error: cannot connect to the database at "),
         "{message}"
     );
     assert_eq!(message.lines().count(), 1, "{message}");

@@ -18,7 +18,7 @@ use linkledger_core::{
     config::Secret,
     doctor::pooler,
     event_store::{self, SessionKind},
-    migrations,
+    failure, migrations,
     operator::{Operator, parse_text},
 };
 use serde::Serialize;
@@ -153,9 +153,8 @@ impl Options {
         let url = self.database_url.reveal();
         let pool = event_store::pool(url, kind, connections_max)
             .context("the address of the database cannot be parsed")?;
-        // The text of this error repeats the texts of its sources.
         let checked = event_store::check_connection(url).await;
-        checked.map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))?;
+        checked.map_err(|error| failure::unreachable_database(url, &error))?;
         migrations::check(&pool).await?;
         Ok(pool)
     }
