@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
-    event_store::{self, SessionKind, is_lock_timeout},
+    event_store::{self, SessionKind, errors::is_lock_timeout},
     failure, migrations,
     shard::Shard,
 };

@@ -1,20 +1,24 @@
 //! Runs one batch of commands in one transaction: locks the accounts, loads, reserves slugs, decides, appends and commits.
 
 mod batch_failure;
-mod reservation;
 mod uncommitted_batch;
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use linkledger_core::{
-    batch::{CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing},
+    batch::{
+        CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing, SlugPlan,
+    },
     clock::{Clock, new_uuid},
     envelope::NewEvent,
     event_store::{
-        accounts, append, idempotency, is_lock_timeout, links, log, slugs,
+        accounts, append,
+        errors::{ends_session, is_lock_timeout},
+        idempotency, links, log, slugs,
         time_limit::{ANSWER_TIME_MAX, within},
     },
     id::{AccountId, EventId, LinkId},
@@ -53,40 +57,40 @@ pub struct CommandHandler {
     pub appended: Arc<Notify>,
 }
 
+/// Accounts that an attempt locks before the attempt takes its commands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AccountLocks {
+    /// The accounts of the commands, but those that another transaction locks.
+    SkipLocked,
+    /// One account, after the other transactions that wait for the account. Postgres serves the
+    /// waiting transactions in the order of their arrival.
+    WaitFor(AccountId),
+}
+
 impl CommandHandler {
-    /// Runs the batch once. Returns one result for each command.
+    /// Locks accounts, runs the commands that `commands` returns then, and commits. Returns one
+    /// result for each command.
     ///
     /// # Errors
     /// Returns an error if no command of the batch has run, or if the outcome of COMMIT is unknown.
-    pub(crate) async fn attempt(
+    pub(crate) async fn attempt<'c>(
         &self,
-        commands: &[&LinkCommand],
+        locks: AccountLocks,
+        commands: impl FnOnce() -> Vec<&'c LinkCommand>,
     ) -> Result<Vec<AttemptResult>, BatchFailure> {
         let mut connection = self
             .pool
             .acquire()
             .await
             .map_err(BatchFailure::before_commit)?;
-        let deciding = async {
-            let mut tx = connection.begin().await?;
-            let batch = self.decide(&mut tx, commands).await?;
-            Ok((tx, batch))
-        };
-        let (tx, batch) = within(ANSWER_TIME_MAX, deciding)
-            .await
-            .map_err(BatchFailure::before_commit)?;
-        if batch.first_event.is_none() {
-            // Without events no commit is needed: the refusals were right while the accounts were locked.
-            within(ANSWER_TIME_MAX, tx.rollback())
-                .await
-                .map_err(BatchFailure::before_commit)?;
-            return Ok(batch.into_results());
-        }
-        let commit_began_at = Instant::now();
-        let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
-        histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
-        histogram!(APPEND_LOCK_HOLD_SECONDS).record(batch.locked_at.elapsed());
-        if let Err(error) = committed {
+        let run = self.run(&mut connection, locks, commands).await;
+        let (batch, commit_error) = run.map_err(|error| {
+            if ends_session(&error) {
+                connection.close_on_drop();
+            }
+            BatchFailure::before_commit(error)
+        })?;
+        if let Some(error) = commit_error {
             // The server may have committed before any error.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -95,23 +99,57 @@ impl CommandHandler {
             // Detached from the pool, so that the lookup gets another session.
             drop(connection.detach());
             if !self.is_committed(&batch).await? {
-                return Err(BatchFailure::Retry(error));
+                return Err(BatchFailure::Transient(error));
             }
         }
-        self.appended.notify_one();
+        if batch.first_event.is_some() {
+            self.appended.notify_one();
+        }
         Ok(batch.into_results())
     }
 
-    async fn decide(
+    /// Runs the transaction of a batch. Returns the error of COMMIT, if any, with the batch.
+    async fn run<'c>(
+        &self,
+        connection: &mut PgConnection,
+        locks: AccountLocks,
+        commands: impl FnOnce() -> Vec<&'c LinkCommand>,
+    ) -> sqlx::Result<(UncommittedBatch, Option<sqlx::Error>)> {
+        let deciding = async {
+            let mut tx = connection.begin().await?;
+            let batch = self.decide(&mut tx, locks, commands).await?;
+            Ok::<_, sqlx::Error>((tx, batch))
+        };
+        let (tx, batch) = within(ANSWER_TIME_MAX, deciding).await?;
+        if batch.first_event.is_none() {
+            // Without events no commit is needed: the refusals were right while the accounts were locked.
+            within(ANSWER_TIME_MAX, tx.rollback()).await?;
+            return Ok((batch, None));
+        }
+        let commit_began_at = Instant::now();
+        let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
+        histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
+        histogram!(APPEND_LOCK_HOLD_SECONDS).record(batch.locked_at.elapsed());
+        Ok((batch, committed.err()))
+    }
+
+    async fn decide<'c>(
         &self,
         tx: &mut PgConnection,
-        commands: &[&LinkCommand],
+        locks: AccountLocks,
+        commands: impl FnOnce() -> Vec<&'c LinkCommand>,
     ) -> sqlx::Result<UncommittedBatch> {
-        let account_ids = commands.iter().map(|command| command.account_id());
-        let mut account_ids: Vec<AccountId> = account_ids.collect();
-        account_ids.sort_unstable();
-        account_ids.dedup();
-        let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
+        let (credits, commands) = match locks {
+            AccountLocks::SkipLocked => {
+                let commands = commands();
+                let account_ids = account_ids(&commands);
+                let credits = accounts::lock_free_ones_in_tx(tx, &account_ids).await?;
+                (credits, commands)
+            }
+            AccountLocks::WaitFor(account_id) => {
+                (accounts::lock_in_tx(tx, &[account_id]).await?, commands())
+            }
+        };
         let locked_at = Instant::now();
         let is_locked = |command: &&LinkCommand| credits.contains_key(&command.account_id());
         let are_locked: Vec<bool> = commands.iter().map(is_locked).collect();
@@ -120,13 +158,23 @@ impl CommandHandler {
         let stored = idempotency::find_creates_in_tx(tx, &keys(&commands)).await?;
         let links = links::load_in_tx(tx, &link_ids(&commands)).await?;
         let ids: Vec<DecisionIds> = commands.iter().map(|_| self.new_ids()).collect();
-        let wanted = reservation::wanted(&commands, &ids, &stored);
-        let free_slugs = slugs::reserve_in_tx(tx, &wanted).await?;
+        let price = self.pricing.link_price;
+        let plan = SlugPlan::new(&commands, &ids, &credits, &stored, price);
+        // Looked up first: a slug that this batch reserves is free for the commands before.
+        let found = match &plan.to_look_up[..] {
+            [] => Vec::new(),
+            folded => slugs::find_taken_in_tx(tx, folded).await?,
+        };
+        let reserved_slugs = match &plan.to_reserve[..] {
+            [] => HashMap::new(),
+            wanted => slugs::reserve_in_tx(tx, wanted).await?,
+        };
 
         let state = LoadedState {
             credits,
             stored,
-            free_slugs,
+            taken_slugs: plan.taken(&reserved_slugs, found),
+            reserved_slugs,
             links,
         };
         let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
@@ -137,14 +185,16 @@ impl CommandHandler {
             .map(|is_locked| if is_locked { decided.next() } else { None })
             .collect();
         let mut decided = decisions.finish();
+        if !decided.unused_slugs.is_empty() {
+            let error = format!("reserved slugs without a link: {:?}", decided.unused_slugs);
+            return Err(sqlx::Error::Decode(error.into()));
+        }
         let events: Vec<&NewEvent> = decided
             .accepted
             .iter()
             .flat_map(|accepted| &accepted.events)
             .collect();
         if !events.is_empty() {
-            let taken_over = reservation::taken_over(&wanted, &decided.accepted);
-            slugs::settle_in_tx(tx, &taken_over, &decided.unused_slugs).await?;
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
@@ -192,6 +242,16 @@ impl CommandHandler {
             generated_slug: Slug::generate(),
         }
     }
+}
+
+fn account_ids(commands: &[&LinkCommand]) -> Vec<AccountId> {
+    let mut account_ids: Vec<_> = commands
+        .iter()
+        .map(|command| command.account_id())
+        .collect();
+    account_ids.sort_unstable();
+    account_ids.dedup();
+    account_ids
 }
 
 fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {

@@ -1,10 +1,11 @@
 //! The path of a command to its batch: a bounded queue for each writer, and the idempotency keys in flight.
 //!
 //! Each account belongs to one writer, by hash. While a writer's batch commits, the writer's queue collects the next batch.
+//! An account with many commands, or that another process locks, gets a lane beside the batches of the other accounts.
 
+mod account_queues;
 mod batch_run;
 mod in_flight;
-mod waiting;
 mod writer;
 
 use std::{
@@ -19,18 +20,19 @@ use linkledger_core::{
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
-use tokio::sync::mpsc;
 
 use crate::{
     command_handler::CommandHandler,
     command_reply::{CommandRefusal, CommandReply},
 };
 use in_flight::{CreatesInFlight, KeyEntry, PendingReply};
+use writer::{LANES_MAX, WriterQueue};
 
-/// Length of the queue of each writer. A command that finds the queue full is answered `overloaded`.
-const QUEUE_LENGTH_MAX: usize = 4_096;
+/// Number of sessions with the database for each writer: for its batches and for its lanes.
+pub const SESSIONS_PER_WRITER: u32 = 1 + LANES_MAX;
+
 /// Deadline of a command in the queue, in seconds. A command that has not run by then is answered
-/// `overloaded`.
+/// `overloaded`, or `storage_unavailable` if the database failed.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
 /// Timeout of a request that waits for its reply, in seconds. The command may still have its effect
 /// after the timeout.
@@ -56,8 +58,19 @@ impl QueuedCommand {
 /// Queues of commands, one for each writer.
 #[derive(Clone)]
 pub struct CommandQueue {
-    writers: Arc<[mpsc::Sender<QueuedCommand>]>,
+    writers: Arc<WriterQueues>,
     creates_in_flight: CreatesInFlight,
+}
+
+/// Queues of all writers. Dropping them lets the writers end.
+struct WriterQueues(Vec<Arc<WriterQueue>>);
+
+impl Drop for WriterQueues {
+    fn drop(&mut self) {
+        for queue in &self.0 {
+            queue.close();
+        }
+    }
 }
 
 impl CommandQueue {
@@ -66,16 +79,14 @@ impl CommandQueue {
     pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
         counter!(COMMANDS_EXPIRED_TOTAL).increment(0);
         let handler = Arc::new(handler);
-        let senders = (0..writers.max(1)).map(|number| {
-            let (sender, receiver) = mpsc::channel(QUEUE_LENGTH_MAX);
-            tasks.spawn(
-                "writer",
-                writer::run(number, Arc::clone(&handler), receiver, tasks.shutdown()),
-            );
-            sender
+        let queues = (0..writers.max(1)).map(|number| {
+            let queue = WriterQueue::new(number);
+            let (handler, of_writer) = (Arc::clone(&handler), Arc::clone(&queue));
+            tasks.spawn("writer", writer::run(handler, of_writer, tasks.shutdown()));
+            queue
         });
         Self {
-            writers: senders.collect(),
+            writers: Arc::new(WriterQueues(queues.collect())),
             creates_in_flight: CreatesInFlight::default(),
         }
     }
@@ -126,24 +137,16 @@ impl CommandQueue {
         reply.unwrap_or(CommandReply::Refused(CommandRefusal::OutcomeUnknown))
     }
 
-    /// Queues the command, or replies with a refusal.
+    /// Queues the command with the writer of its account, or replies with a refusal.
     fn enqueue(&self, command: LinkCommand, pending_reply: PendingReply) {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = hasher.hash_one(command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");
-        let writer = &self.writers[hash % self.writers.len()];
-        let queued = QueuedCommand {
+        let writers = &self.writers.0;
+        writers[hash % writers.len()].enqueue(QueuedCommand {
             command,
             deadline: Instant::now() + WAITING_TIME_MAX,
             pending_reply,
-        };
-        if let Err(error) = writer.try_send(queued) {
-            let refusal = match error {
-                mpsc::error::TrySendError::Full(_) => CommandRefusal::Overloaded,
-                mpsc::error::TrySendError::Closed(_) => CommandRefusal::StorageUnavailable,
-            };
-            let queued = error.into_inner();
-            queued.answer(CommandReply::Refused(refusal));
-        }
+        });
     }
 }

@@ -94,7 +94,8 @@ async fn start_unboxed(
 ) -> anyhow::Result<CommandApi> {
     let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let url = config.database.database_url.reveal();
-    let writers = event_store::pool(url, SessionKind::Writer, u32::from(config.writers))?;
+    let sessions = u32::from(config.writers) * command_queue::SESSIONS_PER_WRITER;
+    let writers = event_store::pool(url, SessionKind::Writer, sessions)?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     check_servers(&config).await?;
     migrations::check(&readers).await?;

@@ -2,12 +2,14 @@
 //! (group commit).
 //!
 //! Pure code: the input is the state loaded from the database, the output is the events to append.
-//! Invariant: the outcomes equal those of the same commands decided one after the other.
+//! Invariant: the outcomes equal those of the same commands decided one after the other, first the
+//! commands that are not retried.
 
 pub mod accepted;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
+pub mod slug_plan;
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,6 +27,7 @@ pub use accepted::{AcceptedCommand, SettledCommand};
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{CommandOutcome, CommandRejection};
+pub use slug_plan::{SlugPlan, SlugReservation};
 
 /// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
@@ -75,8 +78,10 @@ pub struct LoadedState {
     pub credits: HashMap<AccountId, Credits>,
     /// Earlier creates, by account and idempotency key.
     pub stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    /// Folded slugs that are free and reserved for this batch.
-    pub free_slugs: HashSet<String>,
+    /// Folded slugs that are reserved for this batch, each for one link.
+    pub reserved_slugs: HashMap<String, LinkId>,
+    /// Folded slugs of other links.
+    pub taken_slugs: HashSet<String>,
     /// Links to be changed. A link that is missing here does not exist in the account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
@@ -166,13 +171,13 @@ impl<'a> CommandBatch<'a> {
             link_id: ids.link_id,
             account_id: create.account_id,
             slug: slug.clone(),
-            slug_is_free: self.state.free_slugs.contains(&folded_slug),
+            slug_is_free: !self.state.taken_slugs.contains(&folded_slug),
             short_url: format!("{}/{slug}", self.pricing.short_base_url),
             draft: draft.clone(),
         });
         let link = match created {
             Ok(link) => link,
-            Err(_) if draft.slug.is_none() => return Ok(CommandOutcome::SlugCollision),
+            Err(_) if draft.slug.is_none() => return Ok(CommandOutcome::SlugNotReserved),
             Err(_) => return Err(CommandRejection::SlugTaken),
         };
         let credits = self.state.credits.get_mut(&create.account_id);
@@ -181,9 +186,14 @@ impl<'a> CommandBatch<'a> {
         let charge = credits
             .decide_charge(create.account_id, price, ids.link_id)
             .map_err(CommandRejection::InsufficientCredits)?;
+        // A reservation for another link would leave that link's id in the row of the slug.
+        if self.state.reserved_slugs.get(&folded_slug) != Some(&ids.link_id) {
+            return Ok(CommandOutcome::SlugNotReserved);
+        }
+        self.state.reserved_slugs.remove(&folded_slug);
+        self.state.taken_slugs.insert(folded_slug);
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
-        self.state.free_slugs.remove(&folded_slug);
         let accepted = self.accepted.len();
         let scoped_key = (create.account_id, create.key);
         self.accepted_by_key
@@ -238,7 +248,7 @@ impl<'a> CommandBatch<'a> {
         DecidedBatch {
             accepted: self.accepted,
             credits: self.state.credits,
-            unused_slugs: self.state.free_slugs.into_iter().collect(),
+            unused_slugs: self.state.reserved_slugs.into_keys().collect(),
         }
     }
 }
@@ -250,8 +260,9 @@ pub struct DecidedBatch {
     pub accepted: Vec<AcceptedCommand>,
     /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// Folded slugs that were reserved for the batch and are not used by any command.
-    pub unused_slugs: Vec<String>,
+    /// Folded slugs that were reserved for the batch and are not used by any command: none, by the
+    /// invariant of [`slug_plan`].
+    pub unused_slugs: HashSet<String>,
 }
 
 impl DecidedBatch {

@@ -36,6 +36,14 @@ pub struct Metadata {
     pub link: Option<LinkState>,
 }
 
+impl Metadata {
+    /// Decodes stored metadata. Metadata that this release cannot read are empty: they are no part of
+    /// the fact, and must not stop a reader of the log. `log verify` reports them.
+    pub fn of_stored(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
 /// Reads the state of a link, or `None` if a later release wrote a state that this release does not
 /// know. Such an event must not stop a reader; no decision uses the unknown state.
 fn state_known_here<'de, D: Deserializer<'de>>(

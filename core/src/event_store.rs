@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod api_keys;
 pub mod append;
+pub mod errors;
 pub mod idempotency;
 pub mod links;
 pub mod log;
@@ -62,10 +63,10 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
         .test_before_acquire(false)
         .before_acquire(|session, usage| {
             Box::pin(async move {
-                if usage.idle_for > UNTESTED_FOR_MAX {
-                    time_limit::check_alive(session).await?;
+                if usage.idle_for <= UNTESTED_FOR_MAX {
+                    return Ok(true);
                 }
-                Ok(true)
+                time_limit::is_usable(session).await
             })
         })
         // Receives outstanding answers with a time limit, or closes the session. The pool itself
@@ -155,16 +156,4 @@ fn decode(event_type: &str, schema_version: i16, payload: &str) -> sqlx::Result<
 /// Returns the error for stored data that cannot be read.
 fn unreadable(error: impl Into<BoxDynError>) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
-}
-
-/// Returns the SQLSTATE of an error of Postgres, or `None` for any other error.
-pub fn sqlstate(error: &sqlx::Error) -> Option<String> {
-    let code = error.as_database_error()?.code()?;
-    (code.len() == 5).then(|| code.into_owned())
-}
-
-/// Returns true if the error is `lock_not_available`: another transaction held a lock until the
-/// timeout.
-pub fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    sqlstate(error).is_some_and(|state| state == "55P03")
 }

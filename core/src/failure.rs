@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 
 use sqlx::postgres::PgConnectOptions;
 
-use crate::event_store::sqlstate;
+use crate::event_store::errors::sqlstate;
 
 /// Returns the error of a command that cannot reach its database, with the address and the remedy.
 pub fn unreachable_database(url: &str, error: &sqlx::Error) -> anyhow::Error {

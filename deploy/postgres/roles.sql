@@ -62,7 +62,7 @@ GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command
 -- Of an API key, command-api writes only the time of its last use.
 GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
 GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
--- DELETE is for reservations that no link took; they are deleted before the commit.
+-- UPDATE and DELETE are for the release before, which released reservations that no link took.
 GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
 GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
 -- command-api seals segments of the log, and never changes a segment.
@@ -82,7 +82,8 @@ GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_
 -- suspensions, and changes that no redirect cache waits for. It may not choose the generation that is served.
 GRANT SELECT ON event_store.events TO linkledger_projector;
 GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
-GRANT UPDATE (position) ON read_model.checkpoints TO linkledger_projector;
+-- The projector pauses a projection whose table cannot be written.
+GRANT UPDATE (position, paused_at) ON read_model.checkpoints TO linkledger_projector;
 GRANT SELECT, INSERT, UPDATE ON
     read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
     TO linkledger_projector;

@@ -57,6 +57,10 @@ pub use short_host::ShortHost;
 /// Maximum number of sessions of the follower that invalidates the redirect cache.
 const FOLLOWER_CONNECTIONS: u32 = 1;
 
+/// Maximum number of sessions of the short host, for redirects that are not cached. The API has
+/// separate sessions, so that a flood of unknown slugs does not delay the API.
+const SHORT_HOST_CONNECTIONS: u32 = 6;
+
 /// The running service without its sockets.
 pub struct QueryApi {
     /// Routes of the API.
@@ -111,8 +115,11 @@ pub fn start(
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
         let cache = start_redirect_cache(&config, tasks)?;
+        let connections = config.connections_max.min(SHORT_HOST_CONNECTIONS);
+        let of_short_host = event_store::pool(database_url, SessionKind::Reader, connections)?;
+        let redirects = Redirects::start(of_short_host, Arc::clone(&watcher), cache, tasks);
         let follow = FollowLink {
-            redirects: Arc::new(Redirects::new(pool.clone(), Arc::clone(&watcher), cache)),
+            redirects: Arc::new(redirects),
             status: config.redirect_status,
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));

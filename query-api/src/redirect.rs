@@ -1,7 +1,7 @@
 //! `GET /{slug}` on the short host: follows a short link.
 //! `docs/api.md#redirects` describes the answers.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     body::Body,
@@ -12,7 +12,8 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
-    event_store::{log::LinkEndState, slugs, time_limit::within},
+    event_store::log::LinkEndState,
+    lifecycle::Tasks,
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
@@ -32,19 +33,21 @@ use crate::{
         redirects::{self, Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
+    shared_reads::{HolderOf, RedirectOf, SharedReads},
 };
-
-/// Timeout of reading a redirect from the database: other requests wait for the same read.
-const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Number of headers of a redirect, including the headers that all answers have.
 const HEADERS: usize = 5;
 
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
+    /// Pool of the short host alone: requests for unknown slugs must not delay the API.
     pool: PgPool,
+    reads: SharedReads<RedirectOf>,
+    holders: SharedReads<HolderOf>,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
+    /// Loads by slug. Two loads of one slug at once could store the older redirect last.
     flights: SingleFlight<String, RedirectLoad>,
     counters: LookupCounters,
 }
@@ -76,12 +79,16 @@ struct RedirectLoad {
 }
 
 impl Redirects {
-    pub(crate) fn new(
+    /// Starts the background tasks that read the tables.
+    pub(crate) fn start(
         pool: PgPool,
         watcher: Arc<CheckpointWatcher>,
         cache: Arc<RedirectCache>,
+        tasks: &mut Tasks,
     ) -> Self {
         Self {
+            reads: SharedReads::start(&pool, tasks),
+            holders: SharedReads::start(&pool, tasks),
             pool,
             watcher,
             cache,
@@ -99,7 +106,7 @@ impl Redirects {
             CacheLookup::Miss => self.load_once(slug, &folded).await?,
             // The cached entry may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
-                let redirect = self.read(slug).await?;
+                let redirect = self.reads.read(RedirectOf(slug.clone())).await?;
                 self.cache.invalidate_slug(&folded);
                 redirect
             }
@@ -143,15 +150,11 @@ impl Redirects {
 
     async fn load(&self, slug: &Slug, folded: &str) -> RedirectLoad {
         let ticket = self.cache.ticket();
-        let result = self.read(slug).await;
+        let result = self.reads.read(RedirectOf(slug.clone())).await;
         if let Ok(Some(redirect)) = &result {
             self.cache.store(ticket, folded, redirect.clone());
         }
         RedirectLoad { ticket, result }
-    }
-
-    async fn read(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        read_in_time(within(LOAD_TIME_MAX, redirects::find(&self.pool, slug))).await
     }
 
     fn look_up(&self, folded: &str) -> CacheLookup {
@@ -167,7 +170,7 @@ impl Redirects {
 
     /// Asks the event store for a slug that the read table lacks: an existing link must not get 404.
     async fn find_in_event_store(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        let Some(holder) = read_in_time(slugs::find_holder(&self.pool, slug)).await? else {
+        let Some(holder) = self.holders.read(HolderOf(slug.clone())).await? else {
             return Ok(None);
         };
         match holder.extent.end_state {

@@ -21,8 +21,11 @@ use crate::{
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of one poll. Lookups bypass the cache long before this timeout.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(2);
-/// Maximum number of changes that one poll applies singly; more changes invalidate the whole cache.
-const CHANGES_MAX: i64 = 1_000;
+/// Maximum number of changes of one page. A poll reads page after page until the cache knows every change.
+const PAGE_CHANGES_MAX: i64 = 1_000;
+/// Maximum number of pages of one poll. With more changes, lookups bypass the cache until later polls
+/// have read the rest.
+const PAGES_MAX: u32 = 100;
 
 /// Last change that the cache was invalidated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,27 +35,30 @@ struct ChangeCursor {
 }
 
 impl ChangeCursor {
-    /// Returns the new cursor, and the invalidation that the changes require, if any.
-    fn advance(previous: Option<Self>, read: RedirectChanges) -> (Self, Option<Invalidation>) {
-        let now = Self {
-            origin: read.origin,
-            number: read.last_number,
+    /// Returns the cursor after a page of changes, and the invalidation that the page requires, if any.
+    fn advance(previous: Option<Self>, page: RedirectChanges) -> (Self, Option<Invalidation>) {
+        let (origin, last_number) = (page.origin, page.last_number);
+        let end = Self {
+            origin,
+            number: last_number,
         };
-        let invalidation = match previous {
-            Some(previous) if previous == now => None,
-            Some(previous) if previous.precedes(now, read.changes.len()) => {
-                Some(Invalidation::Changes(read.changes))
-            }
-            // Numbers of another origin, numbers that went back, or pruned changes.
-            Some(_) | None => Some(Invalidation::Everything),
+        let Some(previous) = previous.filter(|previous| previous.origin == origin) else {
+            return (end, Some(Invalidation::Everything));
         };
-        (now, invalidation)
-    }
-
-    /// Returns true if exactly `count` changes lie between the two cursors.
-    fn precedes(self, later: Self, count: usize) -> bool {
-        self.origin == later.origin
-            && i64::try_from(count).is_ok_and(|count| self.number + count == later.number)
+        if previous == end {
+            return (end, None);
+        }
+        let count = i64::try_from(page.changes.len()).expect("a page is short");
+        let number = previous.number + count;
+        let is_next = page.first_number == Some(previous.number + 1);
+        let is_whole = number == last_number || number < last_number && count == PAGE_CHANGES_MAX;
+        if is_next && is_whole {
+            let changes = Invalidation::Changes(page.changes);
+            (Self { origin, number }, Some(changes))
+        } else {
+            // Numbers that went back, or pruned changes.
+            (end, Some(Invalidation::Everything))
+        }
     }
 }
 
@@ -86,7 +92,10 @@ impl ChangeFollower {
                 _ = due.tick() => {}
                 () = shutdown.cancelled() => return Ok(()),
             }
-            let outcome = self.follow().await;
+            let outcome = tokio::select! {
+                outcome = self.follow() => outcome,
+                () = shutdown.cancelled() => return Ok(()),
+            };
             // An outage is logged at its beginning and at its end, not ten times a second.
             match &outcome {
                 Err(error) if is_following => tracing::warn!(
@@ -109,21 +118,32 @@ impl ChangeFollower {
 
     /// Polls the changes once.
     async fn follow(&mut self) -> anyhow::Result<()> {
-        let begun_at = Instant::now();
+        for _ in 0..PAGES_MAX {
+            let begun_at = Instant::now();
+            if self.follow_page().await? {
+                self.cache.mark_fresh(begun_at);
+                self.last_read_began_at = begun_at;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one page of changes. Returns true if the page was the last one.
+    async fn follow_page(&mut self) -> anyhow::Result<bool> {
         let after = self.cursor.map_or(i64::MAX, |cursor| cursor.number);
-        let reading = redirects::changes_after(&self.pool, after, CHANGES_MAX);
-        let changes = timeout(FOLLOW_TIME_MAX, reading)
+        let reading = redirects::changes_after(&self.pool, after, PAGE_CHANGES_MAX);
+        let page = timeout(FOLLOW_TIME_MAX, reading)
             .await
             .context("the database does not answer within the timeout of 2 s")?
             .context("cannot read the changes of redirects")?;
-        let (cursor, invalidation) = ChangeCursor::advance(self.cursor, changes);
+        let last_number = page.last_number;
+        let (cursor, invalidation) = ChangeCursor::advance(self.cursor, page);
         if let Some(invalidation) = invalidation {
             self.cache.invalidate(&invalidation);
         }
-        self.cache.mark_fresh(begun_at);
-        self.last_read_began_at = begun_at;
         self.cursor = Some(cursor);
-        Ok(())
+        Ok(cursor.number == last_number)
     }
 }
 
@@ -149,6 +169,7 @@ mod tests {
         RedirectChanges {
             origin: ORIGIN,
             last_number,
+            first_number: kept.first().copied(),
             changes: kept.iter().map(|number| slug(*number)).collect(),
         }
     }
@@ -168,11 +189,22 @@ mod tests {
     }
 
     #[test]
+    fn full_page_is_followed_by_the_next() {
+        let page: Vec<i64> = (8..8 + PAGE_CHANGES_MAX).collect();
+        let (cursor, invalidation) = ChangeCursor::advance(Some(FIRST), changes(5_000, &page));
+        assert_eq!(cursor.number, 7 + PAGE_CHANGES_MAX);
+        let slugs = page.iter().map(|number| slug(*number)).collect();
+        assert_eq!(invalidation, Some(Invalidation::Changes(slugs)));
+    }
+
+    #[test]
     fn possibly_missed_changes_invalidate_everything() {
         let first_poll = ChangeCursor::advance(None, changes(7, &[]));
         assert_eq!(first_poll, (FIRST, Some(Invalidation::Everything)));
+        let full_page: Vec<i64> = (9..9 + PAGE_CHANGES_MAX).collect();
         for (case, changes) in [
             ("pruned", changes(9, &[9])),
+            ("pruned before a full page", changes(5_000, &full_page)),
             ("all pruned", changes(9, &[])),
             ("numbers went back", changes(6, &[])),
         ] {

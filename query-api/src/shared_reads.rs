@@ -1,5 +1,5 @@
-//! Reads links by id, and pages of links, for many requests in one statement: requests that arrive while a statement runs share
-//! the next statement.
+//! Reads links by id, pages of links, and redirects, for many requests in one statement: requests that arrive while a statement
+//! runs share the next statement.
 //!
 //! A single request is read at once. For the database and for query-api, a statement costs as much as ten links by id within one
 //! statement, or as one page of links.
@@ -7,8 +7,12 @@
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
 use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    event_store::{
+        slugs::{self, SlugHolder},
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     lifecycle::Tasks,
+    link::Slug,
     problem::Problem,
 };
 use sqlx::PgPool;
@@ -21,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 use crate::read_model::{
     SnapshotRead,
     links::{self, LinkKey, LinkRange, LinkView},
-    read_in_time, storage_unavailable,
+    read_in_time,
+    redirects::{self, Redirect},
+    storage_unavailable,
 };
 
 /// Maximum number of concurrent statements: one statement that hangs must not block the others.
@@ -32,7 +38,7 @@ const TURN_TIME_MAX: Duration = Duration::from_millis(5);
 const WAITING_MAX: usize = 1_024;
 
 /// Key of a read that can share a statement with other reads.
-pub(crate) trait SharedRead: Copy + Send + Sync + 'static {
+pub(crate) trait SharedRead: Clone + Send + Sync + 'static {
     /// Result of one read.
     type Value: Send + 'static;
     /// Name of the background task.
@@ -40,38 +46,64 @@ pub(crate) trait SharedRead: Copy + Send + Sync + 'static {
     /// Maximum number of reads of one statement.
     const REQUESTS_MAX: usize;
 
-    /// Reads the value of each key, all from one snapshot.
+    /// Reads the value of each key, in the order of the keys.
     fn read_each(
         pool: &PgPool,
         keys: &[Self],
-    ) -> impl Future<Output = sqlx::Result<Vec<SnapshotRead<Self::Value>>>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Vec<Self::Value>>> + Send;
 }
 
 impl SharedRead for LinkKey {
-    type Value = Option<LinkView>;
+    type Value = SnapshotRead<Option<LinkView>>;
     const TASK: &'static str = "link reader";
     const REQUESTS_MAX: usize = 64;
 
-    async fn read_each(
-        pool: &PgPool,
-        keys: &[Self],
-    ) -> sqlx::Result<Vec<SnapshotRead<Self::Value>>> {
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
         links::find_each(pool, keys).await
     }
 }
 
 impl SharedRead for LinkRange {
-    type Value = Vec<LinkView>;
+    type Value = SnapshotRead<Vec<LinkView>>;
     const TASK: &'static str = "list reader";
     /// Maximum number of pages of one statement: a page usually has 10 KB, and at most 220 KB.
     const REQUESTS_MAX: usize = 16;
 
-    async fn read_each(
-        pool: &PgPool,
-        keys: &[Self],
-    ) -> sqlx::Result<Vec<SnapshotRead<Self::Value>>> {
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
         links::list_each(pool, keys).await
     }
+}
+
+/// Slug whose redirect is read from the read table.
+#[derive(Debug, Clone)]
+pub(crate) struct RedirectOf(pub(crate) Slug);
+
+impl SharedRead for RedirectOf {
+    type Value = Option<Redirect>;
+    const TASK: &'static str = "redirect reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        redirects::find_each(pool, &folded(keys.iter().map(|key| &key.0))).await
+    }
+}
+
+/// Slug whose link is looked up in the event store, because the read table lacks the slug.
+#[derive(Debug, Clone)]
+pub(crate) struct HolderOf(pub(crate) Slug);
+
+impl SharedRead for HolderOf {
+    type Value = Option<SlugHolder>;
+    const TASK: &'static str = "slug reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        slugs::find_holders(pool, &folded(keys.iter().map(|key| &key.0))).await
+    }
+}
+
+fn folded<'s>(slugs: impl Iterator<Item = &'s Slug>) -> Vec<String> {
+    slugs.map(Slug::folded).collect()
 }
 
 /// Reads the values of many concurrent requests in shared statements.
@@ -82,7 +114,7 @@ pub(crate) struct SharedReads<R: SharedRead> {
 /// Read of one request, in the queue for the next statement.
 struct QueuedRead<R: SharedRead> {
     key: R,
-    reply: oneshot::Sender<Result<SnapshotRead<R::Value>, Problem>>,
+    reply: oneshot::Sender<Result<R::Value, Problem>>,
 }
 
 type Receiver<R> = mpsc::Receiver<QueuedRead<R>>;
@@ -101,11 +133,11 @@ impl<R: SharedRead> SharedReads<R> {
         Self { queue: sender }
     }
 
-    /// Reads the value of a key, from a snapshot that is taken after this call.
+    /// Reads the value of a key, by a statement that begins after this call.
     ///
     /// # Errors
     /// Returns `storage_unavailable` if the database fails or does not answer in time.
-    pub(crate) async fn read(&self, key: R) -> Result<SnapshotRead<R::Value>, Problem> {
+    pub(crate) async fn read(&self, key: R) -> Result<R::Value, Problem> {
         let (reply, answer) = oneshot::channel();
         let answer = timeout(ANSWER_TIME_MAX, async {
             self.queue.send(QueuedRead { key, reply }).await.ok()?;
@@ -160,7 +192,7 @@ async fn next<'q, R: SharedRead>(
 /// Reads for the requests whose clients are still connected, and answers the requests.
 async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>) {
     requests.retain(|request| !request.reply.is_closed());
-    let keys: Vec<R> = requests.iter().map(|request| request.key).collect();
+    let keys: Vec<R> = requests.iter().map(|request| request.key.clone()).collect();
     if keys.is_empty() {
         return;
     }
@@ -174,7 +206,8 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
         Err(error) if keys.len() > 1 && may_concern_one_account(&error) => {
             let open = |request: &QueuedRead<R>| !request.reply.is_closed();
             for request in requests.drain(..).filter(open) {
-                let values = read_in_time(R::read_each(pool, &[request.key])).await;
+                let values =
+                    read_in_time(R::read_each(pool, std::slice::from_ref(&request.key))).await;
                 let value = values.map(|mut values| values.remove(0));
                 request.reply.send(value).ok();
             }

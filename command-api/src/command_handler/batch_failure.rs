@@ -1,6 +1,6 @@
 //! Classes of database errors by their meaning for a batch, by SQLSTATE only.
 
-use linkledger_core::event_store::{is_lock_timeout, sqlstate};
+use linkledger_core::event_store::errors::{is_collision, is_transient, sqlstate};
 use sqlx::Error;
 
 /// Failure of a batch that had no effect, or perhaps none.
@@ -9,8 +9,11 @@ pub(crate) enum BatchFailure {
     /// A command of the batch cannot be stored.
     Poison(Error),
     /// The batch collided with another transaction; a retry may succeed.
-    Retry(Error),
-    /// The database does not answer; nothing was written.
+    Collision(Error),
+    /// The session ended before COMMIT, or the server could not run the batch; a retry on another
+    /// session may succeed.
+    Transient(Error),
+    /// The database refuses the batch, and would refuse a retry; nothing was written.
     Unavailable(Error),
     /// COMMIT was sent, but its outcome could not be determined.
     OutcomeUnknown(Error),
@@ -23,16 +26,17 @@ impl BatchFailure {
             // This release cannot read the stored effect of a used key.
             return Self::Poison(error);
         }
-        let Some(state) = sqlstate(&error) else {
-            return Self::Unavailable(error);
-        };
-        match &state[..2] {
-            // Data exceptions and constraint violations.
-            "22" | "23" => Self::Poison(error),
-            // Transaction rollback: deadlocks, serialisation.
-            "40" => Self::Retry(error),
-            _ if is_lock_timeout(&error) => Self::Retry(error),
-            _ => Self::Unavailable(error),
+        if is_collision(&error) {
+            return Self::Collision(error);
         }
+        if is_transient(&error) {
+            return Self::Transient(error);
+        }
+        // Data exceptions and constraint violations.
+        let is_poison = sqlstate(&error).is_some_and(|state| matches!(&state[..2], "22" | "23"));
+        if is_poison {
+            return Self::Poison(error);
+        }
+        Self::Unavailable(error)
     }
 }

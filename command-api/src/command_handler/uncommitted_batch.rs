@@ -16,8 +16,8 @@ pub(crate) enum AttemptResult {
     Reply(CommandReply),
     /// The command has not run: another process locks the account.
     AccountLockedElsewhere,
-    /// The command has not run: the generated slug is taken, and a retry generates another slug.
-    SlugCollision,
+    /// The command has not run: no slug was reserved. A retry reserves one.
+    SlugNotReserved,
 }
 
 pub(super) struct UncommittedBatch {
@@ -70,7 +70,7 @@ impl UncommittedBatch {
                 CommandOutcome::Rejected(rejection) => {
                     CommandReply::Refused(CommandRefusal::Rejected(rejection))
                 }
-                CommandOutcome::SlugCollision => return AttemptResult::SlugCollision,
+                CommandOutcome::SlugNotReserved => return AttemptResult::SlugNotReserved,
             })
         };
         self.outcomes.into_iter().map(result).collect()

@@ -1,96 +1,157 @@
 //! Runs one batch: answers the commands that have run, and returns the commands to retry.
 
-use linkledger_core::batch::LinkCommand;
+use linkledger_core::{batch::LinkCommand, id::AccountId};
 
-use super::QueuedCommand;
+use super::{
+    QueuedCommand,
+    account_queues::{AttemptFailure, LaneAttempt, RetriedCommand},
+};
 use crate::{
-    command_handler::{AttemptResult, BatchFailure, CommandHandler},
+    command_handler::{AccountLocks, AttemptResult, BatchFailure, CommandHandler},
     command_reply::{CommandRefusal, CommandReply},
 };
 
-/// A command that has not run and must be retried.
-#[derive(Debug)]
-pub(super) struct RequeuedCommand {
-    pub(super) command: QueuedCommand,
-    pub(super) requeue: Requeue,
-}
-
-/// Time at which a requeued command is retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Requeue {
-    /// After the backoff of the command's account.
-    AfterBackoff,
-    /// In the next batch.
-    Immediately,
-}
-
-/// Runs the batch. Returns the commands to retry, in their order.
-pub(super) async fn run(
+/// Runs a batch of commands of several accounts. Skips the accounts that another transaction locks.
+/// Returns the commands to retry, in their order.
+pub(super) async fn run_shared(
     handler: &CommandHandler,
     batch: Vec<QueuedCommand>,
-) -> Vec<RequeuedCommand> {
-    let mut requeued = Vec::new();
-    let mut parts = vec![batch];
-    while let Some(mut part) = parts.pop() {
-        let commands: Vec<&LinkCommand> = part.iter().map(|queued| &queued.command).collect();
-        match handler.attempt(&commands).await {
-            Ok(results) => {
-                for (command, result) in part.into_iter().zip(results) {
-                    let requeue = match result {
-                        AttemptResult::Reply(reply) => {
-                            command.answer(reply);
-                            continue;
-                        }
-                        AttemptResult::AccountLockedElsewhere => Requeue::AfterBackoff,
-                        AttemptResult::SlugCollision => Requeue::Immediately,
-                    };
-                    requeued.push(RequeuedCommand { command, requeue });
-                }
-            }
-            Err(BatchFailure::Retry(error)) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    commands = part.len(),
-                    "the batch collided with another transaction; retrying after a backoff"
-                );
-                requeued.extend(part.into_iter().map(|command| RequeuedCommand {
-                    command,
-                    requeue: Requeue::AfterBackoff,
-                }));
-            }
-            // Halves the batch until the poison command is alone: other commands must not fail.
-            Err(BatchFailure::Poison(_)) if part.len() > 1 => {
-                let second_half = part.split_off(part.len() / 2);
-                parts.extend([second_half, part]);
-            }
-            Err(BatchFailure::Poison(error)) => {
-                let what = "a command cannot be stored and is answered with 500";
-                refuse_all(part, &CommandRefusal::Failed, &error, what);
-            }
-            Err(BatchFailure::Unavailable(error)) => {
-                let what =
-                    "the database is unavailable; the commands of the batch are answered with 503";
-                refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
-            }
-            Err(BatchFailure::OutcomeUnknown(error)) => {
-                let what = "the outcome of the commit stays unknown; the commands of the batch are \
-                            answered with 504";
-                refuse_all(part, &CommandRefusal::OutcomeUnknown, &error, what);
-            }
-        }
-    }
-    requeued
+) -> Vec<RetriedCommand> {
+    run_parts(handler, AccountLocks::SkipLocked, vec![batch]).await
 }
 
-fn refuse_all(
-    batch: Vec<QueuedCommand>,
-    refusal: &CommandRefusal,
-    error: &sqlx::Error,
-    what: &str,
+/// Waits for the lock of the account, and runs the commands that `take` returns then: a batch has all
+/// commands that arrived during the wait.
+pub(super) async fn run_lane(
+    handler: &CommandHandler,
+    account_id: AccountId,
+    take: impl FnOnce() -> Vec<QueuedCommand>,
+) -> LaneAttempt {
+    let locks = AccountLocks::WaitFor(account_id);
+    let mut batch = Vec::new();
+    let taken = &mut batch;
+    let attempted = handler.attempt(locks, move || {
+        *taken = take();
+        commands_of(taken)
+    });
+    let attempted = attempted.await;
+    let mut attempt = LaneAttempt::default();
+    if batch.is_empty() {
+        // The lock or the session was not to be had, or all commands were past their deadline.
+        attempt.failure = attempted.err().map(|failure| match failure {
+            BatchFailure::Collision(_) => AttemptFailure::AccountLocked,
+            BatchFailure::Poison(_)
+            | BatchFailure::Transient(_)
+            | BatchFailure::Unavailable(_)
+            | BatchFailure::OutcomeUnknown(_) => AttemptFailure::StorageFailed,
+        });
+        return attempt;
+    }
+    let parts = finish_part(batch, attempted, &mut attempt.retried);
+    attempt
+        .retried
+        .extend(run_parts(handler, locks, parts).await);
+    attempt.failure = attempt.retried.iter().find_map(|retried| retried.failure);
+    attempt
+}
+
+async fn run_parts(
+    handler: &CommandHandler,
+    locks: AccountLocks,
+    mut parts: Vec<Vec<QueuedCommand>>,
+) -> Vec<RetriedCommand> {
+    let mut retried = Vec::new();
+    while let Some(part) = parts.pop() {
+        let attempted = handler.attempt(locks, || commands_of(&part)).await;
+        parts.extend(finish_part(part, attempted, &mut retried));
+    }
+    retried
+}
+
+fn commands_of(batch: &[QueuedCommand]) -> Vec<&LinkCommand> {
+    batch.iter().map(|queued| &queued.command).collect()
+}
+
+/// Answers the commands of an attempt that have run, and adds the commands to retry to `retried`.
+/// Returns the parts of the batch that must be attempted separately, the first part last.
+fn finish_part(
+    mut part: Vec<QueuedCommand>,
+    attempted: Result<Vec<AttemptResult>, BatchFailure>,
+    retried: &mut Vec<RetriedCommand>,
+) -> Vec<Vec<QueuedCommand>> {
+    let failure = match attempted {
+        Ok(results) => {
+            finish_commands(part, results, retried);
+            return Vec::new();
+        }
+        Err(failure) => failure,
+    };
+    match failure {
+        BatchFailure::Collision(error) => {
+            let what = "the batch collided with another transaction; retrying after a backoff";
+            warn(&error, part.len(), what);
+            retry_all(part, AttemptFailure::AccountLocked, retried);
+        }
+        BatchFailure::Transient(error) => {
+            let what = "the database failed before COMMIT; retrying the batch on another session";
+            warn(&error, part.len(), what);
+            retry_all(part, AttemptFailure::StorageFailed, retried);
+        }
+        // Halves the batch until the poison command is alone: other commands must not fail.
+        BatchFailure::Poison(_) if part.len() > 1 => {
+            let second_half = part.split_off(part.len() / 2);
+            return vec![second_half, part];
+        }
+        BatchFailure::Poison(error) => {
+            let what = "a command cannot be stored and is answered with 500";
+            refuse_all(part, &CommandRefusal::Failed, &error, what);
+        }
+        BatchFailure::Unavailable(error) => {
+            let what = "the database refuses the batch; the commands are answered with 503";
+            refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
+        }
+        BatchFailure::OutcomeUnknown(error) => {
+            let what = "the outcome of the commit stays unknown; the commands of the batch are \
+                        answered with 504";
+            refuse_all(part, &CommandRefusal::OutcomeUnknown, &error, what);
+        }
+    }
+    Vec::new()
+}
+
+fn finish_commands(
+    commands: Vec<QueuedCommand>,
+    results: Vec<AttemptResult>,
+    retried: &mut Vec<RetriedCommand>,
 ) {
+    for (command, result) in commands.into_iter().zip(results) {
+        let failure = match result {
+            AttemptResult::Reply(reply) => {
+                command.answer(reply);
+                continue;
+            }
+            AttemptResult::AccountLockedElsewhere => Some(AttemptFailure::AccountLocked),
+            AttemptResult::SlugNotReserved => None,
+        };
+        retried.push(RetriedCommand { command, failure });
+    }
+}
+
+fn retry_all(part: Vec<QueuedCommand>, failure: AttemptFailure, retried: &mut Vec<RetriedCommand>) {
+    let failure = Some(failure);
+    let retry = |command| RetriedCommand { command, failure };
+    retried.extend(part.into_iter().map(retry));
+}
+
+fn warn(error: &sqlx::Error, commands: usize, what: &str) {
     let error: &dyn std::error::Error = error;
-    tracing::error!(error, commands = batch.len(), "{what}");
-    for command in batch {
+    tracing::warn!(error, commands, "{what}");
+}
+
+fn refuse_all(part: Vec<QueuedCommand>, refusal: &CommandRefusal, error: &sqlx::Error, what: &str) {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(error, commands = part.len(), "{what}");
+    for command in part {
         command.answer(CommandReply::Refused(refusal.clone()));
     }
 }

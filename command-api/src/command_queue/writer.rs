@@ -1,59 +1,198 @@
-//! A writer: drains its queue into batches, and runs the batches one after the other.
+//! A writer: takes batches from its queue and runs the batches one after the other. An account that
+//! would delay the others gets a lane, a task with a session of its own.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
-use linkledger_core::metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH};
-use metrics::{gauge, histogram};
-use tokio::sync::mpsc;
+use anyhow::Context as _;
+use linkledger_core::{
+    id::AccountId,
+    metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH},
+};
+use metrics::{Gauge, gauge, histogram};
+use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{QueuedCommand, batch_run, waiting::WaitingCommands};
-use crate::command_handler::CommandHandler;
+use super::{
+    QueuedCommand,
+    account_queues::{AccountQueues, Assignment},
+    batch_run,
+};
+use crate::{
+    command_handler::CommandHandler,
+    command_reply::{CommandRefusal, CommandReply},
+};
 
-/// Maximum number of commands that a writer holds in addition to its queue.
-const WAITING_MAX: usize = 4_096;
+/// Maximum number of lanes of a writer. Each needs a session with the database.
+pub(super) const LANES_MAX: u32 = 4;
+
+/// Queue of a writer, which the requests fill and the tasks of the writer empty.
+pub(super) struct WriterQueue {
+    state: Mutex<QueueState>,
+    /// Notified when the writer may have work.
+    changed: Notify,
+    depth: Gauge,
+}
+
+#[derive(Default)]
+struct QueueState {
+    accounts: AccountQueues,
+    /// Set when no more commands come, or when no task runs them.
+    is_closed: bool,
+}
+
+impl WriterQueue {
+    pub(super) fn new(number: usize) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            depth: gauge!(COMMAND_QUEUE_DEPTH, "writer" => number.to_string()),
+        })
+    }
+
+    /// Queues the command, or replies with a refusal.
+    pub(super) fn enqueue(&self, command: QueuedCommand) {
+        let mut state = self.state();
+        let refused = if state.is_closed {
+            Err((command, CommandRefusal::StorageUnavailable))
+        } else {
+            let admitted = state.accounts.admit(command);
+            admitted.map_err(|command| (*command, CommandRefusal::Overloaded))
+        };
+        drop(state);
+        match refused {
+            Ok(()) => self.changed.notify_one(),
+            Err((command, refusal)) => command.answer(CommandReply::Refused(refusal)),
+        }
+    }
+
+    /// Refuses further commands.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Refuses further commands, and drops the queued ones: their outcome is unknown to the requests.
+    fn abandon(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let abandoned = std::mem::take(&mut state.accounts);
+        drop(state);
+        drop(abandoned);
+    }
+
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        // No code panics while holding the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, free_lanes: usize) -> Assignment {
+        let mut state = self.state();
+        self.depth.set(count(state.accounts.len()));
+        state.accounts.take(Instant::now(), free_lanes)
+    }
+
+    fn next_retry_at(&self) -> Option<Instant> {
+        self.state().accounts.next_retry_at()
+    }
+
+    fn is_finished(&self) -> bool {
+        let state = self.state();
+        state.is_closed && state.accounts.len() == 0
+    }
+
+    /// Runs attempts of the account until the account has few commands left.
+    async fn run_lane(self: Arc<Self>, handler: Arc<CommandHandler>, account_id: AccountId) {
+        loop {
+            let take = || {
+                let batch = self.state().accounts.take_of(account_id, Instant::now());
+                histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
+                batch
+            };
+            let attempt = batch_run::run_lane(&handler, account_id, take).await;
+            let mut state = self.state();
+            let keeps_lane = state
+                .accounts
+                .finish_lane(account_id, attempt, Instant::now());
+            drop(state);
+            if !keeps_lane {
+                self.changed.notify_one();
+                return;
+            }
+        }
+    }
+}
+
+/// Abandons the queue when its writer ends, as intended or not.
+struct AbandonedOnDrop(Arc<WriterQueue>);
+
+impl Drop for AbandonedOnDrop {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
 
 /// Runs until the queue is closed and all commands are answered.
 pub(super) async fn run(
-    number: usize,
     handler: Arc<CommandHandler>,
-    mut queue: mpsc::Receiver<QueuedCommand>,
+    queue: Arc<WriterQueue>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let depth = gauge!(COMMAND_QUEUE_DEPTH, "writer" => number.to_string());
-    let mut waiting = WaitingCommands::default();
+    let _abandoned = AbandonedOnDrop(Arc::clone(&queue));
+    let lanes_max = usize::try_from(LANES_MAX)?;
+    let mut lanes = JoinSet::new();
     loop {
-        if !waiting.has_ready(Instant::now()) {
-            tokio::select! {
-                received = queue.recv() => match received {
-                    Some(command) => waiting.admit(command),
-                    // The last commands wait for locks of other processes.
-                    None if !waiting.is_empty() => waiting.until_next_retry().await,
-                    None if shutdown.is_cancelled() => return Ok(()),
-                    None => anyhow::bail!("all senders of the command queue are gone"),
-                },
-                () = waiting.until_next_retry(), if !waiting.is_empty() => {}
+        while let Some(ended) = lanes.try_join_next() {
+            ended.context("a lane of a writer has panicked")?;
+        }
+        let assignment = queue.take(lanes_max - lanes.len());
+        if assignment.is_empty() {
+            if queue.is_finished() {
+                anyhow::ensure!(
+                    shutdown.is_cancelled(),
+                    "all senders of the command queue are gone"
+                );
+                return Ok(());
             }
-        }
-        while waiting.len() < WAITING_MAX
-            && let Ok(command) = queue.try_recv()
-        {
-            waiting.admit(command);
-        }
-        depth.set(count(queue.len() + waiting.len()));
-        let batch = waiting.take_batch(Instant::now());
-        if batch.is_empty() {
+            wait(&queue, &mut lanes).await?;
             continue;
         }
-        histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
-        let accounts = batch
-            .iter()
-            .map(|queued| queued.command.account_id())
-            .collect();
-        let requeued = batch_run::run(&handler, batch).await;
-        // Accounts of the batch without a requeued command lose their backoff.
-        waiting.requeue(accounts, requeued, Instant::now());
+        for account_id in assignment.lanes {
+            lanes.spawn(Arc::clone(&queue).run_lane(Arc::clone(&handler), account_id));
+        }
+        if !assignment.batch.is_empty() {
+            run_batch(&handler, &queue, assignment.batch).await;
+        }
     }
+}
+
+/// Waits until the writer may have work.
+async fn wait(queue: &WriterQueue, lanes: &mut JoinSet<()>) -> anyhow::Result<()> {
+    let next_retry = async {
+        match queue.next_retry_at() {
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = queue.changed.notified() => {}
+        () = next_retry => {}
+        Some(ended) = lanes.join_next() => ended.context("a lane of a writer has panicked")?,
+    }
+    Ok(())
+}
+
+async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<QueuedCommand>) {
+    histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
+    let accounts = batch.iter().map(|queued| queued.command.account_id());
+    let accounts = accounts.collect();
+    let retried = batch_run::run_shared(handler, batch).await;
+    let mut state = queue.state();
+    state
+        .accounts
+        .finish_batch(accounts, retried, Instant::now());
 }
 
 fn count(length: usize) -> f64 {

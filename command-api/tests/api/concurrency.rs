@@ -1,4 +1,7 @@
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::future::join_all;
 use linkledger_core::api_key::ApiKey;
@@ -110,6 +113,64 @@ async fn five_credits_buy_five_links() {
         .collect();
     assert_eq!(balances, HashSet::from([0, 1, 2, 3, 4]));
     assert_eq!(app.balance(account_id).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unpayable_create_writes_no_slug() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
+    assert_eq!(answer.status, 201);
+    let forbid = "CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS
+                      $$ BEGIN RAISE EXCEPTION 'a refused create writes'; END $$;
+                  CREATE TRIGGER forbid BEFORE INSERT OR DELETE ON event_store.slugs
+                      FOR EACH ROW EXECUTE FUNCTION forbid()";
+    sqlx::raw_sql(forbid)
+        .execute(app.database.pool())
+        .await
+        .unwrap();
+    for (body, status) in [
+        (destination(), 402),
+        (link("free"), 402),
+        (link("SPRING"), 409),
+    ] {
+        let answer = send(&app.router, create(&key, fresh_key(), &body)).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn busy_account_leaves_room_for_others() {
+    let app = TestApp::start().await;
+    let (busy_id, busy) = app.account(10_000).await;
+    let (_, quiet) = app.account(10).await;
+    // Sessions are connected and statements prepared.
+    for key in [&busy, &quiet] {
+        let answer = send(&app.router, create(key, fresh_key(), &destination())).await;
+        assert_eq!(answer.status, 201);
+    }
+    let mut holder = app.database.pool().begin().await.unwrap();
+    linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
+        .await
+        .unwrap();
+    // More requests than a writer has room for.
+    let refused = AtomicUsize::new(0);
+    let requests = (0..9_000).map(async |_| {
+        let answer = send(&app.router, create(&busy, fresh_key(), &destination())).await;
+        if answer.status != 201 {
+            assert_eq!(answer.problem(), "overloaded");
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let (_, ()) = tokio::join!(join_all(requests), async {
+        let is_full = async || (refused.load(Ordering::Relaxed) > 0).then_some(());
+        testing::eventually("the busy account is refused", is_full).await;
+        let answer = send(&app.router, create(&quiet, fresh_key(), &destination())).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        holder.rollback().await.unwrap();
+    });
+    let created = i64::try_from(9_000 - refused.into_inner()).unwrap();
+    assert_eq!(app.balance(busy_id).await, 9_999 - created);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,6 +148,72 @@ async fn change_with_lost_commit_happens_once() {
     assert_eq!(app.count("LinkDeleted").await, 1);
 }
 
+/// Ends all sessions of the service but that of this test.
+async fn end_sessions(app: &TestApp) -> i64 {
+    let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()
+                   AND query LIKE '%event_store.accounts%'";
+    let mut session = app.database.pool().acquire().await.unwrap();
+    sqlx::query_scalar(ended)
+        .fetch_one(&mut *session)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_fail_no_request() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(1_000).await;
+    let (_, other) = app.account(1_000).await;
+    let mut ended = 0;
+    for _ in 0..10 {
+        let requests = (0..40).map(|n| {
+            let key = if n % 2 == 0 { &key } else { &other };
+            send(&app.router, create(key, fresh_key(), &destination()))
+        });
+        let (answers, count) = tokio::join!(join_all(requests), end_sessions(&app));
+        ended += count;
+        for answer in answers {
+            assert_eq!(answer.status, 201, "{answer:?}");
+        }
+    }
+    assert!(ended > 0, "no session was ended");
+    assert_eq!(app.count("LinkCreated").await, 400);
+    assert_eq!(app.balance(account_id).await, 800);
+}
+
+/// A server that was demoted to a standby answers writes with SQLSTATE 25006.
+#[tokio::test(flavor = "multi_thread")]
+async fn create_waits_for_read_only_server() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(10).await;
+    assert_eq!(
+        send(&app.router, create(&key, fresh_key(), &destination()))
+            .await
+            .status,
+        201
+    );
+    let session_default = |value: &str| {
+        format!(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = {value}', \
+             current_database()); END $$"
+        )
+    };
+    let pool = app.database.pool();
+    let mut owner = pool.acquire().await.unwrap();
+    let set = sqlx::raw_sql(sqlx::AssertSqlSafe(session_default("on")));
+    set.execute(&mut *owner).await.unwrap();
+    end_sessions(&app).await;
+    let request = send(&app.router, create(&key, fresh_key(), &destination()));
+    let (answer, ()) = tokio::join!(request, async {
+        // The session of this test began before the change, so it may still write.
+        let reset = sqlx::raw_sql(sqlx::AssertSqlSafe(session_default("off")));
+        reset.execute(&mut *owner).await.unwrap();
+    });
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(app.balance(account_id).await, 8);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_command_fails_alone_in_batch() {
     let app = TestApp::start().await;

@@ -133,6 +133,24 @@ async fn partial_broker_failure_resends_only_unacknowledged() {
 }
 
 #[tokio::test]
+async fn unreadable_metadata_stops_no_shard() {
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    let damage = "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+                  UPDATE event_store.events SET metadata = '{\"actor\": 5}' WHERE position = 2;
+                  UPDATE event_store.events SET metadata = '[7]' WHERE position = 4;
+                  ALTER TABLE event_store.events ENABLE TRIGGER USER";
+    sqlx::raw_sql(damage)
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let recorder = Recorder::default();
+    let mut relay = relay(&database, recorder.clone(), "a");
+    step_until_stored(&mut relay, &database, (shard, 6)).await;
+    assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
 async fn crash_before_cursor_store_repeats_events() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 2).await);

@@ -17,8 +17,9 @@ pub enum CommandOutcome {
     Unchanged(Box<SettledLink>),
     /// The command is rejected and has no effect.
     Rejected(CommandRejection),
-    /// The generated slug is taken: retry with another slug.
-    SlugCollision,
+    /// The command must be retried: the generated slug is taken, or the account can pay the link only
+    /// because an earlier command of the batch was rejected.
+    SlugNotReserved,
 }
 
 /// Reason why a command is rejected.

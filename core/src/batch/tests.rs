@@ -92,7 +92,7 @@ fn accepted_create_appends_link_and_charge() {
     )]);
     let state = LoadedState {
         credits,
-        free_slugs: HashSet::from(["spring".to_owned()]),
+        reserved_slugs: HashMap::from([("spring".to_owned(), ids(7).link_id)]),
         ..LoadedState::default()
     };
     let mut batch = CommandBatch::new(&pricing, 1, state);
@@ -167,12 +167,13 @@ fn first_accepted_command_takes_the_slug() {
 fn key_of_rejected_create_can_be_reused() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("taken")), ids(1))]);
-    let outcomes = world.run(&[
+    let batch = [
         (create(0, 2, 1, Some("taken")), ids(2)),
         (create(0, 2, 2, Some("other")), ids(3)),
-    ]);
+    ];
+    let outcomes = world.run_with_retries(&batch).into_iter().map(|it| it.1);
     assert_eq!(
-        outcomes,
+        outcomes.collect::<Vec<_>>(),
         [
             Answer::Rejected(CommandRejection::SlugTaken),
             Answer::Created(ids(3).link_id)
@@ -181,17 +182,72 @@ fn key_of_rejected_create_can_be_reused() {
 }
 
 #[test]
-fn taken_generated_slug_is_a_collision() {
+fn create_is_retried_if_rejection_leaves_credits() {
+    let mut world = World::with_balances(&[2]);
+    world.run(&[(create(0, 1, 1, Some("taken")), ids(1))]);
+    let outcomes = world.run(&[
+        (create(0, 2, 1, Some("taken")), ids(2)),
+        (create(0, 3, 1, Some("free")), ids(3)),
+        (create(0, 4, 1, Some("taken")), ids(4)),
+    ]);
+    let taken = Answer::Rejected(CommandRejection::SlugTaken);
+    assert_eq!(outcomes, [taken.clone(), Answer::SlugNotReserved, taken]);
+    let retried = world.run(&[(create(0, 3, 1, Some("free")), ids(5))]);
+    assert_eq!(retried, [Answer::Created(ids(5).link_id)]);
+}
+
+/// The second create finds the slug free and can pay, but the slug is reserved for the third.
+#[test]
+fn slug_reserved_for_another_link_is_not_used() {
+    let mut world = World::with_balances(&[2, 1]);
+    world.run(&[(create(0, 1, 1, Some("taken")), ids(1))]);
+    let outcomes = world.run(&[
+        (create(0, 2, 1, Some("taken")), ids(2)),
+        (create(0, 3, 1, Some("xyz")), ids(3)),
+        (create(1, 4, 1, Some("xyz")), ids(4)),
+    ]);
+    let taken = Answer::Rejected(CommandRejection::SlugTaken);
+    let expected = [
+        taken,
+        Answer::SlugNotReserved,
+        Answer::Created(ids(4).link_id),
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(world.taken_slugs["xyz"], ids(4).link_id);
+}
+
+#[test]
+fn unpayable_create_reserves_no_slug() {
+    let commands = [
+        create(0, 1, 1, None),
+        create(0, 2, 1, Some("Spring")),
+        create(0, 3, 1, None),
+    ];
+    let credits = HashMap::from([(
+        account(0),
+        Credits {
+            balance: 1,
+            version: 1,
+        },
+    )]);
+    let commands: Vec<_> = commands.iter().collect();
+    let ids = [ids(1), ids(2), ids(3)];
+    let plan = SlugPlan::new(&commands, &ids, &credits, &HashMap::new(), 1);
+    let reserved: Vec<_> = plan.to_reserve.iter().map(|it| it.slug.folded()).collect();
+    assert_eq!(reserved, ["gen1"]);
+    assert_eq!(plan.to_look_up, ["spring"]);
+}
+
+#[test]
+fn taken_generated_slug_is_retried() {
     let mut world = World::with_balances(&[5]);
     world.run(&[(create(0, 1, 1, Some("gen2")), ids(1))]);
     let outcomes = world.run(&[(create(0, 2, 1, None), ids(2))]);
-    assert_eq!(outcomes, [Answer::SlugCollision]);
+    assert_eq!(outcomes, [Answer::SlugNotReserved]);
 }
 
 /// `ABC` is `abc` requested by another body. The last slugs are those that the first five decision
-/// ids would generate, so the later command gets `SlugCollision` or `SlugTaken`. Both ways of
-/// running agree: a batch reserves chosen and generated slugs alike, and a slug stays free until a
-/// command with the slug is accepted.
+/// ids would generate, so the later command gets `SlugNotReserved` or `SlugTaken`.
 const SLUGS: &[&str] = &[
     "abc", "ABC", "def", "ghi", "gen1", "gen2", "gen3", "gen4", "gen5",
 ];
@@ -308,9 +364,9 @@ proptest! {
         batched.run(&earlier);
         let mut serial = batched.clone();
 
-        let together = batched.run(&batch);
+        let (order, together): (Vec<_>, Vec<_>) = batched.run_with_retries(&batch).into_iter().unzip();
         let mut alone = Vec::new();
-        for command in &batch {
+        for command in &order {
             alone.extend(serial.run(std::slice::from_ref(command)));
         }
 
@@ -325,6 +381,10 @@ proptest! {
             let links = batched.stored.keys().filter(|(id, _)| *id == account(number)).count();
             prop_assert!(credits.balance >= 0);
             prop_assert_eq!(granted - credits.balance, i64::try_from(links).unwrap());
+        }
+        for settled in batched.stored.values() {
+            let slug = settled.link.slug.to_ascii_lowercase();
+            prop_assert_eq!(batched.taken_slugs[&slug], settled.link.link_id);
         }
         for ((_, link_id), settled) in &batched.links {
             prop_assert_eq!(batched.fold(*link_id), Link::Existing(settled.link.clone()));

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use super::{Finding, Severity, server::DatabaseRefused};
-use crate::event_store::{self, SessionKind, sqlstate};
+use crate::event_store::{self, SessionKind, errors::sqlstate};
 
 /// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
 /// next, one of them receives the first session's.

@@ -8,7 +8,7 @@ mod newest;
 mod presence;
 pub mod stored;
 
-use sqlx::{PgConnection, PgExecutor, PgPool, types::Json};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -143,7 +143,7 @@ pub async fn read_after(
         SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
                e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
                e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
                e.recorded_at AS "recorded_at!"
         FROM unnest($1::smallint[], $2::bigint[]) AS from_place (shard, position)
         CROSS JOIN LATERAL (
@@ -177,7 +177,7 @@ pub async fn read_at(
         SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
                e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
                e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
                e.recorded_at AS "recorded_at!"
         FROM unnest($2::bigint[]) AS place (position)
         -- Not `= ANY`: planned while there are no events, that would read the whole shard.
@@ -251,7 +251,7 @@ struct EventRow {
     event_type: String,
     schema_version: i16,
     payload: String,
-    metadata: Json<Metadata>,
+    metadata: String,
     recorded_at: OffsetDateTime,
 }
 
@@ -269,7 +269,7 @@ impl EventRow {
             event_type: self.event_type,
             schema_version: self.schema_version,
             payload: self.payload,
-            metadata: self.metadata.0,
+            metadata: Metadata::of_stored(&self.metadata),
             recorded_at: self.recorded_at,
         })
     }

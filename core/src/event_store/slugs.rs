@@ -1,37 +1,30 @@
 //! Reserves slugs: an insert decides, never a check before an insert.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::log::{LinkEndState, LinkExtent};
+use super::{
+    log::{LinkEndState, LinkExtent},
+    unreadable,
+};
 use crate::{
+    batch::SlugReservation,
     id::{AccountId, LinkId},
     link::Slug,
     shard::Shard,
 };
 
-/// A slug that a batch requests for a link.
-#[derive(Debug, Clone)]
-pub struct SlugReservation {
-    /// Slug as requested.
-    pub slug: Slug,
-    /// Shard of the link.
-    pub shard: Shard,
-    /// Id of the link.
-    pub link_id: LinkId,
-}
-
-/// Inserts the slugs that are free. Returns their folded forms. Of two slugs with the same folded
-/// form, the first is inserted.
+/// Inserts the slugs that are free. Returns their folded forms, with the link that each is reserved
+/// for. Of two slugs with the same folded form, the first is inserted.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn reserve_in_tx(
     tx: &mut PgConnection,
     reservations: &[SlugReservation],
-) -> sqlx::Result<HashSet<String>> {
+) -> sqlx::Result<HashMap<String, LinkId>> {
     let mut rows: Vec<(String, &SlugReservation)> = reservations
         .iter()
         .map(|reservation| (reservation.slug.folded(), reservation))
@@ -57,49 +50,27 @@ pub async fn reserve_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    Ok(free.into_iter().collect())
+    let free: HashSet<String> = free.into_iter().collect();
+    let reserved = rows.into_iter().filter(|(folded, _)| free.contains(folded));
+    Ok(reserved
+        .map(|(folded, row)| (folded, row.link_id))
+        .collect())
 }
 
-/// Completes the reservations of this transaction: used slugs get their final link, unused slugs
-/// are released.
+/// Returns the folded slugs that belong to a link.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn settle_in_tx(
+pub async fn find_taken_in_tx(
     tx: &mut PgConnection,
-    taken: &[SlugReservation],
-    unused: &[String],
-) -> sqlx::Result<()> {
-    if !unused.is_empty() {
-        sqlx::query!(
-            "DELETE FROM event_store.slugs WHERE slug_folded = ANY($1)",
-            unused
-        )
-        .execute(&mut *tx)
-        .await?;
-    }
-    if !taken.is_empty() {
-        let folded: Vec<String> = taken.iter().map(|taken| taken.slug.folded()).collect();
-        let slugs: Vec<String> = taken.iter().map(|taken| taken.slug.to_string()).collect();
-        let shards: Vec<i16> = taken.iter().map(|taken| taken.shard.number()).collect();
-        let link_ids: Vec<Uuid> = taken.iter().map(|taken| taken.link_id.uuid()).collect();
-        sqlx::query!(
-            "
-            UPDATE event_store.slugs AS s
-            SET slug = taken.slug, shard = taken.shard, link_id = taken.link_id
-            FROM unnest($1::text[], $2::text[], $3::smallint[], $4::uuid[])
-                AS taken (slug_folded, slug, shard, link_id)
-            WHERE s.slug_folded = taken.slug_folded
-            ",
-            &folded,
-            &slugs,
-            &shards,
-            &link_ids
-        )
-        .execute(tx)
-        .await?;
-    }
-    Ok(())
+    folded: &[String],
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "SELECT slug_folded FROM event_store.slugs WHERE slug_folded = ANY($1)",
+        folded
+    )
+    .fetch_all(tx)
+    .await
 }
 
 /// The link with a slug.
@@ -135,9 +106,21 @@ pub async fn find_link(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
-    let row = sqlx::query!(
+    let mut holders = find_holders(pool, &[slug.folded()]).await?;
+    Ok(holders.remove(0))
+}
+
+/// Finds the link of each folded slug, in the order of the slugs; `None` if a slug is free.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_holders(
+    pool: &PgPool,
+    folded: &[String],
+) -> sqlx::Result<Vec<Option<SlugHolder>>> {
+    let rows = sqlx::query!(
         r#"
-        SELECT link_id, shard, (
+        SELECT wanted.nth AS "nth!", s.link_id AS "link_id!", s.shard AS "shard!", (
             -- Not a join: planned on empty tables, that would walk all links of the shard.
             SELECT position FROM event_store.events
             WHERE shard = s.shard AND stream_id = s.link_id AND version = 1
@@ -150,17 +133,23 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
             ORDER BY version DESC
             LIMIT 1
         ) AS "last_type!"
-        FROM event_store.slugs AS s
-        WHERE slug_folded = $1
+        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
+        CROSS JOIN LATERAL (
+            SELECT link_id, shard FROM event_store.slugs
+            WHERE slug_folded = wanted.slug_folded
+            LIMIT 1
+        ) AS s
         "#,
-        slug.folded()
+        folded
     )
-    .fetch_optional(pool)
+    .fetch_all(pool)
     .await?;
-    row.map(|row| {
+    let mut holders = vec![None; folded.len()];
+    for row in rows {
         let shard = Shard::new(row.shard.into())
-            .ok_or_else(|| sqlx::Error::Decode(format!("no shard {}", row.shard).into()))?;
-        Ok(SlugHolder {
+            .ok_or_else(|| unreadable(format!("no shard {}", row.shard)))?;
+        let nth = usize::try_from(row.nth - 1).map_err(unreadable)?;
+        holders[nth] = Some(SlugHolder {
             link_id: LinkId::from_uuid(row.link_id),
             account_id: AccountId::from_uuid(row.account_id),
             shard,
@@ -168,9 +157,9 @@ pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Slug
                 created_at: row.created_at,
                 end_state: LinkEndState::of_last_event(&row.last_type),
             },
-        })
-    })
-    .transpose()
+        });
+    }
+    Ok(holders)
 }
 
 /// Returns the indexes of the slugs that do not belong to their link in this shard.

@@ -29,9 +29,11 @@ pub async fn within<T, E: From<Error>>(
         })
 }
 
-/// Checks that the server still answers.
-pub(super) async fn check_alive(session: &mut PgConnection) -> sqlx::Result<()> {
-    within(SESSION_TEST_TIME_MAX, session.ping()).await
+/// Returns true if the server still answers and accepts writes. A primary that was demoted keeps the
+/// sessions of its clients, and refuses their writes.
+pub(super) async fn is_usable(session: &mut PgConnection) -> sqlx::Result<bool> {
+    let asking = sqlx::query_scalar("SELECT current_setting('transaction_read_only') = 'off'");
+    within(SESSION_TEST_TIME_MAX, asking.fetch_one(session)).await
 }
 
 /// Receives outstanding answers of work that was dropped. A session without outstanding answers

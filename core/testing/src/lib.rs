@@ -30,15 +30,14 @@ use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::{
         CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand,
-        LoadedState, Pricing, SettledCommand, SettledCreate,
+        LoadedState, Pricing, SettledCommand, SettledCreate, SlugReservation,
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
     event_store::{
         self, SessionKind, accounts,
         api_keys::{self, NewKey},
-        append,
-        slugs::{self, SlugReservation},
+        append, slugs,
     },
     http::link_body::NewLink,
     id::{AccountId, EventId, KeyId, LinkId},
@@ -266,7 +265,7 @@ pub async fn append_links(
     };
     let state = LoadedState {
         credits,
-        free_slugs: free,
+        reserved_slugs: free,
         ..LoadedState::default()
     };
     let mut batch = CommandBatch::new(&pricing, 1, state);

@@ -10,6 +10,7 @@ pub mod answer;
 pub mod bare_redirect;
 pub mod baseline;
 pub mod bench;
+pub mod command_api;
 pub mod command_line;
 pub mod data_set;
 pub mod links;

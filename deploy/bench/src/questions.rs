@@ -1,6 +1,7 @@
 //! The questions, each in a file with its name.
 
 mod catch_up;
+mod contention;
 mod create_latency;
 mod creates;
 mod footprint;
@@ -19,6 +20,8 @@ use crate::{answer::QuestionAnswer, bench::BenchContext};
 pub enum Question {
     /// Measure how many links can be created per second.
     Creates,
+    /// Measure how much requests for one account disturb each other and other accounts.
+    Contention,
     /// Measure how long a create takes at half of the maximum load.
     CreateLatency,
     /// Measure how many redirects are answered per second.
@@ -41,6 +44,7 @@ impl Question {
     /// All questions, in the order of the command `all`.
     pub const ALL: &[Self] = &[
         Self::Creates,
+        Self::Contention,
         Self::CreateLatency,
         Self::Redirects,
         Self::GetLink,
@@ -58,6 +62,7 @@ impl Question {
     pub async fn ask(self, bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
         match self {
             Self::Creates => creates::ask(bench).await,
+            Self::Contention => contention::ask(bench).await,
             Self::CreateLatency => create_latency::ask(bench).await,
             Self::Redirects => redirects::ask(bench).await,
             Self::GetLink => get_link::ask(bench).await,

@@ -1,8 +1,6 @@
 //! Pause and resume of a projection.
 //!
-//! A pause is stored in the live checkpoints of the projection. Every writer of the rows locks
-//! these checkpoints until its commit: once a pause is committed, the last batch is finished, and
-//! no process can write another one, not even a process that was frozen in between.
+//! [`crate::pipeline::checkpoint::pause`] explains how a pause reaches every process.
 
 use std::time::Duration;
 
@@ -15,7 +13,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     operations::audit::{self, CommandOutcome},
-    pipeline::retry::{self, Backoff},
+    pipeline::{
+        checkpoint::pause::{lock_in_tx, names, set_in_tx},
+        retry::{self, Backoff},
+    },
     read_models::Projection,
 };
 
@@ -116,7 +117,7 @@ async fn try_change(
     let mut tx = pool.begin().await?;
     lock_in_tx(&mut tx, projections).await?;
     let before = read(&mut tx, projections).await?;
-    set_in_tx(&mut tx, projections, change).await?;
+    set_in_tx(&mut tx, projections, change == PauseChange::Pause).await?;
     let after = read(&mut tx, projections).await?;
     let states = before.into_iter().zip(after);
     let states = states.map(|((projection, before), (_, after))| Paused {
@@ -136,41 +137,6 @@ async fn try_change(
     }
     tx.commit().await?;
     Ok(states)
-}
-
-/// Locks the live checkpoints: waits for running batches and blocks the next ones.
-async fn lock_in_tx(tx: &mut PgConnection, projections: &[Projection]) -> sqlx::Result<()> {
-    sqlx::query!(
-        "
-        SELECT FROM read_model.checkpoints
-        WHERE projection = ANY($1) AND role = 'live'
-        ORDER BY projection, generation, shard
-        FOR UPDATE
-        ",
-        &names(projections) as &[&str]
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-async fn set_in_tx(
-    tx: &mut PgConnection,
-    projections: &[Projection],
-    change: PauseChange,
-) -> sqlx::Result<()> {
-    sqlx::query!(
-        "
-        UPDATE read_model.checkpoints
-        SET paused_at = CASE WHEN $2 THEN statement_timestamp() END
-        WHERE projection = ANY($1) AND role = 'live' AND (paused_at IS NOT NULL) <> $2
-        ",
-        &names(projections) as &[&str],
-        change == PauseChange::Pause
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
 }
 
 async fn read(
@@ -194,8 +160,4 @@ async fn read(
         (*projection, row.and_then(|row| row.paused_at))
     };
     Ok(projections.iter().map(paused_at).collect())
-}
-
-fn names(projections: &[Projection]) -> Vec<&'static str> {
-    projections.iter().map(|it| it.name()).collect()
 }

@@ -4,6 +4,7 @@
 //! checkpoint before it writes a row of a read model, and keeps the lock until the commit.
 
 pub mod generation;
+pub mod pause;
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,7 @@ pub struct LiveCheckpoint {
     pub shard: Shard,
     /// Generation, epoch and position.
     pub checkpoint: Checkpoint,
-    /// True if an operator has paused the projection.
+    /// True if the projection is paused.
     pub is_paused: bool,
     /// Number of accounts parked in the shard, counted up to [`PARKED_COUNTED_MAX`].
     pub parked_accounts: u32,

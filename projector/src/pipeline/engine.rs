@@ -10,6 +10,7 @@ mod checkpoints;
 mod lag;
 mod parked;
 mod shard_assignment;
+mod without_group;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -50,6 +51,8 @@ type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 pub struct Engine {
     pool: PgPool,
     assignments: BTreeMap<Shard, ShardAssignment>,
+    /// Shards that another process, or none, serves: their checkpoints at the last look.
+    unassigned_floors: BTreeMap<Shard, Position>,
     lag_checked_at: Option<Instant>,
     ages_read_at: Option<Instant>,
     checkpoints_due_at: Instant,
@@ -61,6 +64,7 @@ impl Engine {
         Self {
             pool,
             assignments: BTreeMap::new(),
+            unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
             ages_read_at: None,
             checkpoints_due_at: Instant::now() + CHECKPOINTS_INTERVAL,
@@ -238,8 +242,8 @@ impl Engine {
                     self.forget_progress(&batches);
                     return Ok(());
                 }
-                Err(error) if retry::is_refusal(&error) => {
-                    tracing::debug!(%error, "the database refused a batch: isolating the event");
+                Err(error) if retry::is_refusal(&error) || retry::is_table_fault(&error) => {
+                    tracing::debug!(%error, "the database refused a batch: isolating the cause");
                     apply::isolate(&self.pool, &batches, ApplyTarget::LIVE).await?;
                     self.forget_progress(&batches);
                     return Ok(());

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use crate::pipeline::{periodic::Periodic, retry};
+use crate::pipeline::periodic::Periodic;
 
 /// Retention of a change.
 const KEPT_FOR: Duration = Duration::from_mins(10);
@@ -46,24 +45,21 @@ pub async fn prune(pool: &PgPool) -> sqlx::Result<u64> {
     Ok(result.rows_affected())
 }
 
-/// Prunes once per `PRUNE_INTERVAL` until the shutdown.
+/// Prunes once per `PRUNE_INTERVAL` until the shutdown. A failure is logged and retried: without
+/// pruning, only the table grows.
 ///
 /// # Errors
-/// Returns the first error that a retry cannot remedy.
+/// Never returns an error.
 pub async fn keep_pruned(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(PRUNE_INTERVAL, shutdown);
     while periodic.is_due().await {
-        let pruned = within(ANSWER_TIME_MAX, prune(&pool)).await;
-        match pruned.context("cannot prune redirect changes") {
+        match within(ANSWER_TIME_MAX, prune(&pool)).await {
             Ok(removed) if removed >= PRUNED_MAX.into() => periodic.reset_immediately(),
             Ok(_) => {}
-            Err(error) if retry::passes_by_itself(&error) => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "pruning failed: retrying at the next interval"
-                );
-            }
-            Err(error) => return Err(error),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot prune redirect changes; retrying in {PRUNE_INTERVAL:?}"
+            ),
         }
     }
     Ok(())

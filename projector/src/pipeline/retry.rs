@@ -2,6 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
+use linkledger_core::event_store::errors;
 use tokio::time::sleep;
 
 /// Delay after the first failure.
@@ -11,28 +12,7 @@ const DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Returns true if a retry of the same statement may succeed.
 fn is_transient(error: &sqlx::Error) -> bool {
-    if lacks_partition(error) {
-        return true;
-    }
-    if let Some(code) = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-    {
-        // Classes: connection (08), conflicts (40), resources (53), operator intervention (57).
-        // Codes: lock timeout (55P03), idle transaction timeout (25P03).
-        return ["08", "40", "53", "57"]
-            .iter()
-            .any(|class| code.starts_with(class))
-            || matches!(code.as_ref(), "55P03" | "25P03");
-    }
-    matches!(
-        error,
-        sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::WorkerCrashed
-    )
+    errors::is_transient(error) || lacks_partition(error)
 }
 
 /// Returns true if a failure is transient, so that a retry may succeed.
@@ -42,15 +22,20 @@ pub fn passes_by_itself(error: &anyhow::Error) -> bool {
         .is_some_and(is_transient)
 }
 
-/// Returns true if the failure of an event is permanent: the database refuses the data, or the
-/// stored data cannot be decoded.
+/// Returns true if the failure belongs to an event, permanently: the database refuses the data (classes 22
+/// and 23) or finds a value too large (class 54), or the stored data cannot be decoded.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
-    let code = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
-        && !lacks_partition(error)
+    let state = errors::sqlstate(error);
+    state.is_some_and(|state| matches!(&state[..2], "22" | "23" | "54")) && !lacks_partition(error)
         || matches!(error, sqlx::Error::Decode(_))
+}
+
+/// Returns true if the failure belongs to a table, permanently: the table or its rights are missing
+/// (class 42), or the table is damaged (classes 58 and XX, code 55000). No event can be applied to the
+/// table until an operator has mended the table.
+pub fn is_table_fault(error: &sqlx::Error) -> bool {
+    let state = errors::sqlstate(error);
+    state.is_some_and(|state| matches!(&state[..2], "42" | "58" | "XX") || state == "55000")
 }
 
 /// Returns true if a table lacks the partition of the row. Postgres reports the violation of a

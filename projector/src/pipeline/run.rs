@@ -2,8 +2,10 @@
 //!
 //! There is no batch timer: the next batch fills while a transaction commits.
 
+use std::time::Duration;
+
 use linkledger_core::internal_listener::Readiness;
-use tokio::time::{self, MissedTickBehavior};
+use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::{
@@ -12,6 +14,10 @@ use crate::pipeline::{
     heartbeat::Heartbeat,
     retry::{self, Backoff},
 };
+
+/// Interval of the search for shards without progress while the consumer group does not answer, in
+/// seconds. Twice the interval is longer than the session timeout of a group's member, 6 s.
+const WITHOUT_GROUP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The parts of the loop.
 pub struct RunLoop {
@@ -45,6 +51,8 @@ impl RunLoop {
         lag_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut backoff = Backoff::default();
         let mut is_assigned = false;
+        // Set while the group does not answer: the time of the next search for shards without progress.
+        let mut without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
         while !shutdown.is_cancelled() {
             let has_work = self.engine.has_work();
             let deadline = async {
@@ -59,7 +67,19 @@ impl RunLoop {
             let delivery = self.consumer.receive(CYCLE_EVENTS_MAX, deadline).await?;
             for change in delivery.assignment_changes {
                 is_assigned = true;
+                without_group_at = match change {
+                    AssignmentChange::Assigned(_) => None,
+                    AssignmentChange::Revoked(_) => without_group_at,
+                    AssignmentChange::Lost(_) => Some(Instant::now() + WITHOUT_GROUP_INTERVAL),
+                };
                 handle_assignment_change(&mut self.engine, change);
+            }
+            if without_group_at.is_some_and(|at| at <= Instant::now()) {
+                without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
+                match self.engine.assign_without_group().await {
+                    Ok(()) => is_assigned = true,
+                    Err(error) => tracing::warn!(error = format!("{error:#}"), "retrying in 5 s"),
+                }
             }
             match self.engine.cycle(delivery.events).await {
                 Ok(()) => {

@@ -29,6 +29,45 @@ async fn projector_survives_loss_of_its_sessions() {
 }
 
 #[tokio::test]
+async fn projector_without_broker_applies_events() {
+    let stage = Stage::set().await;
+    stage.account_with_links("any", 10).await;
+    let mut config = stage.config("group");
+    // No process listens here.
+    config.kafka.brokers = "127.0.0.1:1".to_owned();
+    let projector = stage.projector_of(config).await;
+    stage.eventually_complete().await;
+    projector.stop().await;
+}
+
+/// A server that was demoted to a standby answers writes with SQLSTATE 25006.
+#[tokio::test]
+async fn projector_waits_for_read_only_server() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("before", 3).await;
+    let projector = stage.projector("group").await;
+    stage.eventually_complete().await;
+    let mut owner = pool.acquire().await.unwrap();
+    let set = |value: &str| {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+            "DO $$ BEGIN EXECUTE format(
+                 'ALTER DATABASE %I SET default_transaction_read_only = {value}', current_database()
+             ); END $$;
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name <> 'test'"
+        )))
+    };
+    set("on").execute(&mut *owner).await.unwrap();
+    // The log was appended to by a session that began before.
+    stage.append_links(account_id, "during", 3).await;
+    stage.publish(&stage.log().await).await;
+    set("off").execute(&mut *owner).await.unwrap();
+    stage.eventually_complete().await;
+    projector.stop().await;
+}
+
+#[tokio::test]
 async fn missing_partition_is_retried_and_parks_nobody() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();

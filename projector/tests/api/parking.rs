@@ -7,6 +7,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
+    operations::pause::{self, PauseChange},
     pipeline::{
         apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint::Checkpoint,
@@ -105,6 +106,70 @@ async fn refused_row_parks_only_in_its_projection() {
     engine.cycle(log.clone()).await.unwrap();
     let tables = Tables::read(pool).await;
     assert_eq!(tables.without_links(), Tables::of_log(&log).without_links());
+}
+
+/// Makes a statement on the table fail with the SQLSTATE while the condition on the new row holds.
+async fn fail_rows(pool: &sqlx::PgPool, table: &str, condition: &str, sqlstate: &str) {
+    let statements = format!(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'the row fails' USING ERRCODE = '{sqlstate}'; END $$;
+         CREATE TRIGGER fail BEFORE INSERT ON read_model.{table} FOR EACH ROW
+             WHEN ({condition}) EXECUTE FUNCTION fail()"
+    );
+    let statements = sqlx::raw_sql(sqlx::AssertSqlSafe(statements));
+    statements.execute(pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn too_large_value_parks_only_its_account() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, _) = neighbours(&stage).await;
+    // An index refuses a row of several kilobytes with class 54 (program limit exceeded).
+    fail_rows(pool, "links_1", "NEW.slug = 'poison-3X'", "54000").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let parked = parkings(pool, account_id).await;
+    assert_eq!(parked.len(), 1, "{parked:?}");
+    assert_eq!((parked[0].0, parked[0].1), (Projection::Links, 8));
+    let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
+    assert_eq!(tables.without_links(), expected.without_links());
+}
+
+#[tokio::test]
+async fn damaged_table_pauses_only_its_projection() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, _) = neighbours(&stage).await;
+    fail_rows(pool, "links_1", "true", "XX001").await;
+    let mut engine = stage.engine();
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    assert!(parkings(pool, account_id).await.is_empty());
+    let paused = pause::paused(pool, &Projection::ALL).await.unwrap();
+    let paused = paused.into_iter().filter(|(_, since)| since.is_some());
+    assert_eq!(
+        paused.map(|it| it.0).collect::<Vec<_>>(),
+        [Projection::Links]
+    );
+    stage.append_links(account_id, "later", 2).await;
+    let log = stage.log().await;
+    engine.cycle(log.clone()).await.unwrap();
+    let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
+    assert!(tables.links.is_empty());
+    assert_eq!(tables.redirects, expected.redirects);
+    assert_eq!(tables.balances, expected.balances);
+
+    // After the repair of the table, the projection continues where it stood.
+    let repair = "DROP FUNCTION fail CASCADE";
+    sqlx::raw_sql(repair).execute(pool).await.unwrap();
+    let resume = PauseChange::Resume;
+    pause::change(pool, &[Projection::Links], resume, "test", None)
+        .await
+        .unwrap();
+    let projector = stage.projector("group").await;
+    stage.eventually_complete().await;
+    projector.stop().await;
 }
 
 #[tokio::test]

@@ -192,6 +192,11 @@ impl Stage {
             group_protocol,
             ..self.config(group_id)
         };
+        self.projector_of(config).await
+    }
+
+    /// Starts a projector with these settings and waits until the projector is ready.
+    pub(crate) async fn projector_of(&self, config: Config) -> RunningProjector {
         let shutdown = CancellationToken::new();
         let mut tasks = Tasks::new(shutdown.clone());
         let projector = start(config, &mut tasks).await.unwrap();

@@ -32,7 +32,9 @@ pub(crate) struct RedirectChanges {
     pub(crate) origin: ChangeOrigin,
     /// Number of the newest change ever; 0 if there was none.
     pub(crate) last_number: i64,
-    /// Requested changes that are not pruned yet, in order.
+    /// Number of the first of `changes`; `None` if there are none.
+    pub(crate) first_number: Option<i64>,
+    /// Requested changes that are not pruned yet, in the order of their numbers, without a gap.
     pub(crate) changes: Vec<RedirectChange>,
 }
 
@@ -56,7 +58,7 @@ pub(crate) enum RedirectChange {
     Account(AccountId),
 }
 
-/// Reads the changes with higher numbers than `number`.
+/// Reads the first `count_max` changes with higher numbers than `number`.
 pub(crate) async fn changes_after(
     pool: &PgPool,
     number: i64,
@@ -67,7 +69,8 @@ pub(crate) async fn changes_after(
         r#"
         SELECT log.epoch, active.active_generation, counter.last_number,
                pg_postmaster_start_time() AS "server_started_at!",
-               change.slug_folded AS "slug_folded?", change.account_id AS "account_id?"
+               change.number AS "number?", change.slug_folded AS "slug_folded?",
+               change.account_id AS "account_id?"
         FROM event_store.log_meta AS log
         CROSS JOIN read_model.redirect_change_counter AS counter
         JOIN read_model.projections AS active ON active.projection = 'redirects'
@@ -85,7 +88,7 @@ pub(crate) async fn changes_after(
     .fetch_all(pool)
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    let last_number = first.last_number;
+    let (last_number, first_number) = (first.last_number, first.number);
     let origin = ChangeOrigin {
         epoch: first.epoch,
         generation: first.active_generation,
@@ -102,35 +105,51 @@ pub(crate) async fn changes_after(
     Ok(RedirectChanges {
         origin,
         last_number,
+        first_number,
         changes: changes.collect(),
     })
 }
 
-/// Reads the short link of a slug.
-pub(crate) async fn find(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<Redirect>> {
-    let row = sqlx::query!(
+/// Reads the redirect of each folded slug, in the order of the slugs.
+pub(crate) async fn find_each(
+    pool: &PgPool,
+    folded: &[String],
+) -> sqlx::Result<Vec<Option<Redirect>>> {
+    let rows = sqlx::query!(
         r#"
-        SELECT r.account_id AS "account_id?", r.destination_url AS "destination_url?",
-               r.state AS "state?",
-               EXISTS (
-                   SELECT FROM read_model.stopped_accounts
+        SELECT wanted.nth AS "nth!", r.account_id AS "account_id!",
+               r.destination_url AS "destination_url!", r.state AS "state!",
+               -- Not EXISTS: planned for many rows, that would read all stopped accounts.
+               (
+                   SELECT account_id FROM read_model.stopped_accounts
                    WHERE generation = r.generation AND account_id = r.account_id
-               ) AS "is_stopped!"
-        FROM read_model.redirects AS r
-        WHERE r.generation = (
-                  SELECT active_generation FROM read_model.projections
-                  WHERE projection = 'redirects'
-              )
-          AND r.slug_folded = $1
+                   LIMIT 1
+               ) IS NOT NULL AS "is_stopped!"
+        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
+        -- Not a join: planned on empty tables, that would read all redirects.
+        CROSS JOIN LATERAL (
+            SELECT generation, account_id, destination_url, state FROM read_model.redirects
+            WHERE generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'redirects'
+                  )
+              AND slug_folded = wanted.slug_folded
+            LIMIT 1
+        ) AS r
         "#,
-        slug.folded()
+        folded
     )
-    .fetch_optional(pool)
+    .fetch_all(pool)
     .await?;
-    Ok(row.and_then(|row| {
+    let mut redirects = vec![None; folded.len()];
+    for row in rows {
+        let nth =
+            usize::try_from(row.nth - 1).map_err(|error| sqlx::Error::Decode(error.into()))?;
         let is_stopped = row.is_stopped;
-        Redirect::of_row(row.account_id, row.destination_url, row.state, is_stopped)
-    }))
+        let (account_id, destination_url) = (Some(row.account_id), Some(row.destination_url));
+        redirects[nth] = Redirect::of_row(account_id, destination_url, Some(row.state), is_stopped);
+    }
+    Ok(redirects)
 }
 
 /// Reads the redirect of a slug, and how far the events of `owner` are visible. Does not check that

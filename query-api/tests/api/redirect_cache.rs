@@ -1,12 +1,19 @@
 //! The cache of redirects: hits, invalidations and bypasses.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
+use axum::http::StatusCode;
+use futures::future::join_all;
 use linkledger_testing::{TestDatabase, eventually, in_background};
 use sqlx::{Executor as _, PgPool};
 
 use crate::{
-    read_tables::{announce_change, insert_redirect, stop_account, update_redirect},
+    read_tables::{
+        announce_change, insert_appended_link, insert_redirect, stop_account, update_redirect,
+    },
     service::{TestCaller, TestService},
 };
 
@@ -192,6 +199,65 @@ async fn missed_changes_clear_cache() {
         let forgotten = format!("forgotten-{what}");
         assert_eq!(target(&service, &forgotten).await, NEW, "{what}");
     }
+}
+
+/// Repeats with other slugs until no lookup has bypassed the cache, as on a busy machine.
+#[tokio::test]
+async fn thousands_of_changes_evict_only_their_slugs() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    let attempts = AtomicU32::new(0);
+    eventually("another link is still answered from memory", async || {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        let (kept, changed) = (format!("kept-{attempt}"), format!("changed-{attempt}"));
+        for slug in [&kept, &changed] {
+            link_to_old(&service, &caller, slug).await;
+            until_cached(&service, slug).await;
+        }
+        // More changes than a page has, committed together.
+        let announcing = sqlx::query(
+            "WITH taken AS (
+                 UPDATE read_model.redirect_change_counter SET last_number = last_number + 2500
+                 RETURNING last_number
+             )
+             INSERT INTO read_model.redirect_changes
+             SELECT last_number - 2500 + nth,
+                    CASE nth WHEN 2500 THEN $1 ELSE 'other-' || nth END, NULL, now()
+             FROM taken, generate_series(1, 2500) AS nth",
+        );
+        announcing
+            .bind(&changed)
+            .execute(service.pool())
+            .await
+            .unwrap();
+        until_target_is(&service, &changed, NEW).await;
+        (target(&service, &kept).await == OLD).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_slugs_do_not_delay_the_api() {
+    let service = caching_service().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "known").await;
+    insert_appended_link(service.pool(), &link).await;
+    let path = format!("/v1/links/{}", link.link.link_id);
+    assert_eq!(service.get(&caller, &path).await.status, 200);
+    let mut holder = service.pool().begin().await.unwrap();
+    holder
+        .execute("LOCK TABLE event_store.slugs IN ACCESS EXCLUSIVE MODE")
+        .await
+        .unwrap();
+    // More unknown slugs than the service has sessions; all wait for the table.
+    let unknown = (0..200).map(async |n| service.follow(&format!("/unknown-{n}")).await.status);
+    let (answers, ()) = tokio::join!(join_all(unknown), async {
+        assert_eq!(service.get(&caller, &path).await.status, 200);
+        holder.rollback().await.unwrap();
+    });
+    // On a busy machine the table was locked for longer than a statement may take.
+    let answered = |status: &StatusCode| *status == 404 || *status == 503;
+    assert!(answers.iter().all(answered), "{answers:?}");
 }
 
 #[tokio::test]

@@ -214,7 +214,7 @@ impl Log {
 
     fn line(&self, shard: Shard, event: &StoredEvent<'_>) -> serde_json::Result<String> {
         let published = PublishedEvent {
-            event: event.to_recorded(shard)?,
+            event: event.to_recorded(shard),
             log_epoch: self.epoch,
         };
         published.to_json()

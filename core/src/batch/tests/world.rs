@@ -7,7 +7,8 @@ use super::*;
 pub(super) struct World {
     pub(super) credits: HashMap<AccountId, Credits>,
     pub(super) stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-    pub(super) taken_slugs: HashSet<String>,
+    /// Links by folded slug.
+    pub(super) taken_slugs: HashMap<String, LinkId>,
     pub(super) links: HashMap<(AccountId, LinkId), SettledLink>,
     pub(super) log: Vec<NewEvent>,
 }
@@ -18,7 +19,7 @@ pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),
     Rejected(CommandRejection),
-    SlugCollision,
+    SlugNotReserved,
 }
 
 impl World {
@@ -38,16 +39,25 @@ impl World {
 
     /// Runs the commands as one batch and "commits" the batch.
     pub(super) fn run(&mut self, commands: &[(LinkCommand, DecisionIds)]) -> Vec<Answer> {
-        let free: HashSet<String> = commands
-            .iter()
-            .filter_map(wanted_slug)
-            .filter(|slug| !self.taken_slugs.contains(slug))
-            .collect();
         let pricing = pricing();
+        let (of_batch, ids): (Vec<_>, Vec<_>) = commands.iter().cloned().unzip();
+        let of_batch: Vec<&LinkCommand> = of_batch.iter().collect();
+        let price = pricing.link_price;
+        let plan = SlugPlan::new(&of_batch, &ids, &self.credits, &self.stored, price);
+        let taken = |slug: &String| self.taken_slugs.contains_key(slug);
+        let found = plan.to_look_up.iter().filter(|slug| taken(slug));
+        let mut reserved: HashMap<String, LinkId> = HashMap::new();
+        for wanted in &plan.to_reserve {
+            let slug = wanted.slug.folded();
+            if !taken(&slug) {
+                reserved.entry(slug).or_insert(wanted.link_id);
+            }
+        }
         let state = LoadedState {
             credits: self.credits.clone(),
             stored: self.stored.clone(),
-            free_slugs: free.clone(),
+            taken_slugs: plan.taken(&reserved, found.cloned().collect()),
+            reserved_slugs: reserved.clone(),
             links: self.links.clone(),
         };
         let mut batch = CommandBatch::new(&pricing, 1, state);
@@ -68,11 +78,9 @@ impl World {
             credits,
             unused_slugs,
         } = decided;
+        assert_eq!(unused_slugs, HashSet::new());
         self.credits = credits;
-        self.taken_slugs.extend(free);
-        for unused in &unused_slugs {
-            self.taken_slugs.remove(unused);
-        }
+        self.taken_slugs.extend(reserved);
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
             if let CommandOutcome::Accepted(number) = outcome {
                 self.commit(command, &accepted[*number].settled);
@@ -82,6 +90,32 @@ impl World {
             .into_iter()
             .map(|outcome| answer(outcome, &accepted))
             .collect()
+    }
+
+    /// Runs the commands as one batch, then those to retry as another one, until only commands that
+    /// would fail alone too are left. Returns the commands with their answers, in the order in which
+    /// they were decided at last.
+    pub(super) fn run_with_retries(
+        &mut self,
+        commands: &[(LinkCommand, DecisionIds)],
+    ) -> Vec<((LinkCommand, DecisionIds), Answer)> {
+        let mut decided = Vec::new();
+        let mut waiting = commands.to_vec();
+        while !waiting.is_empty() {
+            let answers = self.run(&waiting);
+            let count = waiting.len();
+            let (retried, settled): (Vec<_>, Vec<_>) = waiting
+                .into_iter()
+                .zip(answers)
+                .partition(|(_, answer)| *answer == Answer::SlugNotReserved);
+            decided.extend(settled);
+            if retried.len() == count {
+                decided.extend(retried);
+                break;
+            }
+            waiting = retried.into_iter().map(|(command, _)| command).collect();
+        }
+        decided
     }
 
     fn commit(&mut self, command: &LinkCommand, settled: &SettledCommand) {
@@ -121,15 +155,6 @@ impl World {
     }
 }
 
-fn wanted_slug((command, ids): &(LinkCommand, DecisionIds)) -> Option<String> {
-    let LinkCommand::Create(create) = command else {
-        return None;
-    };
-    let draft = create.body.as_ref().ok()?;
-    let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
-    Some(slug.folded())
-}
-
 fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
     match outcome {
         CommandOutcome::Accepted(number) | CommandOutcome::AcceptedBefore(number) => {
@@ -141,6 +166,6 @@ fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
         CommandOutcome::Replay(settled) => Answer::Created(settled.link.link_id),
         CommandOutcome::Unchanged(settled) => Answer::Changed(*settled),
         CommandOutcome::Rejected(rejection) => Answer::Rejected(rejection),
-        CommandOutcome::SlugCollision => Answer::SlugCollision,
+        CommandOutcome::SlugNotReserved => Answer::SlugNotReserved,
     }
 }

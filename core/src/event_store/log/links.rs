@@ -1,11 +1,11 @@
 //! First and last events of links.
 
-use sqlx::{PgExecutor, PgPool, types::Json};
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::EventRow;
 use crate::{
-    envelope::{Metadata, RecordedEvent},
+    envelope::RecordedEvent,
     id::{AccountId, LinkId},
     shard::{Position, Shard},
 };
@@ -92,7 +92,7 @@ pub async fn link_beginnings(
         SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
                e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
                e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
                e.recorded_at AS "recorded_at!"
         FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
         -- Not a plain join: planned while there are no events, it would read all beginnings.

@@ -1,9 +1,9 @@
 //! Reads the log from its end: people look at the newest events first.
 
-use sqlx::{PgPool, types::Json};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{EventRow, Metadata, RecordedEvent};
+use super::{EventRow, RecordedEvent};
 use crate::{
     event::Subject,
     id::AccountId,
@@ -53,7 +53,7 @@ pub async fn read_before(
         SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
                e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
                e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata AS "metadata!: Json<Metadata>",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
                e.recorded_at AS "recorded_at!"
         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS span (shard, first, before)
         CROSS JOIN LATERAL (
@@ -118,7 +118,7 @@ pub async fn read_stream_backwards(
         r#"
         SELECT shard, position, stream_id, version, account_id, event_id, type AS "event_type",
                schema_version, payload::text AS "payload!",
-               metadata AS "metadata!: Json<Metadata>", recorded_at
+               metadata::text AS "metadata!", recorded_at
         FROM event_store.events
         WHERE shard = $1 AND stream_id = $2 AND version < $3
           AND ($4::timestamptz IS NULL OR recorded_at < $4)

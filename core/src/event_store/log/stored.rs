@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime, macros::datetime};
 use uuid::Uuid;
 
 use crate::{
-    envelope::RecordedEvent,
+    envelope::{Metadata, RecordedEvent},
     id::{AccountId, EventId},
     shard::{Position, Shard},
 };
@@ -127,11 +127,8 @@ impl StoredEvents {
 
 impl StoredEvent<'_> {
     /// Converts the event to a [`RecordedEvent`].
-    ///
-    /// # Errors
-    /// Returns an error if the metadata is malformed.
-    pub fn to_recorded(&self, shard: Shard) -> serde_json::Result<RecordedEvent> {
-        Ok(RecordedEvent {
+    pub fn to_recorded(&self, shard: Shard) -> RecordedEvent {
+        RecordedEvent {
             shard,
             position: self.position,
             stream_id: self.stream_id,
@@ -141,9 +138,9 @@ impl StoredEvent<'_> {
             event_type: self.event_type.to_owned(),
             schema_version: self.schema_version,
             payload: self.payload.to_owned(),
-            metadata: serde_json::from_str(self.metadata)?,
+            metadata: Metadata::of_stored(self.metadata),
             recorded_at: self.recorded_at,
-        })
+        }
     }
 }
 

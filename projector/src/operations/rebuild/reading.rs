@@ -43,10 +43,7 @@ pub(super) async fn read(
             "the event store lacks the event at position {next} of shard {shard}"
         );
         next += 1;
-        let recorded = event.to_recorded(shard).with_context(|| {
-            format!("cannot read the metadata of the event at position {position} of shard {shard}")
-        })?;
-        events.push(BatchEvent::decode(recorded));
+        events.push(BatchEvent::decode(event.to_recorded(shard)));
     }
     ensure!(
         next == up_to + 1,

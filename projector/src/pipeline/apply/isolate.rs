@@ -3,12 +3,18 @@
 use linkledger_core::{
     envelope::RecordedEvent,
     event_store::log,
+    projection::Projection,
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
 
 use super::{ApplyTarget, ShardBatch, apply};
-use crate::pipeline::{decode::BatchEvent, poison::Poison, retry};
+use crate::pipeline::{
+    checkpoint::{Role, pause},
+    decode::BatchEvent,
+    poison::Poison,
+    retry,
+};
 
 /// Returns true if the log holds exactly these events of a shard. The topic is not trusted: no
 /// account is parked for an event that only the topic has.
@@ -34,10 +40,11 @@ pub async fn is_in_log(
 
 /// Applies batches that the database has refused as a whole, one projection and one shard at a
 /// time. A refused part is split in half and retried, down to the one event that the database
-/// refuses: the account of that event is parked.
+/// refuses: the account of that event is parked. A live projection whose table is at fault is paused,
+/// and delays no other projection.
 ///
 /// # Errors
-/// Returns an error if the database fails, or refuses to park the account.
+/// Returns an error if the database fails, or refuses to park the account or to pause the projection.
 pub async fn isolate(
     pool: &PgPool,
     batches: &[ShardBatch],
@@ -49,9 +56,34 @@ pub async fn isolate(
             ..target
         };
         for batch in batches {
-            isolate_batch(pool, batch.clone(), target).await?;
+            match isolate_batch(pool, batch.clone(), target).await {
+                Ok(()) => {}
+                Err(error) if target.role == Role::Live && is_table_fault(&error) => {
+                    pause(pool, *projection, &error).await?;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
+    Ok(())
+}
+
+fn is_table_fault(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(retry::is_table_fault)
+}
+
+async fn pause(pool: &PgPool, projection: Projection, cause: &anyhow::Error) -> anyhow::Result<()> {
+    let mut tx = pool.begin().await?;
+    pause::lock_in_tx(&mut tx, &[projection]).await?;
+    pause::set_in_tx(&mut tx, &[projection], true).await?;
+    tx.commit().await?;
+    tracing::error!(
+        error = format!("{cause:#}"),
+        %projection,
+        "a table of the projection cannot be written: the projection is paused; mend the table, then \
+         run `projector resume {projection}`"
+    );
     Ok(())
 }
 

@@ -92,7 +92,7 @@ async fn with_lock<T>(attempt: impl AsyncFn() -> sqlx::Result<T>) -> anyhow::Res
     let mut backoff = Backoff::default();
     for _ in 0..LOCK_ATTEMPTS_MAX {
         match attempt().await {
-            Err(error) if event_store::is_lock_timeout(&error) => {
+            Err(error) if event_store::errors::is_lock_timeout(&error) => {
                 sleep(backoff.next_delay()).await;
             }
             result => return Ok(result?),

@@ -1,0 +1,344 @@
+//! The waiting commands of one writer: a queue for each account. The accounts are served in turn.
+//!
+//! A command that cannot run goes back to the front of its account's queue. The account backs off,
+//! and delays no other account.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
+    time::{Duration, Instant},
+};
+
+use linkledger_core::{
+    batch::{ChangeRequest, LinkCommand},
+    id::AccountId,
+    metrics::COMMANDS_EXPIRED_TOTAL,
+};
+use metrics::counter;
+
+use super::QueuedCommand;
+use crate::command_reply::{CommandRefusal, CommandReply};
+
+/// Maximum number of commands that wait or run. A command beyond is answered `overloaded`.
+const COMMANDS_MAX: usize = 4_096;
+/// The same for the commands of one account, so that one account leaves room for the others.
+const ACCOUNT_COMMANDS_MAX: usize = 1_024;
+/// Maximum number of commands of one batch.
+const BATCH_COMMANDS_MAX: usize = 512;
+/// Maximum number of bytes of destinations in one batch; the largest destination has 2 KiB.
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+/// Maximum number of commands of one account in a shared batch. An account with more waiting commands
+/// gets a lane.
+const ACCOUNT_SHARE_MAX: usize = 64;
+/// Number of waiting commands from which an account that another process locks gets a lane.
+const LOCKED_COMMANDS_MIN: usize = 16;
+/// Number of failed attempts after which an account that another process locks gets a lane.
+const LOCKED_ATTEMPTS_MIN: u32 = 3;
+/// First backoff of an account.
+const BACKOFF_MIN: Duration = Duration::from_millis(2);
+/// Longest backoff. The deadline of each command bounds the number of retries.
+const BACKOFF_MAX: Duration = Duration::from_millis(50);
+
+/// Reason for which an attempt has run no command of an account. The account backs off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptFailure {
+    /// Another transaction locks the account.
+    AccountLocked,
+    /// The session with the database failed before COMMIT.
+    StorageFailed,
+}
+
+/// A command that has not run and must be retried.
+#[derive(Debug)]
+pub(super) struct RetriedCommand {
+    pub(super) command: QueuedCommand,
+    /// `None` if no slug was reserved for the command: the account does not back off.
+    pub(super) failure: Option<AttemptFailure>,
+}
+
+/// Result of one attempt of a lane.
+#[derive(Debug, Default)]
+pub(super) struct LaneAttempt {
+    pub(super) retried: Vec<RetriedCommand>,
+    /// Set if the attempt has run no command, even if the attempt has taken none from the queue.
+    pub(super) failure: Option<AttemptFailure>,
+}
+
+/// Work for the tasks of a writer.
+#[derive(Debug, Default)]
+pub(super) struct Assignment {
+    /// Commands of several accounts, for one transaction.
+    pub(super) batch: Vec<QueuedCommand>,
+    /// Accounts that get a lane: a transaction of their own, which waits for the account's lock.
+    pub(super) lanes: Vec<AccountId>,
+}
+
+impl Assignment {
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.lanes.is_empty()
+    }
+}
+
+/// Queues of the accounts. An account without commands has no queue.
+#[derive(Debug, Default)]
+pub(super) struct AccountQueues {
+    accounts: HashMap<AccountId, AccountQueue>,
+    /// Accounts whose commands may run, each once, in their turn.
+    ready: VecDeque<AccountId>,
+    /// Accounts that back off, by the time of their next attempt.
+    backing_off: BTreeSet<(Instant, AccountId)>,
+    /// Number of commands that wait or run.
+    commands: usize,
+}
+
+#[derive(Debug, Default)]
+struct AccountQueue {
+    waiting: VecDeque<QueuedCommand>,
+    /// Number of commands in a batch that runs.
+    running: usize,
+    /// Number of attempts in a row that failed, and the reason of the last one.
+    failed_attempts: u32,
+    last_failure: Option<AttemptFailure>,
+}
+
+impl AccountQueues {
+    /// Number of commands that wait or run.
+    pub(super) fn len(&self) -> usize {
+        self.commands
+    }
+
+    pub(super) fn next_retry_at(&self) -> Option<Instant> {
+        self.backing_off.first().map(|(at, _)| *at)
+    }
+
+    /// Queues the command, or returns the command if there is no room.
+    pub(super) fn admit(&mut self, command: QueuedCommand) -> Result<(), Box<QueuedCommand>> {
+        let account_id = command.command.account_id();
+        if self.commands >= COMMANDS_MAX {
+            return Err(Box::new(command));
+        }
+        match self.accounts.entry(account_id) {
+            Entry::Occupied(entry) => {
+                let queue = entry.into_mut();
+                if queue.waiting.len() + queue.running >= ACCOUNT_COMMANDS_MAX {
+                    return Err(Box::new(command));
+                }
+                queue.waiting.push_back(command);
+            }
+            Entry::Vacant(entry) => {
+                entry
+                    .insert(AccountQueue::default())
+                    .waiting
+                    .push_back(command);
+                self.ready.push_back(account_id);
+            }
+        }
+        self.commands += 1;
+        Ok(())
+    }
+
+    /// Takes the work that can begin now. Commands past their deadline are answered.
+    pub(super) fn take(&mut self, now: Instant, free_lanes: usize) -> Assignment {
+        self.end_backoffs(now);
+        let mut assignment = Assignment::default();
+        let mut room = BatchRoom::new();
+        while !room.is_full()
+            && let Some(account_id) = self.ready.pop_front()
+        {
+            self.expire(account_id, now);
+            let Entry::Occupied(mut entry) = self.accounts.entry(account_id) else {
+                continue;
+            };
+            let queue = entry.get_mut();
+            if queue.waiting.is_empty() {
+                entry.remove();
+            } else if queue.wants_lane() && assignment.lanes.len() < free_lanes {
+                assignment.lanes.push(account_id);
+            } else {
+                queue.take_into(&mut assignment.batch, &mut room, ACCOUNT_SHARE_MAX);
+            }
+        }
+        assignment
+    }
+
+    /// Takes the commands of an account that has a lane. Commands past their deadline are answered.
+    pub(super) fn take_of(&mut self, account_id: AccountId, now: Instant) -> Vec<QueuedCommand> {
+        let mut batch = Vec::new();
+        // The lane keeps the queue, even an empty one, until it has finished.
+        self.expire(account_id, now);
+        if let Some(queue) = self.accounts.get_mut(&account_id) {
+            queue.take_into(&mut batch, &mut BatchRoom::new(), BATCH_COMMANDS_MAX);
+        }
+        batch
+    }
+
+    /// Ends the attempt of a batch. `accounts` are all accounts of the batch.
+    pub(super) fn finish_batch(
+        &mut self,
+        accounts: HashSet<AccountId>,
+        retried: Vec<RetriedCommand>,
+        now: Instant,
+    ) {
+        let mut by_account: HashMap<AccountId, Vec<RetriedCommand>> = HashMap::new();
+        for retried in retried {
+            let account_id = retried.command.command.account_id();
+            by_account.entry(account_id).or_default().push(retried);
+        }
+        for account_id in accounts {
+            let retried = by_account.remove(&account_id).unwrap_or_default();
+            let failure = retried.iter().find_map(|retried| retried.failure);
+            self.finish(account_id, retried, failure);
+            self.schedule(account_id, now);
+        }
+    }
+
+    /// Ends the attempt of a lane. Returns true if the account keeps the lane for another attempt.
+    pub(super) fn finish_lane(
+        &mut self,
+        account_id: AccountId,
+        attempt: LaneAttempt,
+        now: Instant,
+    ) -> bool {
+        let waiting = self.finish(account_id, attempt.retried, attempt.failure);
+        let keeps_lane = attempt.failure.is_none() && waiting > ACCOUNT_SHARE_MAX;
+        if !keeps_lane {
+            self.schedule(account_id, now);
+        }
+        keeps_lane
+    }
+
+    /// Puts the commands that have not run before the others of the account, in their order. Returns
+    /// the number of commands that wait.
+    fn finish(
+        &mut self,
+        account_id: AccountId,
+        retried: Vec<RetriedCommand>,
+        failure: Option<AttemptFailure>,
+    ) -> usize {
+        let Some(queue) = self.accounts.get_mut(&account_id) else {
+            return 0;
+        };
+        self.commands -= queue.running - retried.len();
+        queue.running = 0;
+        for retried in retried.into_iter().rev() {
+            queue.waiting.push_front(retried.command);
+        }
+        queue.last_failure = failure;
+        queue.failed_attempts = failure.map_or(0, |_| queue.failed_attempts + 1);
+        queue.waiting.len()
+    }
+
+    /// Schedules the next attempt of the account, or removes the queue if no command waits.
+    fn schedule(&mut self, account_id: AccountId, now: Instant) {
+        let Some(queue) = self.accounts.get(&account_id) else {
+            return;
+        };
+        if queue.waiting.is_empty() {
+            self.accounts.remove(&account_id);
+        } else if queue.last_failure.is_none() {
+            self.ready.push_back(account_id);
+        } else {
+            self.backing_off.insert((now + queue.backoff(), account_id));
+        }
+    }
+
+    fn end_backoffs(&mut self, now: Instant) {
+        while let Some((retry_at, account_id)) = self.backing_off.first().copied()
+            && retry_at <= now
+        {
+            self.backing_off.pop_first();
+            self.ready.push_back(account_id);
+        }
+    }
+
+    /// Answers the commands of the account past their deadline.
+    fn expire(&mut self, account_id: AccountId, now: Instant) {
+        let Some(queue) = self.accounts.get_mut(&account_id) else {
+            return;
+        };
+        // The commands are in the order of their deadlines.
+        while let Some(command) = queue
+            .waiting
+            .pop_front_if(|command| command.deadline <= now)
+        {
+            counter!(COMMANDS_EXPIRED_TOTAL).increment(1);
+            let refusal = match queue.last_failure {
+                Some(AttemptFailure::StorageFailed) => CommandRefusal::StorageUnavailable,
+                Some(AttemptFailure::AccountLocked) | None => CommandRefusal::Overloaded,
+            };
+            command.answer(CommandReply::Refused(refusal));
+            self.commands -= 1;
+        }
+    }
+}
+
+impl AccountQueue {
+    /// Returns true if the account must not share a transaction with other accounts.
+    fn wants_lane(&self) -> bool {
+        let is_locked = self.last_failure == Some(AttemptFailure::AccountLocked);
+        let waiting = self.waiting.len();
+        waiting > ACCOUNT_SHARE_MAX
+            || is_locked
+                && (waiting >= LOCKED_COMMANDS_MIN || self.failed_attempts >= LOCKED_ATTEMPTS_MIN)
+    }
+
+    fn backoff(&self) -> Duration {
+        let doubled = 2_u32.saturating_pow(self.failed_attempts.saturating_sub(1));
+        BACKOFF_MIN.saturating_mul(doubled).min(BACKOFF_MAX)
+    }
+
+    /// Moves commands from the front of the queue into the batch, while there is room.
+    fn take_into(
+        &mut self,
+        batch: &mut Vec<QueuedCommand>,
+        room: &mut BatchRoom,
+        count_max: usize,
+    ) {
+        while self.running < count_max
+            && !room.is_full()
+            && let Some(command) = self.waiting.pop_front()
+        {
+            room.fill(&command.command);
+            self.running += 1;
+            batch.push(command);
+        }
+    }
+}
+
+/// Room that is left in a batch.
+struct BatchRoom {
+    commands: usize,
+    bytes: usize,
+}
+
+impl BatchRoom {
+    const fn new() -> Self {
+        Self {
+            commands: BATCH_COMMANDS_MAX,
+            bytes: BATCH_BYTES_MAX,
+        }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.commands == 0 || self.bytes == 0
+    }
+
+    fn fill(&mut self, command: &LinkCommand) {
+        self.commands -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes_of(command));
+    }
+}
+
+/// Returns the bytes of the destination of a command, which bound the size of a batch.
+fn bytes_of(command: &LinkCommand) -> usize {
+    let destination = match command {
+        LinkCommand::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
+        LinkCommand::Change(change) => match &change.request {
+            ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
+            ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
+        },
+    };
+    destination.map_or(0, |destination| destination.as_str().len())
+}
+
+#[cfg(test)]
+mod tests;
