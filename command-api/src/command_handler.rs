@@ -160,7 +160,8 @@ impl CommandHandler {
         let ids: Vec<DecisionIds> = commands.iter().map(|_| self.new_ids()).collect();
         let price = self.pricing.link_price;
         let plan = SlugPlan::new(&commands, &ids, &credits, &stored, price);
-        // Looked up first: a slug that this batch reserves is free for the commands before.
+        // Looked up before the reservation: the slug is still free for commands before the one that
+        // reserves the slug.
         let found = match &plan.to_look_up[..] {
             [] => Vec::new(),
             folded => slugs::find_taken_in_tx(tx, folded).await?,

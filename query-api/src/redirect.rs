@@ -1,7 +1,7 @@
 //! `GET /{slug}` on the short host: follows a short link.
 //! `docs/api.md#redirects` describes the answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -22,7 +22,7 @@ use linkledger_core::{
 };
 use metrics::{Counter, counter};
 use sqlx::PgPool;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
@@ -35,6 +35,9 @@ use crate::{
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
     shared_reads::{HolderOf, RedirectOf, SharedReads},
 };
+
+/// Timeout of reading a redirect from the read table: other requests wait for the same read.
+const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Number of headers of a redirect, including the headers that all answers have.
 const HEADERS: usize = 5;
@@ -106,7 +109,7 @@ impl Redirects {
             CacheLookup::Miss => self.load_once(slug, &folded).await?,
             // The cached entry may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
-                let redirect = self.reads.read(RedirectOf(slug.clone())).await?;
+                let redirect = self.read(slug).await?;
                 self.cache.invalidate_slug(&folded);
                 redirect
             }
@@ -150,11 +153,17 @@ impl Redirects {
 
     async fn load(&self, slug: &Slug, folded: &str) -> RedirectLoad {
         let ticket = self.cache.ticket();
-        let result = self.reads.read(RedirectOf(slug.clone())).await;
+        let result = self.read(slug).await;
         if let Ok(Some(redirect)) = &result {
             self.cache.store(ticket, folded, redirect.clone());
         }
         RedirectLoad { ticket, result }
+    }
+
+    async fn read(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
+        let reading = self.reads.read(RedirectOf(slug.clone()));
+        let read = timeout(LOAD_TIME_MAX, reading).await;
+        read.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))
     }
 
     fn look_up(&self, folded: &str) -> CacheLookup {

@@ -20,7 +20,8 @@ use crate::command_reply::{CommandRefusal, CommandReply};
 
 /// Maximum number of commands that wait or run. A command beyond is answered `overloaded`.
 const COMMANDS_MAX: usize = 4_096;
-/// The same for the commands of one account, so that one account leaves room for the others.
+/// Maximum number of commands of one account that wait or run, so that one account leaves room for
+/// the others.
 const ACCOUNT_COMMANDS_MAX: usize = 1_024;
 /// Maximum number of commands of one batch.
 const BATCH_COMMANDS_MAX: usize = 512;
@@ -38,7 +39,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(2);
 /// Longest backoff. The deadline of each command bounds the number of retries.
 const BACKOFF_MAX: Duration = Duration::from_millis(50);
 
-/// Reason for which an attempt has run no command of an account. The account backs off.
+/// Reason why an attempt has run no command of an account. The account backs off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptFailure {
     /// Another transaction locks the account.

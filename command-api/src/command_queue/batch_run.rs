@@ -37,7 +37,7 @@ pub(super) async fn run_lane(
     let attempted = attempted.await;
     let mut attempt = LaneAttempt::default();
     if batch.is_empty() {
-        // The lock or the session was not to be had, or all commands were past their deadline.
+        // No lock, no session, or only commands past their deadline.
         attempt.failure = attempted.err().map(|failure| match failure {
             BatchFailure::Collision(_) => AttemptFailure::AccountLocked,
             BatchFailure::Poison(_)
@@ -93,7 +93,7 @@ fn finish_part(
             retry_all(part, AttemptFailure::AccountLocked, retried);
         }
         BatchFailure::Transient(error) => {
-            let what = "the database failed before COMMIT; retrying the batch on another session";
+            let what = "the database failed, and the batch had no effect; retrying the batch on another session";
             warn(&error, part.len(), what);
             retry_all(part, AttemptFailure::StorageFailed, retried);
         }

@@ -38,8 +38,8 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         || is_collision(error)
 }
 
-/// Returns true if the session that reported the error must not be used again: the session has ended,
-/// or the server does not accept writes any more.
+/// Returns true if a retry should use another session: this one has probably ended, or its server does
+/// not accept writes any more.
 pub fn ends_session(error: &sqlx::Error) -> bool {
     is_transient(error) && !is_collision(error)
 }

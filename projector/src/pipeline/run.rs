@@ -78,7 +78,10 @@ impl RunLoop {
                 without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
                 match self.engine.assign_without_group().await {
                     Ok(()) => is_assigned = true,
-                    Err(error) => tracing::warn!(error = format!("{error:#}"), "retrying in 5 s"),
+                    Err(error) => tracing::warn!(
+                        error = format!("{error:#}"),
+                        "cannot look for shards without progress; retrying in 5 s"
+                    ),
                 }
             }
             match self.engine.cycle(delivery.events).await {

@@ -1,4 +1,5 @@
-//! How much do requests for one account disturb each other and other accounts?
+//! Contention for one account: creates of one account by several processes, and of a quiet account
+//! beside a busy one.
 
 use std::{net::SocketAddr, time::Duration};
 
