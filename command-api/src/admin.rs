@@ -18,6 +18,7 @@ use linkledger_core::{
     clock::Clock,
     event_store::{self, SessionKind, errors::is_lock_timeout},
     failure, migrations,
+    printable::printable,
     shard::Shard,
 };
 use serde::Serialize;
@@ -142,7 +143,9 @@ fn print(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
         let json = serde_json::to_string(value).context("cannot serialise the result")?;
         writeln!(stdout, "{json}").context("cannot print the result")
     } else {
-        writeln!(stdout, "{text}").context("cannot print the result")
+        // Names and reasons were given by others.
+        let lines: Vec<_> = text.lines().map(printable).collect();
+        writeln!(stdout, "{}", lines.join("\n")).context("cannot print the result")
     }
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::InternalHosts,
     kafka_config::KafkaConfig,
     telemetry::TelemetryConfig,
 };
@@ -75,6 +77,13 @@ pub struct CommandApiConfig {
     /// restart [default: the host's name].
     #[arg(long, env = "INSTANCE_ID")]
     pub instance_id: Option<String>,
+    /// Maximum number of API keys that are remembered for 5 s: at least the number of keys in use at the
+    /// same time, of about 250 bytes each.
+    #[arg(long, env = "API_KEYS_CACHED_MAX", default_value_t = KEYS_CACHED_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub api_keys_cached_max: u32,
+    #[command(flatten)]
+    pub internal_hosts: InternalHosts,
 }
 
 impl CommandApiConfig {

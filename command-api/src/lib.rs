@@ -32,7 +32,7 @@ use linkledger_core::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
         observe::ServiceName, rate_limit::RequestClass,
     },
-    internal_listener::{self, Readiness},
+    internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     link::OwnHosts,
     metrics::recorder::Recorder,
@@ -140,7 +140,7 @@ async fn start_unboxed(
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
     };
-    let authenticator = Authenticator::new(readers, clock);
+    let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
@@ -187,8 +187,10 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown);
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
+        let hosts = KnownHosts::new(config.internal_hosts.clone());
         let service = start(config, clock, &mut tasks).await?;
-        let internal = internal_listener::router(service.readiness, tasks.shutdown(), recorder);
+        let internal =
+            internal_listener::router(service.readiness, tasks.shutdown(), recorder, hosts);
         lifecycle::serve(
             &mut tasks,
             "internal listener",

@@ -72,6 +72,9 @@ impl fmt::Display for FieldCode {
     }
 }
 
+/// Longest part of a member's name that an error repeats, in characters.
+const MEMBER_SHOWN_MAX: usize = 64;
+
 /// An invalid field of a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -82,10 +85,14 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Returns an error of the top-level member `name`.
+    /// Returns an error of the top-level member `name`; a long name is cut.
     pub fn of_member(name: &str, code: FieldCode) -> Self {
+        let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
+        if shown.len() < name.len() {
+            shown.push('…');
+        }
         // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
-        let escaped = name.replace('~', "~0").replace('/', "~1");
+        let escaped = shown.replace('~', "~0").replace('/', "~1");
         let mut pointer = String::from("#/");
         for byte in escaped.bytes() {
             if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
@@ -122,9 +129,12 @@ mod tests {
 
     #[test]
     fn pointer_is_escaped_as_rfc_6901() {
-        let pointer = |name| FieldError::of_member(name, FieldCode::UnknownField).pointer;
+        let pointer = |name: &str| FieldError::of_member(name, FieldCode::UnknownField).pointer;
         assert_eq!(pointer("slug"), "#/slug");
         assert_eq!(pointer("a/b~c"), "#/a~1b~0c");
         assert_eq!(pointer("a b\"\u{e4}"), "#/a%20b%22%C3%A4");
+        assert_eq!(pointer(&"x".repeat(64)), format!("#/{}", "x".repeat(64)));
+        let cut = format!("#/{}%E2%80%A6", "x".repeat(64));
+        assert_eq!(pointer(&"x".repeat(10_000)), cut);
     }
 }

@@ -1,5 +1,7 @@
 //! The internal listener of a process: `/livez`, `/readyz`, `/metrics`.
 
+mod hosts;
+
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -7,11 +9,13 @@ use std::sync::{
 
 use axum::{
     Router,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse as _, Response},
     routing::get,
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::hosts::{InternalHosts, KnownHosts};
 use crate::metrics::recorder::Recorder;
 
 /// Readiness of a service for requests.
@@ -30,8 +34,16 @@ impl Readiness {
     }
 }
 
-/// Returns the routes of the internal listener: `/livez`, `/readyz`, `/metrics`.
-pub fn router(readiness: Readiness, shutdown: CancellationToken, recorder: Recorder) -> Router {
+/// Answer of `/metrics` under an unknown host.
+const UNKNOWN_HOST: &str = "unknown host name; ask by IP address, or allow the name with --internal-host (INTERNAL_HOSTS)\n";
+
+/// Returns the routes of the internal listener: `/livez`, `/readyz`, and `/metrics` under known hosts.
+pub fn router(
+    readiness: Readiness,
+    shutdown: CancellationToken,
+    recorder: Recorder,
+    hosts: KnownHosts,
+) -> Router {
     let ready = move || async move {
         if readiness.is_ready() && !shutdown.is_cancelled() {
             (StatusCode::OK, "ready\n")
@@ -39,15 +51,23 @@ pub fn router(readiness: Readiness, shutdown: CancellationToken, recorder: Recor
             (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
         }
     };
-    // Includes the version of the format, without which some scrapers refuse the answer.
-    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let metrics = move |headers: HeaderMap| async move {
+        if hosts.include_host_of(&headers) {
+            text_of_metrics(&recorder)
+        } else {
+            (StatusCode::MISDIRECTED_REQUEST, UNKNOWN_HOST).into_response()
+        }
+    };
     Router::new()
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(ready))
-        .route(
-            "/metrics",
-            get(move || async move { (text, recorder.render()) }),
-        )
+        .route("/metrics", get(metrics))
+}
+
+fn text_of_metrics(recorder: &Recorder) -> Response {
+    // Includes the version of the format, without which some scrapers refuse the answer.
+    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (text, recorder.render()).into_response()
 }
 
 #[cfg(test)]
@@ -56,18 +76,23 @@ mod tests {
     use crate::lifecycle::Tasks;
 
     #[tokio::test]
-    async fn readiness_ends_at_shutdown_liveness_stays() {
+    async fn probes_answer_every_host_metrics_only_known_hosts() {
         let shutdown = CancellationToken::new();
         let readiness = Readiness::default();
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = Recorder::install(&mut tasks).unwrap();
-        let routes = router(readiness.clone(), shutdown.clone(), recorder);
-        let status = async |path: &str| {
-            let request = axum::extract::Request::get(path);
+        let hosts = KnownHosts::new(InternalHosts::default());
+        let routes = router(readiness.clone(), shutdown.clone(), recorder, hosts);
+        let status_under = async |host: &str, path: &str| {
+            let request = axum::extract::Request::get(path).header("host", host);
             let request = request.body(axum::body::Body::empty()).unwrap();
             let response = tower::ServiceExt::oneshot(routes.clone(), request).await;
             response.unwrap().status().as_u16()
         };
+        let status = async |path| status_under("10.0.0.1:9101", path).await;
+        assert_eq!(status("/metrics").await, 200);
+        assert_eq!(status_under("evil.example", "/metrics").await, 421);
+        assert_eq!(status_under("evil.example", "/livez").await, 200);
         assert_eq!(status("/readyz").await, 503);
         readiness.set_ready();
         assert_eq!(status("/readyz").await, 200);

@@ -87,6 +87,7 @@ pub mod id;
 pub mod json;
 pub mod link;
 mod listed;
+pub mod printable;
 pub mod problem;
 pub mod projection;
 pub mod segment;

@@ -3,7 +3,7 @@
 use clap::Args;
 use nix::unistd::{Uid, User};
 
-use crate::lifecycle::host_name;
+use crate::{lifecycle::host_name, printable::is_printable};
 
 /// Name under which a command is recorded.
 #[derive(Debug, Clone, Args)]
@@ -32,8 +32,8 @@ impl Operator {
 /// Returns a description of valid texts.
 pub fn parse_text(text: &str) -> Result<String, String> {
     let text = text.trim();
-    if text.is_empty() || text.chars().count() > 200 || text.chars().any(char::is_control) {
-        return Err("give 1 to 200 characters on one line".to_owned());
+    if text.is_empty() || text.chars().count() > 200 || !text.chars().all(is_printable) {
+        return Err("give 1 to 200 printable characters on one line".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -71,6 +71,7 @@ mod tests {
             "two\nlines",
             "\u{1b}[2Jgone",
             "\u{9b}2J",
+            "refund \u{202e}001",
             &too_long,
         ] {
             assert!(parse_text(text).is_err(), "{text:?}");

@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
-use linkledger_core::{config::Secret, kafka_config::KafkaConfig, telemetry::TelemetryConfig};
+use linkledger_core::{
+    config::Secret, internal_listener::InternalHosts, kafka_config::KafkaConfig,
+    telemetry::TelemetryConfig,
+};
 
 /// Settings of `run`.
 #[derive(Debug, Clone, Args)]
@@ -40,14 +43,8 @@ pub struct Config {
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
-    /// Name by which browsers may reach the operators' console, besides IP addresses and localhost.
-    #[arg(
-        long = "console-host",
-        env = "PROJECTOR_CONSOLE_HOSTS",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
-    pub console_hosts: Vec<String>,
+    #[command(flatten)]
+    pub internal_hosts: InternalHosts,
 }
 
 /// Settings of listeners and telemetry.

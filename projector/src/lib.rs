@@ -30,7 +30,7 @@ use futures::future::BoxFuture;
 use linkledger_core::{
     doctor::server,
     event_store::{self, SessionKind},
-    internal_listener::{self, Readiness},
+    internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
@@ -111,7 +111,8 @@ pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<
             readiness: readiness.clone(),
         };
         tasks.spawn("projector", projector.run(tasks.shutdown()));
-        let console = console::start(database_url, config.console_hosts, tasks)
+        let hosts = KnownHosts::new(config.internal_hosts);
+        let console = console::start(database_url, hosts, tasks)
             .context("cannot parse the address of the database")?;
         Ok(Projector { readiness, console })
     })
@@ -146,8 +147,9 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
+        let hosts = KnownHosts::new(config.internal_hosts.clone());
         let projector = start(config, &mut tasks).await?;
-        let router = internal_listener::router(projector.readiness, shutdown, recorder)
+        let router = internal_listener::router(projector.readiness, shutdown, recorder, hosts)
             .merge(projector.console);
         lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
         tasks.join().await

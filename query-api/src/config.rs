@@ -5,6 +5,8 @@ use std::{net::SocketAddr, str::FromStr};
 use axum::http::StatusCode;
 use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::InternalHosts,
     lifecycle::listen,
     telemetry::TelemetryConfig,
 };
@@ -58,6 +60,13 @@ pub struct QueryApiConfig {
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// Maximum number of API keys that are remembered for 5 s: at least the number of keys in use at the
+    /// same time, of about 250 bytes each.
+    #[arg(long, env = "API_KEYS_CACHED_MAX", default_value_t = KEYS_CACHED_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub api_keys_cached_max: u32,
+    #[command(flatten)]
+    pub internal_hosts: InternalHosts,
 }
 
 /// Addresses of the listeners of a separate process, and its logging.

@@ -35,7 +35,7 @@ use linkledger_core::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
         observe::ServiceName, rate_limit::RequestClass,
     },
-    internal_listener::{self, Readiness},
+    internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     metrics::recorder::Recorder,
     migrations,
@@ -110,7 +110,7 @@ pub fn start(
             base_url: Arc::clone(&base_url),
             service,
         };
-        let authenticator = Authenticator::new(pool.clone(), clock);
+        let authenticator = Authenticator::new(pool.clone(), clock, config.api_keys_cached_max);
         authenticator.record_uses(tasks);
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
@@ -174,8 +174,9 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
+        let hosts = KnownHosts::new(config.internal_hosts.clone());
         let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
-        let internal = internal_listener::router(service.readiness, shutdown, recorder);
+        let internal = internal_listener::router(service.readiness, shutdown, recorder, hosts);
         lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
         lifecycle::serve_behind_ingress(
             &mut tasks,

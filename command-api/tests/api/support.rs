@@ -11,7 +11,9 @@ use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{SystemClock, new_uuid},
+    http::authentication::KEYS_CACHED_MAX,
     id::AccountId,
+    internal_listener::InternalHosts,
     kafka_config::KafkaConfig,
     lifecycle::Tasks,
 };
@@ -124,6 +126,8 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         cors_allowed_origins: Vec::new(),
         writers: 2,
         instance_id: None,
+        api_keys_cached_max: KEYS_CACHED_MAX,
+        internal_hosts: InternalHosts::default(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Authenticates the caller: looks up the bearer token and caches it for some seconds
 //! (`docs/api.md#api-keys`).
 
+mod found_keys;
+mod unknown_key_limit;
+
 use std::{
     sync::{
         Arc,
@@ -13,11 +16,8 @@ use axum::http::HeaderMap;
 use metrics::{Counter, counter};
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
 
+use self::{found_keys::FoundKeys, unknown_key_limit::UnknownKeyLimit};
 use super::{
     bearer::{self, Credentials},
     key_usage::KeyUsage,
@@ -41,15 +41,8 @@ const KNOWN_KEY_TTL: Duration = Duration::from_secs(5);
 /// Time for which an unknown key is refused without a look-up, in seconds: the maximal delay for a
 /// key that was tried before it was issued.
 const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(1);
-/// Maximal number of known keys, and of unknown keys, in the cache.
-const CACHED_KEYS_MAX: usize = 10_000;
-/// Maximal number of concurrent look-ups of unknown keys. Each takes a session; the services have
-/// more sessions.
-const UNKNOWN_KEYS_RUNNING_MAX: usize = 2;
-/// Maximal number of unknown keys that wait for a look-up. The next key is answered `overloaded`.
-const UNKNOWN_KEYS_WAITING_MAX: usize = 256;
-/// Longest wait for the look-up of an unknown key, in seconds.
-const UNKNOWN_KEY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Default of the maximal number of known keys in the cache, and number of unknown keys.
+pub const KEYS_CACHED_MAX: u32 = 10_000;
 
 /// Account and key of an authenticated request.
 #[derive(Debug, Clone)]
@@ -122,6 +115,9 @@ pub struct Authenticator {
     /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<[u8; 32], Instant>,
     unknown_key_limit: UnknownKeyLimit,
+    /// Keys whose look-up needs no place in `unknown_key_limit`, even if the cache has evicted them:
+    /// a customer never waits behind invented keys.
+    found: FoundKeys,
     /// Look-ups in progress, one for each hash of a key.
     look_ups: SingleFlight<[u8; 32], Result<(), Problem>>,
     usage: Arc<KeyUsage>,
@@ -130,17 +126,18 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Returns an authenticator over the event store.
-    pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
+    /// Returns an authenticator over the event store, with a cache of `keys_cached_max` known keys.
+    pub fn new(pool: PgPool, clock: Arc<dyn Clock>, keys_cached_max: u32) -> Self {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
         Self {
             usage: Arc::new(KeyUsage::new(pool.clone())),
             pool,
             clock,
-            known: Cache::new(CACHED_KEYS_MAX),
-            unknown: Cache::new(CACHED_KEYS_MAX),
+            known: Cache::new(keys_cached_max as usize),
+            unknown: Cache::new(KEYS_CACHED_MAX as usize),
             unknown_key_limit: UnknownKeyLimit::default(),
+            found: FoundKeys::default(),
             look_ups: SingleFlight::default(),
             hits: counter("hit"),
             misses: counter("miss"),
@@ -219,6 +216,7 @@ impl Authenticator {
             CacheEntry::Known(key) => return Ok(Some(key)),
             CacheEntry::Unknown => return Ok(None),
             CacheEntry::Stale => None,
+            CacheEntry::Missing if self.found.may_contain(&hash) => None,
             CacheEntry::Missing => Some(self.unknown_key_limit.acquire().await?),
         };
         self.look_up(key, hash).await.map_err(|error| {
@@ -262,38 +260,9 @@ impl Authenticator {
             loaded_at,
             use_is_recorded: AtomicBool::new(false),
         });
+        self.found.insert(&hash);
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
-    }
-}
-
-/// Limits the concurrent look-ups of unknown keys, so that any number of invented keys takes only a
-/// few sessions.
-struct UnknownKeyLimit {
-    waiting: Semaphore,
-    running: Semaphore,
-}
-
-impl Default for UnknownKeyLimit {
-    fn default() -> Self {
-        Self {
-            waiting: Semaphore::new(UNKNOWN_KEYS_WAITING_MAX),
-            running: Semaphore::new(UNKNOWN_KEYS_RUNNING_MAX),
-        }
-    }
-}
-
-impl UnknownKeyLimit {
-    async fn acquire(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let overloaded = || {
-            let detail = "Too many unknown API keys are being looked up; retry shortly.";
-            Problem::new(Code::Overloaded, detail).retry_after(1)
-        };
-        let _place = self.waiting.try_acquire().map_err(|_| overloaded())?;
-        match timeout(UNKNOWN_KEY_WAIT_MAX, self.running.acquire()).await {
-            Ok(permit) => Ok(permit.expect("the semaphore is never closed")),
-            Err(_) => Err(overloaded()),
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::Variables;
 /// Variables of all programs: several programs may share one environment.
 pub const NAMES: &[&str] = &[
     "ALLOW_UNSAFE_POSTGRES",
+    "API_KEYS_CACHED_MAX",
     "BASE_URL",
     "COMMAND_API_LISTEN",
     "COMMAND_INTERNAL_LISTEN",
@@ -21,6 +22,7 @@ pub const NAMES: &[&str] = &[
     "GROUP_ID",
     "GROUP_PROTOCOL",
     "INSTANCE_ID",
+    "INTERNAL_HOSTS",
     "KAFKA_BROKERS",
     "KAFKA_CA_FILE",
     "KAFKA_CERTIFICATE_FILE",
@@ -47,7 +49,6 @@ pub const NAMES: &[&str] = &[
     "LINK_PRICE",
     "LOG_FORMAT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "PROJECTOR_CONSOLE_HOSTS",
     "PROJECTOR_INTERNAL_LISTEN",
     "QUERY_API_LISTEN",
     "QUERY_INTERNAL_LISTEN",

@@ -11,7 +11,7 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as 
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
-    trace::{SdkTracer, SdkTracerProvider},
+    trace::{Sampler, SdkTracer, SdkTracerProvider},
 };
 use tokio::runtime::Handle;
 use tracing::Subscriber;
@@ -71,6 +71,8 @@ pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<
         .with_context(|| format!("cannot send traces to {endpoint}"))?;
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
+        // Every request is recorded, whatever the `traceparent` of the caller asks for.
+        .with_sampler(Sampler::AlwaysOn)
         .with_resource(Resource::builder().with_service_name(service).build())
         .build())
 }

@@ -35,18 +35,6 @@ pub(crate) fn note(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
 
-/// Replaces the control characters of a text: text from a service must not control a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let replaced = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    text.chars().map(replaced).collect()
-}
-
 /// Prints the error of a command, and returns the exit code for the error.
 pub(crate) fn fail(error: &anyhow::Error, is_json: bool) -> ExitCode {
     let is_closed_pipe = error

@@ -2,8 +2,7 @@
 //! is not a terminal. No I/O.
 
 use console::{measure_text_width, truncate_str};
-
-use crate::output::printable;
+use linkledger_core::printable::printable;
 
 /// Gap between two columns.
 const GAP: &str = "  ";
@@ -54,7 +53,11 @@ impl PagedTable {
     pub(crate) fn page(&mut self, rows: &[Vec<String>]) -> String {
         let rows: Vec<Vec<String>> = rows
             .iter()
-            .map(|row| row.iter().map(|cell| printable(cell)).collect())
+            .map(|row| {
+                row.iter()
+                    .map(|cell| printable(cell).into_owned())
+                    .collect()
+            })
             .collect();
         for row in &rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {

@@ -1,7 +1,7 @@
 //! Poison events: events that cannot be applied. The projector does not skip a poison event, but
 //! parks its account (see [`crate::pipeline::parking`]); other accounts go on.
 
-use linkledger_core::event::DecodeError;
+use linkledger_core::{event::DecodeError, printable::printable};
 
 /// Maximum number of characters of the detail of a poison event.
 const DETAIL_LENGTH_MAX: usize = 500;
@@ -65,9 +65,8 @@ impl Poison {
     }
 }
 
-/// Returns the error as one line without control characters, which the database would refuse.
+/// Returns the error as one printable line: the database refuses U+0000.
 fn detail_of(error: impl std::error::Error + Send + Sync + 'static) -> String {
     let text = format!("{:#}", anyhow::Error::new(error));
-    let printable = text.chars().filter(|character| !character.is_control());
-    printable.take(DETAIL_LENGTH_MAX).collect()
+    printable(&text).chars().take(DETAIL_LENGTH_MAX).collect()
 }

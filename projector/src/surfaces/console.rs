@@ -32,11 +32,12 @@ use axum::{
 };
 use linkledger_core::{
     event_store::{SessionKind, session_options},
+    internal_listener::KnownHosts,
     lifecycle::Tasks,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions};
 
-use self::{error_page::ErrorPage, guard::Hosts, lag_samples::LagSamples};
+use self::{error_page::ErrorPage, lag_samples::LagSamples};
 
 /// Maximum number of database connections, shared by all pages.
 pub(crate) const CONNECTIONS_MAX: u32 = 2;
@@ -53,12 +54,12 @@ struct Console {
     samples: LagSamples,
 }
 
-/// Starts the tasks of the console among `tasks`, and returns its pages. `hosts` are names by which
-/// browsers may reach the listener, besides IP addresses and `localhost`.
+/// Starts the tasks of the console among `tasks`, and returns its pages. `hosts` are the host names under
+/// which browsers may reach the listener.
 ///
 /// # Errors
 /// Returns an error if `database_url` is not a valid URL.
-pub fn start(database_url: &str, hosts: Vec<String>, tasks: &mut Tasks) -> sqlx::Result<Router> {
+pub fn start(database_url: &str, hosts: KnownHosts, tasks: &mut Tasks) -> sqlx::Result<Router> {
     let console = Console {
         pool: pool(database_url)?,
         samples: LagSamples::default(),
@@ -68,7 +69,7 @@ pub fn start(database_url: &str, hosts: Vec<String>, tasks: &mut Tasks) -> sqlx:
         "console: samples of the lag",
         samples.keep_taking(console.pool.clone(), tasks.shutdown()),
     );
-    Ok(router(console, Hosts::new(hosts)))
+    Ok(router(console, hosts))
 }
 
 /// Returns a pool of read-only sessions with short timeouts.
@@ -86,7 +87,7 @@ fn pool(database_url: &str) -> sqlx::Result<PgPool> {
         .connect_lazy_with(options))
 }
 
-fn router(console: Console, hosts: Hosts) -> Router {
+fn router(console: Console, hosts: KnownHosts) -> Router {
     Router::new()
         .route("/", get(overview::page))
         .route("/events", get(events::page))

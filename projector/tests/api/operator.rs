@@ -42,7 +42,7 @@ async fn name_or_reason_of_several_lines_is_refused() {
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        error.contains("give 1 to 200 characters on one line"),
+        error.contains("give 1 to 200 printable characters on one line"),
         "{error}"
     );
 }

@@ -35,6 +35,8 @@ pub(crate) const LARGE: i32 = 20_000;
 /// rows, and far fewer than a scan of one large table per batch.
 const ENTRIES_MAX: i64 = 10_000;
 const LINKS: usize = 8;
+/// Links of an account whose tables have statistics.
+const LARGE_ACCOUNT_LINKS: usize = 6_000;
 const BATCH_LENGTH: usize = 7;
 
 /// Fills each table with the rows of the given number of links, all of them applied.
@@ -237,6 +239,29 @@ async fn statements_use_keys_at_every_table_size() {
         end(&stage, session).await;
         assert_reads_by_key(&stage, before, name).await;
     }
+}
+
+#[tokio::test]
+async fn statistics_of_one_large_account_use_keys() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("large", LARGE_ACCOUNT_LINKS).await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    sqlx::query("ANALYZE")
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let newest = log
+        .iter()
+        .rev()
+        .find(|it| it.event.event_type == "LinkCreated");
+    let link_id = LinkId::from_uuid(newest.unwrap().event.stream_id);
+    let before = reads(stage.database.pool()).await;
+    let session = measured(&stage);
+    look_at(&session, account_id, link_id).await;
+    project(&stage, &session, "beside").await;
+    end(&stage, session).await;
+    assert_reads_by_key(&stage, before, "beside a large account").await;
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use linkledger_core::{
         log::{self, ReadFrom},
     },
     id::AccountId,
+    internal_listener::InternalHosts,
     lifecycle::Tasks,
     link::LinkCreated,
     shard::Shard,
@@ -173,7 +174,7 @@ impl Stage {
             group_protocol: GroupProtocol::Consumer,
             fetch_wait_max_ms: 2,
             connections_max: 2,
-            console_hosts: Vec::new(),
+            internal_hosts: InternalHosts::default(),
         }
     }
 

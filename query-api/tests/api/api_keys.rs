@@ -11,8 +11,8 @@ use linkledger_core::{
     id::KeyId,
 };
 use linkledger_testing as testing;
-use linkledger_testing::eventually;
-use sqlx::PgPool;
+use linkledger_testing::{TestDatabase, eventually};
+use sqlx::{PgPool, Postgres, Transaction};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -221,11 +221,7 @@ async fn flood_of_unknown_keys_spares_known_keys() {
     let (known, fresh) = (service.caller().await, service.caller().await);
     assert_eq!(with_key(&service, &known.key).await.status, 200);
     // The lookups are blocked, so unknown keys hold the most sessions that they can ever hold.
-    let mut lock = service.pool().begin().await.unwrap();
-    sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
-        .execute(&mut *lock)
-        .await
-        .unwrap();
+    let lock = lock_keys(&service).await;
     let flood =
         join_all((0..STRANGERS).map(async |_| with_key(&service, &ApiKey::generate()).await));
     let watch = async {
@@ -253,14 +249,42 @@ async fn flood_of_unknown_keys_spares_known_keys() {
 }
 
 #[tokio::test]
+async fn evicted_keys_do_not_wait_behind_invented_keys() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| config.api_keys_cached_max = 1).await;
+    let callers = join_all((0..8).map(async |_| service.caller().await)).await;
+    for caller in &callers {
+        assert_eq!(with_key(&service, &caller.key).await.status, 200);
+    }
+    let lock = lock_keys(&service).await;
+    let flood =
+        join_all((0..STRANGERS).map(async |_| with_key(&service, &ApiKey::generate()).await));
+    let watch = async {
+        eventually("strangers wait", async || {
+            (waiting_look_ups(&service).await == 2).then_some(())
+        })
+        .await;
+        let customers = join_all(callers.iter().map(|caller| with_key(&service, &caller.key)));
+        let release = async {
+            eventually("customers wait beside strangers", async || {
+                (waiting_look_ups(&service).await > 2).then_some(())
+            })
+            .await;
+            lock.rollback().await.unwrap();
+        };
+        let (answers, ()) = tokio::join!(customers, release);
+        for answer in answers {
+            assert_eq!(answer.status, 200);
+        }
+    };
+    tokio::join!(flood, watch);
+}
+
+#[tokio::test]
 async fn concurrent_requests_share_one_key_lookup() {
     let service = TestService::start().await;
     let caller = service.caller().await;
-    let mut lock = service.pool().begin().await.unwrap();
-    sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
-        .execute(&mut *lock)
-        .await
-        .unwrap();
+    let lock = lock_keys(&service).await;
     // Rejected right after authentication, so that only the key is looked up.
     let path = format!("{LINKS}?unknown=1");
     let burst = join_all((0..400).map(async |_| service.get(&caller, &path).await));
@@ -276,6 +300,16 @@ async fn concurrent_requests_share_one_key_lookup() {
     for answer in &answers {
         answer.assert_problem(400, "invalid_parameter");
     }
+}
+
+/// Blocks every look-up of a key until the transaction ends.
+async fn lock_keys(service: &TestService) -> Transaction<'static, Postgres> {
+    let mut lock = service.pool().begin().await.unwrap();
+    sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    lock
 }
 
 async fn waiting_look_ups(service: &TestService) -> i64 {

@@ -72,6 +72,26 @@ async fn second_generation_costs_no_extra_reads() {
     );
 }
 
+#[tokio::test]
+async fn statistics_of_one_large_account_keep_reads_small() {
+    let (service, caller, invisible) = service_with_one_session().await;
+    fill(service.pool(), &caller, 1).await;
+    sqlx::query("ANALYZE")
+        .execute(service.pool())
+        .await
+        .unwrap();
+    use_every_statement(&service, &caller, invisible.link.link_id).await;
+    read_every_row(&service, &caller).await;
+
+    let database = service.stop();
+    let (_, rows_scanned, index_entries) = reads_of_ended_sessions(database.pool()).await;
+    assert_eq!(rows_scanned, 0);
+    assert!(
+        index_entries < 3 * LINKS + OTHER_ENTRIES_MAX,
+        "{index_entries}"
+    );
+}
+
 /// A service with one session that keeps its plans, a caller, and a link that the read tables lack.
 async fn service_with_one_session() -> (TestService, TestCaller, SettledCreate) {
     let database = TestDatabase::create().await;

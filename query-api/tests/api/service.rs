@@ -13,8 +13,10 @@ use linkledger_core::{
     batch::SettledCreate,
     clock::Clock,
     consistency::ConsistencyToken,
+    http::authentication::KEYS_CACHED_MAX,
     http::route_table,
     id::AccountId,
+    internal_listener::InternalHosts,
     lifecycle::{Serve, Tasks},
 };
 use linkledger_query_api::{QueryApiConfig, ShortHost, routes::openapi, start};
@@ -64,6 +66,8 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
         connections_max: 4,
+        api_keys_cached_max: KEYS_CACHED_MAX,
+        internal_hosts: InternalHosts::default(),
     }
 }
 

@@ -27,6 +27,9 @@ use crate::process::{ANY_PORT, serve_command};
 
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const UNSAMPLED_TRACE_ID: &str = "1bf7651916cd43dd8448eb211c80319d";
+/// The caller has not recorded the trace.
+const UNSAMPLED_TRACEPARENT: &str = "00-1bf7651916cd43dd8448eb211c80319d-b7ad6b7169203331-00";
 
 /// The service as a running process.
 struct Process {
@@ -185,24 +188,25 @@ async fn request_logs_have_id_trace_no_query() {
 }
 
 #[tokio::test]
-async fn collector_gets_span_in_callers_trace() {
+async fn collector_gets_span_in_callers_trace_whatever_its_flag() {
     let database = TestDatabase::create().await;
     let collector = Collector::start().await;
     let endpoint = format!("http://{}", collector.address);
     let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
     let process = Process::start(&database, &settings).await;
-    get(
-        process.address("api"),
-        "/v1/links?x=secret",
-        &[("traceparent", TRACEPARENT)],
-    )
-    .await;
+    for traceparent in [TRACEPARENT, UNSAMPLED_TRACEPARENT] {
+        let headers = [("traceparent", traceparent)];
+        get(process.address("api"), "/v1/links?x=secret", &headers).await;
+    }
     // The process sends the remaining spans at its end.
     let (code, _) = process.terminate().await;
     assert_eq!(code, Some(0));
     let id = |hex: &str| u128::from_str_radix(hex, 16).unwrap().to_be_bytes();
-    eventually("the span arrives", async || {
-        collector.has(&id(TRACE_ID)).then_some(())
+    eventually("both spans arrive", async || {
+        let ids = [TRACE_ID, UNSAMPLED_TRACE_ID];
+        ids.iter()
+            .all(|trace| collector.has(&id(trace)))
+            .then_some(())
     })
     .await;
     // The parent is the caller's span.

@@ -14,8 +14,11 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, gate::RouteGate,
-        observe::ServiceName, rate_limit::RequestClass,
+        answer::AnswerSettings,
+        authentication::{Authenticator, KEYS_CACHED_MAX},
+        gate::RouteGate,
+        observe::ServiceName,
+        rate_limit::RequestClass,
     },
     lifecycle::{self, Tasks},
     link::OwnHosts,
@@ -95,7 +98,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
-    let authenticator = Authenticator::new(readers, clock);
+    let authenticator = Authenticator::new(readers, clock, KEYS_CACHED_MAX);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, RATE_LIMIT, class, scope);
     let settings = AnswerSettings {

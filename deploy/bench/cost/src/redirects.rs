@@ -9,6 +9,8 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     clock::SystemClock,
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
 use linkledger_query_api::{QueryApiConfig, ShortHost};
@@ -161,5 +163,7 @@ fn config(database_url: String) -> QueryApiConfig {
         redirect_status: "302".parse().expect("a status of a redirect"),
         redirect_cache_mib: 64,
         connections_max: 4,
+        api_keys_cached_max: KEYS_CACHED_MAX,
+        internal_hosts: InternalHosts::default(),
     }
 }

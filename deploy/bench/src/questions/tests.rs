@@ -6,6 +6,8 @@ use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 use linkledger_core::{
     clock::SystemClock,
     cursor::CursorKeys,
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
 use linkledger_query_api::QueryApiConfig;
@@ -136,6 +138,8 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 1,
         connections_max: 4,
+        api_keys_cached_max: KEYS_CACHED_MAX,
+        internal_hosts: InternalHosts::default(),
     };
     let service = linkledger_query_api::start(config, Arc::new(SystemClock), tasks);
     let service = service.await.unwrap();

@@ -13,6 +13,8 @@ use linkledger_bench::{
 use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     clock::SystemClock,
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
 use linkledger_testing::TestBroker;
@@ -80,6 +82,8 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
         cors_allowed_origins: Vec::new(),
         writers: 1,
         instance_id: None,
+        api_keys_cached_max: KEYS_CACHED_MAX,
+        internal_hosts: InternalHosts::default(),
     };
     let mut tasks = Tasks::new(CancellationToken::new());
     let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use linkledger_core::printable::printable;
 use reqwest::StatusCode;
 use serde::Deserialize;
-
-use crate::output::printable;
 
 /// The error of a call.
 #[derive(Debug, thiserror::Error)]

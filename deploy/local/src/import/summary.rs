@@ -4,11 +4,10 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, time::Duration
 
 use anyhow::Context as _;
 
+use linkledger_core::printable::printable;
+
 use super::lines::ImportLine;
-use crate::{
-    client::ApiRefusal,
-    output::{note, printable},
-};
+use crate::{client::ApiRefusal, output::note};
 
 /// Number of refused lines that are shown; `--refused FILE` writes all refused lines.
 const SHOWN_MAX: usize = 20;
@@ -48,8 +47,8 @@ impl ImportSummary {
                 let (code, detail) = refusal.code_and_detail();
                 self.refused.push(RefusedLine {
                     number: line.number,
-                    code: printable(code),
-                    detail: printable(detail),
+                    code: printable(code).into_owned(),
+                    detail: printable(detail).into_owned(),
                     destination: line.destination,
                 });
             }

@@ -11,7 +11,8 @@ use axum::Router;
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
-    internal_listener::{self, Readiness},
+    http::authentication::KEYS_CACHED_MAX,
+    internal_listener::{self, InternalHosts, KnownHosts, Readiness},
     kafka_config::KafkaConfig,
     lifecycle::{self, Tasks, listen},
     metrics::recorder::Recorder,
@@ -127,7 +128,8 @@ async fn serve_internal_listener(
 ) -> anyhow::Result<SocketAddr> {
     let listener = listen(loopback(0)).await?;
     let address = listener.local_addr()?;
-    let router = internal_listener::router(readiness, tasks.shutdown(), recorder.clone());
+    let hosts = KnownHosts::new(InternalHosts::default());
+    let router = internal_listener::router(readiness, tasks.shutdown(), recorder.clone(), hosts);
     let router = router.merge(pages);
     lifecycle::serve(tasks, "internal listener", listener, router);
     Ok(address)
@@ -153,6 +155,8 @@ impl ServiceSettings {
             // A fixed name, since one stack uses a database: after a restart the stack renews its
             // own leases at once, and need not wait until they expire.
             instance_id: Some("local stack".to_owned()),
+            api_keys_cached_max: KEYS_CACHED_MAX,
+            internal_hosts: InternalHosts::default(),
         })
     }
 
@@ -165,7 +169,7 @@ impl ServiceSettings {
             group_protocol: self.group_protocol,
             fetch_wait_max_ms: self.fetch_wait_max_ms,
             connections_max: 2,
-            console_hosts: Vec::new(),
+            internal_hosts: InternalHosts::default(),
         }
     }
 
@@ -181,6 +185,8 @@ impl ServiceSettings {
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
             redirect_cache_mib: REDIRECT_CACHE_MIB,
             connections_max: 16,
+            api_keys_cached_max: KEYS_CACHED_MAX,
+            internal_hosts: InternalHosts::default(),
         })
     }
 }

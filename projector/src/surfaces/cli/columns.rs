@@ -72,13 +72,6 @@ impl Screen {
     }
 }
 
-/// Replaces control characters by spaces: foreign text must not control the terminal or start a new
-/// line.
-pub(super) fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(shown).collect()
-}
-
 /// Layout of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {

@@ -1,8 +1,10 @@
 //! `why`: explains the rows of a link or an account from its events.
 
+use std::borrow::Cow;
+
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{event::Subject, timestamp};
+use linkledger_core::{event::Subject, printable::printable, timestamp};
 
 use super::{
     Options,
@@ -76,7 +78,7 @@ fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
     let narrower = screen.indented(NAME_WIDTH);
     for it in &why.projections {
         let mut name = it.projection;
-        for line in narrower.wrapped(&it.why) {
+        for line in narrower.wrapped(&printable(&it.why)) {
             lines.push(format!("{name:NAME_WIDTH$}{line}"));
             name = "";
         }
@@ -86,13 +88,13 @@ fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
 
 fn row(event: &ShownEvent) -> Vec<String> {
     let recorded = &event.recorded;
-    let actor = recorded.metadata.actor.clone();
+    let actor = recorded.metadata.actor.as_deref().map(printable);
     vec![
         recorded.version.to_string(),
         grouped(recorded.position),
         recorded.event_type.clone(),
         timestamp::format(recorded.recorded_at),
-        actor.unwrap_or_else(|| "-".to_owned()),
+        actor.map_or_else(|| "-".to_owned(), Cow::into_owned),
         states(event),
     ]
 }

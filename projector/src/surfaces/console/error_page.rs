@@ -106,7 +106,7 @@ impl ErrorPage {
                 .to_owned(),
             help: html! {
                 "Use the IP address or " code { "localhost" } ", or start the projector with "
-                code { "--console-host NAME" } "."
+                code { "--internal-host NAME" } "."
             },
         }
     }

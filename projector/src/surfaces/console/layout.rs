@@ -1,6 +1,7 @@
 //! Frame of every page.
 
 use axum::response::{Html, IntoResponse, Response};
+use linkledger_core::printable::printable;
 use maud::{DOCTYPE, Markup, html};
 
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='3' fill='%231f4e5f'/%3E%3Cpath d='M5 3v9h6' fill='none' stroke='white' stroke-width='2.5'/%3E%3C/svg%3E";
@@ -13,7 +14,7 @@ pub(super) enum Nav {
     Elsewhere,
 }
 
-/// Returns a page with the frame.
+/// Returns a page with the frame. Characters that are not printable are shown escaped.
 pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
     let current = |of: Nav| (nav == of).then_some("page");
     let markup = html! {
@@ -53,7 +54,9 @@ pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
             }
         }
     };
-    Html(markup.into_string())
+    let text = markup.into_string();
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    Html(lines.join("\n"))
 }
 
 /// Returns a page with status 200.

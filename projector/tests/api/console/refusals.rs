@@ -52,6 +52,14 @@ async fn wrong_request_is_refused_with_help() {
 }
 
 #[tokio::test]
+async fn text_that_reorders_a_page_is_escaped() {
+    let database = TestDatabase::create().await;
+    let console = TestConsole::start(&database).await;
+    let page = console.refusal("/find?q=%E2%80%AEgnirps", 400).await;
+    assert_shows(&page, "<code>\\u{202e}gnirps</code>");
+}
+
+#[tokio::test]
 async fn unknown_pages_and_ids_are_not_found() {
     let database = TestDatabase::create().await;
     let console = TestConsole::start(&database).await;
@@ -126,7 +134,7 @@ async fn unknown_host_is_refused() {
         for path in ["/", "/events", "/console.js"] {
             let answer = console.ask(Method::GET, path, host).await;
             assert_eq!(answer.status, 421, "{host} {path}");
-            assert_shows(&answer.body, "--console-host");
+            assert_shows(&answer.body, "--internal-host");
             assert_guarded(&answer, path);
         }
     }

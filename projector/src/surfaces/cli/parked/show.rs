@@ -7,6 +7,7 @@ use clap::Args;
 use linkledger_core::{
     event_store::log,
     id::{AccountId, EventId},
+    printable::printable,
     shard::{Position, Shard},
     timestamp,
 };
@@ -182,7 +183,7 @@ impl Shown {
                 it.projection.clone(),
                 timestamp::format(it.skipped_at),
                 it.operator.clone(),
-                it.reason.clone(),
+                printable(&it.reason).into_owned(),
             ]
         });
         table(screen, &columns, rows)

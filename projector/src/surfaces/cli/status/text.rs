@@ -3,6 +3,7 @@
 mod facts;
 
 use console::Style;
+use linkledger_core::printable::printable;
 
 use crate::{
     operations::{
@@ -12,7 +13,7 @@ use crate::{
             projection::{ProjectionState, ProjectionStatus, ShardStatus},
         },
     },
-    surfaces::cli::columns::{Layout, Screen, printable, table},
+    surfaces::cli::columns::{Layout, Screen, table},
 };
 
 /// Maximum number of shards that are shown without `--shards`.
