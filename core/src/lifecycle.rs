@@ -159,11 +159,12 @@ pub fn raise_open_files_limit() {
 /// Binds a listening socket. Port 0 chooses a free port.
 ///
 /// # Errors
-/// Returns an error that names the address if the address is in use or not of this machine.
+/// Returns an error that names the address and the remedy if the address is in use or not of this
+/// machine.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on {address}"))
+        .with_context(|| format!("cannot listen on {address}; give a free address of this machine"))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod get_link;
 mod growth;
 mod list_links;
 mod redirects;
+mod unknown_slugs;
 mod visible;
 
 use clap::Subcommand;
@@ -26,6 +27,8 @@ pub enum Question {
     CreateLatency,
     /// Measure how many redirects are answered per second.
     Redirects,
+    /// Measure how many visits to unknown slugs are answered per second, and whom the visits delay.
+    UnknownSlugs,
     /// Measure how many links can be read by id per second.
     GetLink,
     /// Measure how many pages of a list can be read per second.
@@ -47,6 +50,7 @@ impl Question {
         Self::Contention,
         Self::CreateLatency,
         Self::Redirects,
+        Self::UnknownSlugs,
         Self::GetLink,
         Self::ListLinks,
         Self::Visible,
@@ -65,6 +69,7 @@ impl Question {
             Self::Contention => contention::ask(bench).await,
             Self::CreateLatency => create_latency::ask(bench).await,
             Self::Redirects => redirects::ask(bench).await,
+            Self::UnknownSlugs => unknown_slugs::ask(bench).await,
             Self::GetLink => get_link::ask(bench).await,
             Self::ListLinks => list_links::ask(bench).await,
             Self::Visible => visible::ask(bench).await,
