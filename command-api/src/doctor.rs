@@ -12,7 +12,7 @@ use crate::{
     READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, WantedTopic},
     config::{CommandApiConfig, CommandApiSettings},
-    relay::topic::judgement::SettingVerdict,
+    relay::topic::judgement::{CheckedSetting, SettingVerdict},
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
@@ -99,21 +99,34 @@ async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
     }
 }
 
+/// Returns a finding for each setting of the topic, and one for all settings that the broker does not
+/// tell.
 fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
-    let settings = topic.settings.iter().map(|setting| {
-        let severity = match setting.verdict {
-            SettingVerdict::Ok => Severity::Ok,
-            SettingVerdict::Wrong => Severity::Warning,
-            SettingVerdict::Refused => Severity::Error,
-            SettingVerdict::Unknown => Severity::Unseen,
-        };
-        let remedy = format!(
-            "should be {}: `command-api topic check` prints the command that changes the setting",
-            setting.should_be
-        );
-        let remedy = Some(remedy).filter(|_| setting.verdict.is_bad());
-        let is = format!("{} is {}", setting.setting, setting.is);
-        Finding::new("topic", severity, is, remedy.unwrap_or_default())
-    });
-    settings.collect()
+    let (known, unknown): (Vec<_>, Vec<_>) = topic
+        .settings
+        .iter()
+        .partition(|setting| setting.verdict != SettingVerdict::Unknown);
+    let mut findings: Vec<Finding> = known.into_iter().map(of_setting).collect();
+    if !unknown.is_empty() {
+        let names: Vec<_> = unknown.iter().map(|setting| setting.setting).collect();
+        let is = format!("the broker does not tell {}", names.join(", "));
+        findings.push(Finding::new("topic", Severity::Unseen, is, ""));
+    }
+    findings
+}
+
+fn of_setting(setting: &CheckedSetting) -> Finding {
+    let severity = match setting.verdict {
+        SettingVerdict::Ok => Severity::Ok,
+        SettingVerdict::Wrong => Severity::Warning,
+        SettingVerdict::Refused => Severity::Error,
+        SettingVerdict::Unknown => Severity::Unseen,
+    };
+    let remedy = format!(
+        "should be {}: `command-api topic check` prints the command that changes the setting",
+        setting.should_be
+    );
+    let remedy = Some(remedy).filter(|_| setting.verdict.is_bad());
+    let is = format!("{} is {}", setting.setting, setting.is);
+    Finding::new("topic", severity, is, remedy.unwrap_or_default())
 }
