@@ -82,7 +82,8 @@ impl CommandQueue {
         let queues = (0..writers.max(1)).map(|number| {
             let queue = WriterQueue::new(number);
             let (handler, of_writer) = (Arc::clone(&handler), Arc::clone(&queue));
-            tasks.spawn("writer", writer::run(handler, of_writer, tasks.shutdown()));
+            let task = writer::run(handler, of_writer, tasks.shutdown());
+            tasks.spawn_essential("writer", task);
             queue
         });
         Self {

@@ -123,15 +123,17 @@ async fn start_unboxed(
         .unwrap_or_else(default_instance_id);
     let mut relay = Relay::new(relay_pool, publisher, owner, appended);
     relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
-    tasks.spawn("relay", relay.run(tasks.shutdown()));
+    tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
 
     // A reader like the relay: the sealer reads, and writes single rows.
     let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
-    let sealer = Sealer::new(sealer_pool, Arc::clone(&clock));
-    tasks.spawn("sealer", sealer.run(tasks.shutdown()));
+    let sealer_clock = Arc::clone(&clock);
+    tasks.spawn_housekeeping("sealer", move |shutdown| {
+        Sealer::new(sealer_pool.clone(), Arc::clone(&sealer_clock)).run(shutdown)
+    });
 
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
-    tasks.spawn("end of the log", end);
+    tasks.spawn_essential("end of the log", end);
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
     let state = WriteState {

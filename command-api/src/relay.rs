@@ -19,13 +19,14 @@ mod outage;
 pub mod pause;
 pub mod producers;
 pub mod publisher;
+mod publishing;
 pub mod refill;
 pub mod refusal;
 pub mod status;
+mod stopped_shards;
 pub mod topic;
 
 use std::{
-    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -33,7 +34,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::{log, time_limit::within},
+    event_store::{errors::is_of_data, log, time_limit::within},
     fail_point,
     metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
 };
@@ -49,12 +50,13 @@ use announcements::Announcements;
 use backlog::Backlog;
 use batch_interval::interval_after;
 use cursor::Cursor;
-use lease::{LeaseTable, Renewal};
+use lease::LeaseTable;
 use leased::LeasedShards;
 use outage::Outage;
 use producers::ProducerRegistration;
 use publisher::EventPublisher;
 use refusal::RelayRefusal;
+use stopped_shards::StoppedShards;
 
 /// Interval at which an idle relay looks for new events, if no writer wakes the relay.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -70,10 +72,9 @@ const SHARD_EVENTS_MAX: i64 = 1_000;
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(15);
 /// First backoff after a failure.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
-/// Longest backoff: short enough to keep the lease meanwhile.
+/// Longest backoff: short enough to keep the lease meanwhile, and long enough that the pool then
+/// tests its sessions, and replaces those of a server that accepts no writes any more.
 const BACKOFF_MAX: Duration = RENEW_INTERVAL;
-/// Time without an acknowledgement after which the outage is logged; the relay goes on waiting.
-const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// Publishes all shards while this process has the lease.
 pub struct Relay<P> {
@@ -83,6 +84,7 @@ pub struct Relay<P> {
     /// Longest interval between the starts of two batches.
     pub(crate) batch_interval_max: Duration,
     shards: LeasedShards,
+    stopped: StoppedShards,
     producer: ProducerRegistration,
     /// Time of the last renewal; none if the last renewal has found a reason against publishing.
     renewed_at: Option<Instant>,
@@ -100,6 +102,7 @@ impl<P: EventPublisher> Relay<P> {
     pub fn new(pool: PgPool, publisher: P, owner: String, appended: Arc<Notify>) -> Self {
         Self {
             shards: LeasedShards::new(LeaseTable::new(pool.clone(), owner.clone())),
+            stopped: StoppedShards::default(),
             producer: ProducerRegistration::new(pool.clone(), owner),
             pool,
             publisher: Arc::new(publisher),
@@ -132,7 +135,13 @@ impl<P: EventPublisher> Relay<P> {
             match step {
                 Ok(published) => {
                     backoff = BACKOFF_MIN;
-                    self.outage.published(self.backlog, published);
+                    match self.stopped.description() {
+                        // Events wait, although no other event does.
+                        Some(stopped) if published == 0 => {
+                            self.outage.held_up(begun, self.backlog, &stopped);
+                        }
+                        Some(_) | None => self.outage.published(self.backlog, published),
+                    }
                     if self.shards.lease().is_some() {
                         self.announcements.announce_recovery();
                     }
@@ -181,7 +190,7 @@ impl<P: EventPublisher> Relay<P> {
     ///
     /// # Errors
     /// Returns an error if the database or the broker fails; positions that were acknowledged
-    /// before the failure are kept.
+    /// before the failure are kept. A refused record is no error: it stops its shard.
     pub async fn step(&mut self) -> anyhow::Result<usize> {
         let is_due = |at: Instant| at.elapsed() >= RENEW_INTERVAL;
         if self.renewed_at.is_none_or(is_due) {
@@ -192,7 +201,9 @@ impl<P: EventPublisher> Relay<P> {
             return Ok(0);
         };
         self.connect(lease).await?;
+        self.handle_ended_retries().await?;
         let events = self.read().await?;
+        let events = self.stopped.retry(events);
         let count = events.len();
         if count > 0 {
             fail_point::reached("relay.read");
@@ -253,68 +264,18 @@ impl<P: EventPublisher> Relay<P> {
             self.renew().await?;
             return Ok(Vec::new());
         }
-        let from = self.shards.with_unpublished_events(&end.heads);
+        let mut from = self.shards.with_unpublished_events(&end.heads);
+        from.retain(|from| self.stopped.admits(from.shard));
         if from.is_empty() {
             return Ok(Vec::new());
         }
-        let events = answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await;
-        let events = events.context("cannot read the log")?;
+        let events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await {
+            Err(error) if is_of_data(&error) => self.read_each(&from).await?,
+            read => read.context("cannot read the log")?,
+        };
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
-    }
-
-    /// Publishes events in order, and checks that the topic was not created anew meanwhile.
-    async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
-        let to = Arc::clone(&self.publisher);
-        let published = match self.wait_for(to.publish(events)).await {
-            Ok(Some(published)) => published,
-            // Records in flight may still arrive: as repetitions of earlier records.
-            given_up => {
-                self.end_producer().await?;
-                return given_up.map(drop);
-            }
-        };
-        if let Some(lease) = self.shards.lease()
-            && let Some(shard) = self.shards.began_again(&published)
-        {
-            answered(self.shards.table.record_topic_lost(lease, shard)).await?;
-            self.end_producer().await?;
-            return Err(RelayRefusal::BeganAgain { shard }.into());
-        }
-        self.shards.acknowledge(&published, events);
-        match published.failure {
-            None => Ok(()),
-            Some(error) => Err(error.context("the broker did not acknowledge every record")),
-        }
-    }
-
-    /// Waits for the broker, and renews the lease meanwhile. Returns `None` if publishing is paused
-    /// meanwhile.
-    async fn wait_for<T>(&mut self, answer: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
-        let begun = Instant::now();
-        let mut answer = pin!(answer);
-        loop {
-            tokio::select! {
-                answer = &mut answer => return Ok(Some(answer)),
-                () = tokio::time::sleep(RENEW_INTERVAL) => {}
-            }
-            match answered(self.shards.renew()).await? {
-                Renewal::Kept => {}
-                Renewal::Paused => return Ok(None),
-                Renewal::Lost => {
-                    anyhow::bail!("the lease was lost while the relay waited for the broker")
-                }
-            }
-            self.renewed_at = Some(Instant::now());
-            self.backlog = self.measure().await?;
-            if begun.elapsed() >= SILENCE_MAX {
-                let trouble = self.publisher.trouble();
-                let reason = trouble.as_deref();
-                let reason = reason.unwrap_or("the broker acknowledges nothing");
-                self.outage.held_up(begun, self.backlog, reason);
-            }
-        }
     }
 }
 

@@ -5,7 +5,13 @@ pub mod health;
 mod progress;
 mod serve;
 
-use std::{future::Future, net::SocketAddr, pin::pin, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context as _;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -13,6 +19,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +28,14 @@ pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_with
 /// Longest time for accepted work to finish after the shutdown began.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Supervised background tasks of a process. A task that ends before the shutdown, by an error, a
-/// panic or by itself, starts the shutdown and makes the process fail.
+/// First delay before housekeeping that has failed is started again.
+const RESTART_BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// Longest such delay.
+const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(1);
+
+/// Supervised background tasks of a process. An essential task that ends before the shutdown, by an
+/// error, a panic or by itself, starts the shutdown and makes the process fail; housekeeping never
+/// does.
 pub struct Tasks {
     set: JoinSet<(&'static str, anyhow::Result<()>)>,
     shutdown: CancellationToken,
@@ -48,8 +61,8 @@ impl Tasks {
         self.shutdown.clone()
     }
 
-    /// Spawns a supervised task.
-    pub fn spawn(
+    /// Spawns a task without which the process would answer wrongly, or not at all.
+    pub fn spawn_essential(
         &mut self,
         name: &'static str,
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
@@ -57,14 +70,53 @@ impl Tasks {
         self.set.spawn(async move { (name, task.await) });
     }
 
-    /// Returns the token that is cancelled when all tasks of [`Tasks::spawn`] have ended. No request is
-    /// left then, so tasks that requests depend on can end.
+    /// Spawns a task whose absence makes no answer wrong: it prunes, seals, reports or fills a cache.
+    /// If the task fails, panics or ends before the shutdown, `start` makes it anew after a backoff.
+    pub fn spawn_housekeeping<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let shutdown = self.shutdown();
+        self.set.spawn(async move {
+            let start = Arc::new(start);
+            let mut backoff = RESTART_BACKOFF_MIN;
+            loop {
+                let begun = Instant::now();
+                // A task of its own, so that a panic ends only this run.
+                let mut run = JoinSet::new();
+                let (start, until) = (Arc::clone(&start), shutdown.clone());
+                run.spawn(async move { start(until).await });
+                let error = match run.join_next().await {
+                    _ if shutdown.is_cancelled() => return (name, Ok(())),
+                    None | Some(Ok(Ok(()))) => "it ended by itself".to_owned(),
+                    Some(Ok(Err(error))) => format!("{error:#}"),
+                    Some(Err(error)) => error.to_string(),
+                };
+                if begun.elapsed() > RESTART_BACKOFF_MAX {
+                    backoff = RESTART_BACKOFF_MIN;
+                }
+                tracing::error!(
+                    error,
+                    ?backoff,
+                    "task `{name}` failed; starting it again after a backoff"
+                );
+                timeout(backoff, shutdown.cancelled()).await.ok();
+                backoff = (backoff * 2).min(RESTART_BACKOFF_MAX);
+            }
+        });
+    }
+
+    /// Returns the token that is cancelled when all other tasks have ended. No request is left then, so
+    /// tasks that requests depend on can end.
     pub fn drained(&self) -> CancellationToken {
         self.drained.clone()
     }
 
-    /// Spawns a task that must outlive all tasks of [`Tasks::spawn`]. The task must end when the
-    /// token of [`Tasks::drained`] is cancelled.
+    /// Spawns an essential task that must outlive the requests. The task must end when the token of
+    /// [`Tasks::drained`] is cancelled.
     pub fn spawn_until_drained(
         &mut self,
         name: &'static str,
@@ -113,7 +165,7 @@ impl Tasks {
 
 async fn drain_time_is_over(shutdown: &CancellationToken) {
     shutdown.cancelled().await;
-    tokio::time::sleep(DRAIN_TIME_MAX).await;
+    sleep(DRAIN_TIME_MAX).await;
 }
 
 /// Cancels the shutdown token on SIGTERM or SIGINT.
@@ -124,7 +176,7 @@ pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
     let shutdown = tasks.shutdown();
-    tasks.spawn("signals", async move {
+    tasks.spawn_essential("signals", async move {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM: shutting down"),
             _ = interrupt.recv() => tracing::info!("SIGINT: shutting down"),
@@ -169,14 +221,16 @@ pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     #[tokio::test]
     async fn ended_task_starts_the_shutdown() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let shutdown = tasks.shutdown();
-        tasks.spawn("short", async { Ok(()) });
-        tasks.spawn("long", async move {
+        tasks.spawn_essential("short", async { Ok(()) });
+        tasks.spawn_essential("long", async move {
             shutdown.cancelled().await;
             Ok(())
         });
@@ -189,7 +243,7 @@ mod tests {
         let mut tasks = Tasks::new(CancellationToken::new());
         let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
         let (answer, question) = tokio::sync::oneshot::channel();
-        tasks.spawn("asks", async move {
+        tasks.spawn_essential("asks", async move {
             shutdown.cancelled().await;
             Ok(question.await?)
         });
@@ -208,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_a_failure() {
         let mut tasks = Tasks::new(CancellationToken::new());
-        tasks.spawn("panics", async { panic!("on purpose") });
+        tasks.spawn_essential("panics", async { panic!("on purpose") });
         assert_eq!(
             tasks.join().await.unwrap_err().to_string(),
             "a task panicked; the message of the panic is above"
@@ -216,11 +270,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn failed_housekeeping_is_started_again() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        let runs = AtomicU32::new(0);
+        tasks.spawn_housekeeping("fails", move |until| {
+            let (run, shutdown) = (runs.fetch_add(1, Ordering::Relaxed), shutdown.clone());
+            async move {
+                match run {
+                    0 => panic!("on purpose"),
+                    1 => anyhow::bail!("on purpose"),
+                    2 => return Ok(()),
+                    _ => shutdown.cancel(),
+                }
+                until.cancelled().await;
+                Ok(())
+            }
+        });
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
     async fn ending_after_the_shutdown_is_a_success() {
         let mut tasks = Tasks::new(CancellationToken::new());
         let shutdown = tasks.shutdown();
         shutdown.cancel();
-        tasks.spawn("obedient", async move {
+        tasks.spawn_essential("obedient", async move {
             shutdown.cancelled().await;
             Ok(())
         });

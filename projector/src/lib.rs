@@ -40,6 +40,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use metrics::counter;
+use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -88,34 +89,38 @@ pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<
         begin_counters();
         let consumer = Consumer::join(&config)?;
         let readiness = Readiness::default();
-        tasks.spawn(
-            "pruning of redirect changes",
-            redirect_changes::keep_pruned(pool.clone(), tasks.shutdown()),
-        );
-        tasks.spawn(
-            "the age of the oldest snapshot",
-            status::snapshot::keep_reported(pool.clone(), tasks.shutdown()),
-        );
-        tasks.spawn(
-            "what was verified last",
-            verify::outcome::keep_reported(pool.clone(), tasks.shutdown()),
-        );
-        tasks.spawn(
-            "what operators' commands have come to",
-            audit::report::keep_reported(pool.clone(), tasks.shutdown()),
-        );
+        spawn_housekeeping(&pool, tasks);
         let projector = run::RunLoop {
             consumer,
             heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
             engine: Engine::new(pool),
             readiness: readiness.clone(),
         };
-        tasks.spawn("projector", projector.run(tasks.shutdown()));
+        tasks.spawn_essential("projector", projector.run(tasks.shutdown()));
         let hosts = KnownHosts::new(config.internal_hosts);
         let console = console::start(database_url, hosts, tasks)
             .context("cannot parse the address of the database")?;
         Ok(Projector { readiness, console })
     })
+}
+
+fn spawn_housekeeping(pool: &PgPool, tasks: &mut Tasks) {
+    let shared = pool.clone();
+    tasks.spawn_housekeeping("pruning of redirect changes", move |shutdown| {
+        redirect_changes::keep_pruned(shared.clone(), shutdown)
+    });
+    let shared = pool.clone();
+    tasks.spawn_housekeeping("age of the oldest snapshot", move |shutdown| {
+        status::snapshot::keep_reported(shared.clone(), shutdown)
+    });
+    let shared = pool.clone();
+    tasks.spawn_housekeeping("last verifications", move |shutdown| {
+        verify::outcome::keep_reported(shared.clone(), shutdown)
+    });
+    let shared = pool.clone();
+    tasks.spawn_housekeeping("outcomes of operators' commands", move |shutdown| {
+        audit::report::keep_reported(shared.clone(), shutdown)
+    });
 }
 
 /// Starts the counters of alerts at 0, so that the first event is an increase.

@@ -153,8 +153,11 @@ fn start_redirect_cache(
     if config.redirect_cache_mib > 0 {
         let database_url = config.database_url.reveal();
         let pool = event_store::pool(database_url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
-        let follower = ChangeFollower::new(Arc::clone(&cache), pool);
-        tasks.spawn("redirect changes", follower.run(tasks.shutdown()));
+        let filled = Arc::clone(&cache);
+        // The first poll of a new follower clears the cache.
+        tasks.spawn_housekeeping("redirect changes", move |shutdown| {
+            ChangeFollower::new(Arc::clone(&filled), pool.clone()).run(shutdown)
+        });
     }
     Ok(cache)
 }

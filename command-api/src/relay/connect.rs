@@ -46,9 +46,11 @@ impl<P: EventPublisher> Relay<P> {
         Ok(true)
     }
 
-    /// Closes the producer, and then ends its registration.
+    /// Closes all producers, and then ends their registration.
     pub(super) async fn end_producer(&mut self) -> anyhow::Result<()> {
+        self.stopped.close().await;
         let all_answered = self.publisher.close().await;
+        let all_answered = self.stopped.take_all_answered() && all_answered;
         answered(self.producer.end(all_answered)).await
     }
 

@@ -30,24 +30,36 @@ const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 /// again.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
+/// Way in which a producer sends a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// All records at once, but the first record of each shard before the others.
+    Batches,
+    /// Each record after the acknowledgement of the last one: a refusal names exactly one record.
+    OneByOne,
+}
+
 /// Producer, and the partitions whose brokers know the producer.
 pub(super) struct Connection {
     producer: FutureProducer<KafkaErrors>,
     topic: TopicName,
+    pace: Pace,
     /// By shard: time of the last acknowledgement to this producer.
     known_at: PerShard<Option<Instant>>,
 }
 
 impl Connection {
-    pub(super) fn new(producer: FutureProducer<KafkaErrors>, topic: TopicName) -> Self {
+    pub(super) fn new(producer: FutureProducer<KafkaErrors>, topic: TopicName, pace: Pace) -> Self {
         Self {
             producer,
             topic,
+            pace,
             known_at: PerShard::default(),
         }
     }
 
-    /// Sends the events and waits until all are acknowledged or one is refused.
+    /// Sends the events and waits until all are acknowledged or one is refused. After a failure the
+    /// producer must not be used again.
     ///
     /// A broker accepts any first batch of an unknown producer, even a second batch whose
     /// predecessor the broker has refused: a gap, and librdkafka takes the first batch for
@@ -62,10 +74,17 @@ impl Connection {
             let shard = event.event.shard.index();
             !std::mem::replace(&mut introduced[shard], true)
         });
+        let rest = match self.pace {
+            Pace::Batches => vec![rest],
+            Pace::OneByOne => rest.into_iter().map(|event| vec![event]).collect(),
+        };
         let mut published = self.deliver(&first).await;
-        published.is_alone = true;
-        if published.failure.is_none() && !rest.is_empty() {
-            published.followed_by(self.deliver(&rest).await);
+        for mut batch in rest {
+            if published.failure.is_some() {
+                break;
+            }
+            batch.retain(|event| published.refused[event.event.shard.index()].is_none());
+            published.followed_by(self.deliver(&batch).await);
         }
         published
     }
@@ -94,10 +113,18 @@ impl Connection {
         let mut published = Published::default();
         let mut deliveries = FuturesUnordered::new();
         for (nth, event) in events.iter().enumerate() {
+            let refused = &mut published.refused[event.event.shard.index()];
+            if refused.is_some() {
+                continue;
+            }
             match self.producer.send_result(self.record(event, &event.key())) {
                 Ok(delivery) => deliveries.push(delivery.map(move |delivery| (nth, delivery))),
+                // Nothing was sent, so the producer remains usable.
+                Err((error, _)) if is_of_record(&error) => {
+                    *refused = Some(failure_of(event, error));
+                }
                 Err((error, _)) => {
-                    published.failure = Some(refusal_of(event, error));
+                    published.failure = Some(failure_of(event, error));
                     break;
                 }
             }
@@ -121,7 +148,14 @@ impl Connection {
                         acknowledged[nth] = Some(delivery.offset);
                         continue;
                     }
-                    Ok(Err((error, _))) => refusal_of(events[nth], error),
+                    Ok(Err((error, _))) => {
+                        let event = events[nth];
+                        if is_of_record(&error) {
+                            let refused = &mut published.refused[event.event.shard.index()];
+                            refused.get_or_insert_with(|| failure_of(event, error.clone()));
+                        }
+                        failure_of(event, error)
+                    }
                     Err(_canceled) => anyhow::anyhow!("the producer was dropped"),
                 },
                 () = tokio::time::sleep(FATAL_ERROR_POLL_INTERVAL) => {
@@ -190,24 +224,33 @@ fn contiguous<'a>(
     contiguous
 }
 
-/// Returns true if the broker refused a record or a batch for its size.
-pub(super) fn is_too_large(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<KafkaError>()
-        .and_then(KafkaError::rdkafka_error_code)
-        == Some(RDKafkaErrorCode::MessageSizeTooLarge)
+/// Returns true if the error is about the content or the size of the record or its batch: the broker
+/// may accept records of other shards.
+fn is_of_record(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::MessageSizeTooLarge
+                | Code::MessageBatchTooLarge
+                | Code::InvalidRecord
+                | Code::InvalidDifferentRecord
+                | Code::InvalidTimestamp
+        )
+    )
 }
 
-fn refusal_of(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
-    let error = anyhow::Error::new(error);
-    let advice = if is_too_large(&error) {
-        ": the topic must take larger messages (max.message.bytes)"
-    } else {
-        ""
+fn failure_of(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
+    let advice = match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::MessageBatchTooLarge) => {
+            ": the topic must take larger messages (max.message.bytes)"
+        }
+        _ if is_of_record(&error) => ": the log of the broker names the reason",
+        _ => "",
     };
     let (event_id, shard) = (event.event.event_id, event.event.shard);
     let position = event.event.position;
-    error.context(format!(
+    anyhow::Error::new(error).context(format!(
         "event {event_id}, position {position} of shard {shard}, was refused{advice}"
     ))
 }

@@ -13,7 +13,7 @@ use metrics::gauge;
 use super::backlog::Backlog;
 
 /// Interval between two log lines about the same outage.
-const LOG_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Outage of the relay, and the lines that were logged.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Destination of the relay: Kafka, or the stand-in of a test.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    delivery::{self, Connection},
+    delivery::{Connection, Pace},
     topic::{
         self, BATCH_BYTES_MAX, Settings, Topic,
         tail::{self, Record, Span},
@@ -36,10 +36,10 @@ pub struct Published {
     /// By shard: the lowest and the highest offset of the acknowledged records. The broker reports
     /// no offset for a record that the broker had already.
     pub offsets: PerShard<Option<(i64, i64)>>,
+    /// By shard: the refusal of a record of the shard, while records of other shards are accepted.
+    pub refused: PerShard<Option<anyhow::Error>>,
     /// Failure because of which the other events are not published.
     pub failure: Option<anyhow::Error>,
-    /// True if each record that was sent was the only one of its shard.
-    pub is_alone: bool,
 }
 
 impl Published {
@@ -59,8 +59,10 @@ impl Published {
             self.add_offset(shard, offsets.map(|(lowest, _)| lowest));
             self.add_offset(shard, offsets.map(|(_, highest)| highest));
         }
+        for (refused, later) in self.refused.iter_mut().zip(later.refused) {
+            *refused = refused.take().or(later);
+        }
         self.failure = later.failure;
-        self.is_alone = later.is_alone;
     }
 
     /// Adds the offset of a record, if the broker has reported one.
@@ -71,12 +73,9 @@ impl Published {
         }
     }
 
-    fn missing_of(&self, events: &[PublishedEvent]) -> Vec<PublishedEvent> {
-        let is_missing = |published: &&PublishedEvent| {
-            let event = &published.event;
-            Some(event.position) > self.acknowledged[event.shard.index()]
-        };
-        events.iter().filter(is_missing).cloned().collect()
+    /// Returns true if a record was refused.
+    pub(super) fn has_refusals(&self) -> bool {
+        self.refused.iter().any(Option::is_some)
     }
 }
 
@@ -101,6 +100,10 @@ pub trait EventPublisher: Send + Sync {
         true
     }
 
+    /// Returns a publisher for the retries of one shard, which has a producer of its own and sends
+    /// each record after the acknowledgement of the last one.
+    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher>;
+
     /// Publishes the events and waits for every acknowledgement, without a timeout.
     async fn publish(&self, events: &[PublishedEvent]) -> Published;
 
@@ -116,6 +119,8 @@ pub struct KafkaPublisher {
     config: ClientConfig,
     connections: Mutex<Connections>,
     trouble: KafkaErrors,
+    /// Way in which a batch is sent.
+    pace: Pace,
 }
 
 #[derive(Default)]
@@ -162,41 +167,18 @@ impl KafkaPublisher {
             config,
             connections: Mutex::default(),
             trouble: KafkaErrors::new(RIGHTS),
+            pace: Pace::Batches,
         })
     }
 
-    /// Publishes with the current producer, or a new one, and discards the producer if it fails.
-    async fn attempt(
-        &self,
-        connections: &mut Connections,
-        events: &[PublishedEvent],
-        batch_num_messages: Option<&str>,
-    ) -> Published {
-        let current = match &mut connections.current {
-            Some(current) => current,
-            none => match self.make(batch_num_messages).await {
-                Ok(made) => none.insert(made),
-                Err(error) => return Published::failed(error),
-            },
-        };
-        let published = current.publish(events).await;
-        if published.failure.is_some() {
-            connections.discard();
-        }
-        published
-    }
-
-    async fn make(&self, batch_num_messages: Option<&str>) -> anyhow::Result<Connection> {
-        let (mut config, topic) = (self.config.clone(), self.kafka.topic.clone());
-        let trouble = self.trouble.clone();
-        if let Some(most) = batch_num_messages {
-            config.set("batch.num.messages", most);
-        }
+    async fn make(&self) -> anyhow::Result<Connection> {
+        let (config, topic) = (self.config.clone(), self.kafka.topic.clone());
+        let (trouble, pace) = (self.trouble.clone(), self.pace);
         let made = spawn_blocking(move || {
             let producer: FutureProducer<_> = config
                 .create_with_context(trouble)
                 .context("cannot make a Kafka producer")?;
-            anyhow::Ok(Connection::new(producer, topic))
+            anyhow::Ok(Connection::new(producer, topic, pace))
         });
         made.await.context("making a producer has panicked")?
     }
@@ -234,7 +216,7 @@ impl EventPublisher for KafkaPublisher {
             return Ok(None);
         }
         let topic = self.describe(&mut connections.is_denial_logged).await?;
-        connections.current = Some(self.make(None).await?);
+        connections.current = Some(self.make().await?);
         Ok(Some(topic))
     }
 
@@ -257,24 +239,33 @@ impl EventPublisher for KafkaPublisher {
         !mem::take(&mut connections.is_unanswered)
     }
 
+    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher> {
+        Arc::new(Self {
+            kafka: self.kafka.clone(),
+            config: self.config.clone(),
+            connections: Mutex::default(),
+            trouble: KafkaErrors::new(RIGHTS),
+            pace: Pace::OneByOne,
+        })
+    }
+
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
         let mut connections = self.connections.lock().await;
-        let mut published = self.attempt(&mut connections, events, None).await;
-        if !published.is_alone
-            && published
-                .failure
-                .as_ref()
-                .is_some_and(delivery::is_too_large)
-        {
-            // A batch or a record is too large: record by record, all others are published, and
-            // the failure names the event.
-            let rest = published.missing_of(events);
-            published.failure = None;
-            published.followed_by(self.attempt(&mut connections, &rest, Some("1")).await);
+        let current = match &mut connections.current {
+            Some(current) => current,
+            none => match self.make().await {
+                Ok(made) => none.insert(made),
+                Err(error) => return Published::failed(error),
+            },
+        };
+        let mut published = current.publish(events).await;
+        if published.failure.is_some() {
             connections.discard();
         }
         match published.failure.take() {
             None => self.trouble.clear(),
+            // The refusal of a record has made the producer unusable.
+            Some(_) if published.has_refusals() => {}
             Some(error) => published.failure = Some(self.trouble.explain(error)),
         }
         published

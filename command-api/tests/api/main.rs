@@ -25,6 +25,7 @@ mod relay;
 mod relay_pause;
 mod relay_refill;
 mod relay_topic;
+mod restarted_server;
 mod rights;
 mod sealing;
 mod support;

@@ -4,11 +4,13 @@ mod apache;
 mod broker;
 mod kill;
 mod leases;
-mod load;
+pub(crate) mod load;
 mod outage;
 mod process;
 mod producers;
+mod refused;
 mod restored;
+mod running;
 
 use std::{
     collections::HashMap,
@@ -48,6 +50,10 @@ pub(crate) struct Recorder {
 
 #[async_trait]
 impl EventPublisher for Recorder {
+    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher> {
+        self
+    }
+
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
         let mut published = Published::default();
         let takes = self.takes.lock().unwrap().take();

@@ -60,7 +60,7 @@ pub(crate) async fn published_to(broker: &TestBroker) -> (TestDatabase, Shard) {
 async fn publish_all(database: &TestDatabase, broker: &TestBroker, shard: Shard) {
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
-    tasks.spawn(
+    tasks.spawn_essential(
         "relay",
         relay(database, publisher(broker), "one").run(shutdown.clone()),
     );
@@ -84,7 +84,7 @@ async fn other_cluster_is_refused_until_refill() {
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
     let moved = relay(&database, publisher(&present), "one");
-    tasks.spawn("relay", moved.run(shutdown.clone()));
+    tasks.spawn_essential("relay", moved.run(shutdown.clone()));
     let refused = testing::eventually("it is refused", || async {
         let refusal = &status(&database)["shards"][shard.index()]["refusal"];
         refusal.as_str().map(str::to_owned)

@@ -56,6 +56,10 @@ struct Offsets(Arc<Mutex<i64>>);
 
 #[async_trait]
 impl EventPublisher for Offsets {
+    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher> {
+        self
+    }
+
     async fn publish(&self, events: &[PublishedEvent]) -> Published {
         let mut next = self.0.lock().unwrap();
         let mut published = Published::default();

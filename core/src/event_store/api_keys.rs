@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::time_limit::read_on_live_session;
 use crate::{
     api_key::{ApiKey, Scope},
     id::{AccountId, KeyId},
@@ -29,22 +30,26 @@ pub struct StoredKey {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// Finds a key by its hash.
+/// Finds a key by its hash. A create must not fail because the server was restarted, so the read is
+/// retried on another session.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>> {
-    let row = sqlx::query!(
-        "
+    let sha256 = key.sha256();
+    let read = async || {
+        let row = sqlx::query!(
+            "
         SELECT k.key_id, k.account_id, k.scopes, k.expires_at, k.revoked_at, a.status
         FROM event_store.api_keys AS k
         JOIN event_store.accounts AS a USING (account_id)
         WHERE k.sha256 = $1
         ",
-        &key.sha256()[..]
-    )
-    .fetch_optional(pool)
-    .await?;
+            &sha256[..]
+        );
+        row.fetch_optional(pool).await
+    };
+    let row = read_on_live_session(read).await?;
     Ok(row.map(|row| StoredKey {
         key_id: KeyId::from_uuid(row.key_id),
         account_id: AccountId::from_uuid(row.account_id),

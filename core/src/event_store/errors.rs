@@ -38,6 +38,17 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         || is_collision(error)
 }
 
+/// Returns true if the stored data are damaged or cannot be decoded: a statement on other rows may
+/// succeed.
+pub fn is_of_data(error: &sqlx::Error) -> bool {
+    let state = sqlstate(error);
+    state.is_some_and(|state| matches!(&state[..2], "58" | "XX"))
+        || matches!(
+            error,
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+        )
+}
+
 /// Returns true if a retry should use another session: this one has probably ended, or its server does
 /// not accept writes any more.
 pub fn ends_session(error: &sqlx::Error) -> bool {

@@ -107,7 +107,7 @@ pub fn serve_within(
         idle_drained: CancellationToken::new(),
         connections: JoinSet::new(),
     };
-    tasks.spawn(name, server.run(listener));
+    tasks.spawn_essential(name, server.run(listener));
 }
 
 struct Server<S> {

@@ -10,6 +10,7 @@ use metrics::{describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tokio::time::interval;
+use tokio_util::sync::CancellationToken;
 
 use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
 use crate::lifecycle::Tasks;
@@ -42,16 +43,9 @@ impl Recorder {
             Some(handle) => handle.clone(),
             None => installed.insert(install()?).clone(),
         };
-        let (upkeep, shutdown) = (handle.clone(), tasks.shutdown());
-        tasks.spawn("metrics upkeep", async move {
-            let mut is_due = interval(UPKEEP_INTERVAL);
-            while !shutdown.is_cancelled() {
-                tokio::select! {
-                    _ = is_due.tick() => upkeep.run_upkeep(),
-                    () = shutdown.cancelled() => {}
-                }
-            }
-            Ok(())
+        let recorded = handle.clone();
+        tasks.spawn_housekeeping("metrics upkeep", move |shutdown| {
+            keep_up(recorded.clone(), shutdown)
         });
         Ok(Self(handle))
     }
@@ -61,6 +55,17 @@ impl Recorder {
         Collector::default().collect();
         self.0.render()
     }
+}
+
+async fn keep_up(recorded: PrometheusHandle, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut is_due = interval(UPKEEP_INTERVAL);
+    while !shutdown.is_cancelled() {
+        tokio::select! {
+            _ = is_due.tick() => recorded.run_upkeep(),
+            () = shutdown.cancelled() => {}
+        }
+    }
+    Ok(())
 }
 
 fn install() -> anyhow::Result<PrometheusHandle> {

@@ -75,7 +75,17 @@ impl TestDatabase {
     /// Creates an empty, migrated database.
     pub async fn create() -> Self {
         record::logs();
-        let server = SERVER.get_or_init(start_server).await;
+        Self::create_on(SERVER.get_or_init(start_server).await).await
+    }
+
+    /// Creates an empty, migrated database on a server that the test can stop and start again.
+    pub async fn with_own_server() -> (Self, TemporaryPostgres) {
+        record::logs();
+        let server = start_server().await;
+        (Self::create_on(&server).await, server)
+    }
+
+    async fn create_on(server: &TemporaryPostgres) -> Self {
         let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
         execute(&server.url("postgres"), statement).await;

@@ -64,11 +64,10 @@ pub fn start(database_url: &str, hosts: KnownHosts, tasks: &mut Tasks) -> sqlx::
         pool: pool(database_url)?,
         samples: LagSamples::default(),
     };
-    let samples = console.samples.clone();
-    tasks.spawn(
-        "console: samples of the lag",
-        samples.keep_taking(console.pool.clone(), tasks.shutdown()),
-    );
+    let (samples, pool) = (console.samples.clone(), console.pool.clone());
+    tasks.spawn_housekeeping("console: samples of the lag", move |shutdown| {
+        samples.clone().keep_taking(pool.clone(), shutdown)
+    });
     Ok(router(console, hosts))
 }
 

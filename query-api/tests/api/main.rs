@@ -19,6 +19,7 @@ mod problem_pages;
 mod process;
 mod read_tables;
 mod redirect_cache;
+mod restarted_server;
 mod service;
 mod silent_database;
 mod statements;

@@ -18,6 +18,9 @@ const ACCOUNTS: usize = 8;
 /// flight.
 const PACE: Duration = Duration::from_millis(10);
 
+/// Timeout for the relay to publish the whole log.
+pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
+
 /// Running load.
 pub(crate) struct Load {
     stop: CancellationToken,

@@ -1,19 +1,12 @@
 //! Brokers that stop, change leaders, or refuse records: no gap, and no failed create.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use linkledger_command_api::relay::{Relay, publisher::KafkaPublisher};
 use linkledger_core::{
     cloud_event::TOPIC,
-    credits::{CreditsEvent, CreditsGranted},
-    event::Event,
-    event_store::{self, SessionKind, log::PerShard},
-    id::AccountId,
+    event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
-    shard::{SHARD_COUNT, Shard},
+    shard::SHARD_COUNT,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{
@@ -25,40 +18,14 @@ use rdkafka::{
     producer::DefaultProducerContext,
     types::{RDKafkaApiKey, RDKafkaRespErr, RDKafkaRespErr::*},
 };
-use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::{sync::Notify, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     broker::Broker,
-    load::{self, Load, report},
+    load::{self, DRAIN_TIME_MAX, Load, report},
+    running::{RunningRelay, an_account_of_each_shard, granted},
 };
 use crate::support::start_service;
-
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
-
-/// Relay that runs as a task.
-struct RunningRelay {
-    shutdown: CancellationToken,
-    running: JoinHandle<anyhow::Result<()>>,
-}
-
-impl RunningRelay {
-    fn start(pool: &PgPool, kafka: &KafkaConfig) -> Self {
-        let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
-        let appended = Arc::new(Notify::new());
-        let relay = Relay::new(pool.clone(), publisher, "one".to_owned(), appended);
-        let shutdown = CancellationToken::new();
-        let running = testing::in_background(relay.run(shutdown.clone()));
-        Self { shutdown, running }
-    }
-
-    async fn stop(self) {
-        self.shutdown.cancel();
-        self.running.await.unwrap().unwrap();
-    }
-}
 
 /// Starts three brokers that ignore the sequence numbers of batches.
 fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig) {
@@ -180,24 +147,6 @@ async fn leader_change_leaves_no_gap() {
     relay.stop().await;
 }
 
-async fn an_account_of_each_shard(database: &TestDatabase) -> PerShard<AccountId> {
-    let mut accounts = PerShard::default();
-    for shard in Shard::all() {
-        accounts[shard.index()] = Some(testing::account_of(database.pool(), shard, 0).await);
-    }
-    accounts.map(Option::unwrap)
-}
-
-/// Returns the grant after which the balance is `balance_after`.
-fn granted(account_id: AccountId, balance_after: i64) -> Event {
-    Event::Credits(CreditsEvent::Granted(CreditsGranted {
-        account_id,
-        amount: 1,
-        balance_after,
-        reason: "test".to_owned(),
-    }))
-}
-
 /// Checks that a temporary error of the broker leaves no gap. These brokers ignore sequence numbers,
 /// so each event is sent alone; `apache.rs` has refusals under load.
 async fn survives(error: RDKafkaRespErr) {
@@ -230,29 +179,6 @@ async fn missing_replicas_leave_no_gap() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_size_is_retried_without_gap() {
     survives(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE).await;
-}
-
-#[tokio::test]
-async fn too_large_event_is_reported_not_skipped() {
-    let database = TestDatabase::create().await;
-    super::with_links(&database, 2).await;
-    let broker = TestBroker::embedded();
-    let publisher = KafkaPublisher::new(&broker.config(), "lz4").unwrap();
-    let mut relay = super::relay(&database, publisher, "one");
-    let too_large = [RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE];
-    broker
-        .cluster()
-        .request_errors(RDKafkaApiKey::Produce, &too_large);
-    let error = format!("{:#}", relay.step().await.unwrap_err());
-    let event = "SELECT 'position 1 of shard ' || shard FROM event_store.events WHERE position = 1";
-    let event: String = sqlx::query_scalar(event)
-        .fetch_one(database.pool())
-        .await
-        .unwrap();
-    assert!(error.contains(&event), "{error}");
-    assert!(error.contains("max.message.bytes"), "{error}");
-    assert_eq!(relay.step().await.unwrap(), 4);
-    Stream::assert_is_the_log(&broker.config(), database.pool()).await;
 }
 
 #[tokio::test]

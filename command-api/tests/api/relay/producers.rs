@@ -87,8 +87,8 @@ async fn refill_waits_for_killed_process_records() {
 
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
-    tasks.spawn("one", restarted.run(shutdown.clone()));
-    tasks.spawn("two", other.run(shutdown.clone()));
+    tasks.spawn_essential("one", restarted.run(shutdown.clone()));
+    tasks.spawn_essential("two", other.run(shutdown.clone()));
     let waits = refusal(&refill(&database, &broker, &["--from", "0"]));
     let expected = "error: a producer of one has ended, perhaps while requests were unanswered; \
                     they may arrive until 20";

@@ -38,7 +38,7 @@ async fn publish(database: &TestDatabase, broker: &TestBroker, (shard, position)
     let shutdown = CancellationToken::new();
     let mut tasks = Tasks::new(shutdown.clone());
     let relay = relay(database, publisher(broker), "one");
-    tasks.spawn("relay", relay.run(shutdown.clone()));
+    tasks.spawn_essential("relay", relay.run(shutdown.clone()));
     testing::eventually("all is published", || async {
         (stored(database, shard).await == position).then_some(())
     })

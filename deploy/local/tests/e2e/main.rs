@@ -22,6 +22,7 @@ mod metrics;
 mod openapi;
 mod postgres_tls;
 mod process;
+mod read_only_server;
 mod rebuild_under_load;
 mod restart;
 mod scripted_server;

@@ -13,6 +13,7 @@ use super::account::Account;
 use super::binaries::{self, Binaries};
 use super::cluster::{Cluster, random_password};
 use super::launch::{server_arguments, wait_until_ready};
+use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
@@ -38,8 +39,9 @@ const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "64MB"), ("max_connectio
 #[derive(Debug)]
 pub struct TemporaryPostgres {
     cluster: Cluster,
+    binaries: Binaries,
     port: u16,
-    _watchdog: Child,
+    watchdog: Child,
 }
 
 impl TemporaryPostgres {
@@ -64,9 +66,35 @@ impl TemporaryPostgres {
         let port = start_server(&mut watchdog, &binaries, &cluster).await?;
         Ok(Self {
             cluster,
+            binaries,
             port,
-            _watchdog: watchdog,
+            watchdog,
         })
+    }
+
+    /// Stops the server by a fast shutdown.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not end.
+    pub async fn stop(&self) -> anyhow::Result<()> {
+        match postmaster::find_running(self.cluster.dir()) {
+            None => Ok(()),
+            Some(running) => {
+                Postmaster::adopted(running.pid, self.port, self.cluster.dir())
+                    .stop()
+                    .await
+            }
+        }
+    }
+
+    /// Starts the stopped server again, on the same port.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not start, or if another process has taken the port.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        let (log, _) = ServerLog::open(&self.cluster.log_path())?;
+        launch_on(self.port, &mut self.watchdog, &self.binaries)?;
+        wait_until_ready(&self.cluster, self.port, &log, || log.fatal().is_some()).await
     }
 
     /// Returns the URL of a database. The database `postgres` exists from the start.
@@ -102,12 +130,7 @@ async fn start_server(
         let (log, _) = ServerLog::open(&cluster.log_path())?;
         let port = free_port()?;
         ports_tried += 1;
-        let input = watchdog
-            .stdin
-            .as_mut()
-            .expect("the watchdog's input is a pipe");
-        writeln!(input, "{port} {}", binaries.postgres().display())
-            .context("the watchdog of the temporary PostgreSQL ended")?;
+        launch_on(port, watchdog, binaries)?;
         // The server is a child of the watchdog, so only the log shows the end of the server.
         match wait_until_ready(cluster, port, &log, || log.fatal().is_some()).await {
             Ok(()) => return Ok(port),
@@ -115,6 +138,14 @@ async fn start_server(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Tells the watchdog to start the server.
+fn launch_on(port: u16, watchdog: &mut Child, binaries: &Binaries) -> anyhow::Result<()> {
+    let input = watchdog.stdin.as_mut();
+    let input = input.expect("the watchdog's input is a pipe");
+    writeln!(input, "{port} {}", binaries.postgres().display())
+        .context("the watchdog of the temporary PostgreSQL ended")
 }
 
 /// Returns the usual temporary folder, or `/tmp` if the account cannot reach the usual one: root may

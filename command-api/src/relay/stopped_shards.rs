@@ -1,0 +1,235 @@
+//! Shards that do not advance, because the broker refuses a record of the shard for the record's
+//! content or size, or because an event cannot be read. The other shards advance meanwhile.
+//!
+//! Invariant: only the retries of a stopped shard publish events of the shard.
+
+use std::{
+    panic::resume_unwind,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use linkledger_core::{cloud_event::PublishedEvent, metrics::RELAY_FAILURES_TOTAL, shard::Shard};
+use metrics::counter;
+use tokio::task::JoinSet;
+
+use super::{
+    BACKOFF_MIN,
+    outage::LOG_INTERVAL,
+    publisher::{EventPublisher, Published},
+};
+
+/// Longest backoff of a stopped shard: each retry connects to the broker anew.
+const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// Stopped shards, each with a producer of its own for the retries.
+#[derive(Default)]
+pub(super) struct StoppedShards {
+    shards: Vec<StoppedShard>,
+    /// Running retries, at most one for each stopped shard. A retry ends after it has closed its
+    /// producer.
+    retries: JoinSet<EndedRetry>,
+    /// True if a closed producer had unanswered requests.
+    is_unanswered: bool,
+}
+
+struct StoppedShard {
+    shard: Shard,
+    publisher: Arc<dyn EventPublisher>,
+    state: RetryState,
+    backoff: Duration,
+    logged_at: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RetryState {
+    Waiting { until: Instant },
+    Running { since: Instant },
+}
+
+/// Result of a retry.
+pub(super) struct EndedRetry {
+    shard: Shard,
+    pub(super) events: Vec<PublishedEvent>,
+    pub(super) published: Published,
+    all_answered: bool,
+}
+
+impl StoppedShards {
+    /// Stops the shard until a retry by the `publisher` succeeds. The first retry is due at once: it
+    /// sends record by record, so it succeeds if only the batch was refused, and otherwise names the
+    /// refused record.
+    pub(super) fn stop(&mut self, shard: Shard, publisher: Arc<dyn EventPublisher>) {
+        if self.find(shard).is_some() {
+            return;
+        }
+        self.shards.push(StoppedShard {
+            shard,
+            publisher,
+            state: RetryState::Waiting {
+                until: Instant::now(),
+            },
+            backoff: BACKOFF_MIN,
+            logged_at: None,
+        });
+    }
+
+    /// Returns true if events of the shard can be published now, by a retry if the shard is stopped.
+    pub(super) fn admits(&self, shard: Shard) -> bool {
+        self.find(shard)
+            .is_none_or(|place| match self.shards[place].state {
+                RetryState::Waiting { until } => until <= Instant::now(),
+                RetryState::Running { .. } => false,
+            })
+    }
+
+    /// Starts a retry for each stopped shard that has some of the events. Returns the events of the
+    /// other shards.
+    pub(super) fn retry(&mut self, mut events: Vec<PublishedEvent>) -> Vec<PublishedEvent> {
+        for stopped in &mut self.shards {
+            let shard = stopped.shard;
+            let (of_shard, others) = events
+                .into_iter()
+                .partition(|published| published.event.shard == shard);
+            events = others;
+            if !of_shard.is_empty() {
+                stopped.state = RetryState::Running {
+                    since: Instant::now(),
+                };
+                let publisher = Arc::clone(&stopped.publisher);
+                self.retries
+                    .spawn(EndedRetry::of(shard, of_shard, publisher));
+            }
+        }
+        events
+    }
+
+    /// Logs the retries that the broker has not answered for `silence_max`.
+    pub(super) fn log_unanswered_retries(&mut self, silence_max: Duration) {
+        for stopped in &mut self.shards {
+            if let RetryState::Running { since } = stopped.state
+                && since.elapsed() >= silence_max
+            {
+                let trouble = stopped.publisher.trouble();
+                stopped.log(
+                    trouble
+                        .as_deref()
+                        .unwrap_or("the broker acknowledges nothing"),
+                );
+            }
+        }
+    }
+
+    /// Returns the results of the retries that have ended since the last call.
+    ///
+    /// # Panics
+    /// Panics if a retry has panicked.
+    pub(super) fn ended_retries(&mut self) -> Vec<EndedRetry> {
+        let mut ended = Vec::new();
+        while let Some(retry) = self.retries.try_join_next() {
+            let retry = retry.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+            self.is_unanswered |= !retry.all_answered;
+            ended.push(retry);
+        }
+        for retry in &ended {
+            if let Some(place) = self.find(retry.shard) {
+                self.shards[place].state = RetryState::Waiting {
+                    until: Instant::now(),
+                };
+            }
+        }
+        ended
+    }
+
+    /// Lets the shard advance again if the retry has published all its events; otherwise logs the
+    /// reason, and retries after a backoff.
+    pub(super) fn handle_outcome(&mut self, retry: EndedRetry) {
+        let shard = retry.shard;
+        let mut refused = retry.published.refused;
+        let failure = refused[shard.index()].take().or(retry.published.failure);
+        if let Some(failure) = failure {
+            self.record_failure(shard, &failure);
+        } else if let Some(place) = self.find(shard)
+            && self.shards.remove(place).logged_at.is_some()
+        {
+            tracing::info!(%shard, "the shard is published again");
+        }
+    }
+
+    /// Logs the failure, unless one was logged recently, and delays the next retry of the shard.
+    pub(super) fn record_failure(&mut self, shard: Shard, error: &anyhow::Error) {
+        if let Some(place) = self.find(shard) {
+            self.shards[place].failed(error);
+        }
+    }
+
+    fn find(&self, shard: Shard) -> Option<usize> {
+        self.shards
+            .iter()
+            .position(|stopped| stopped.shard == shard)
+    }
+
+    /// Ends all retries, closes their producers, and forgets the stopped shards. If the future is
+    /// dropped, the requests count as unanswered, and the next call continues.
+    pub(super) async fn close(&mut self) {
+        self.is_unanswered |= !self.retries.is_empty();
+        self.retries.shutdown().await;
+        let was_unanswered = self.is_unanswered;
+        self.is_unanswered |= !self.shards.is_empty();
+        let closing = self.shards.iter().map(|stopped| stopped.publisher.close());
+        let all_answered = join_all(closing).await.into_iter().all(|answered| answered);
+        self.is_unanswered = was_unanswered || !all_answered;
+        self.shards.clear();
+    }
+
+    /// Returns true if all requests of the producers closed since the last call were answered.
+    pub(super) fn take_all_answered(&mut self) -> bool {
+        !std::mem::take(&mut self.is_unanswered)
+    }
+
+    /// Describes the shards that do not advance; `None` if all advance.
+    pub(super) fn description(&self) -> Option<String> {
+        let shards: Vec<_> = self.shards.iter().map(|it| it.shard.to_string()).collect();
+        (!shards.is_empty()).then(|| format!("stopped shards: {}", shards.join(", ")))
+    }
+}
+
+impl EndedRetry {
+    async fn of(shard: Shard, events: Vec<PublishedEvent>, to: Arc<dyn EventPublisher>) -> Self {
+        let published = to.publish(&events).await;
+        let all_answered = to.close().await;
+        Self {
+            shard,
+            events,
+            published,
+            all_answered,
+        }
+    }
+}
+
+impl StoppedShard {
+    fn failed(&mut self, error: &anyhow::Error) {
+        counter!(RELAY_FAILURES_TOTAL).increment(1);
+        self.state = RetryState::Waiting {
+            until: Instant::now() + self.backoff,
+        };
+        self.backoff = (self.backoff * 2).min(RETRY_BACKOFF_MAX);
+        self.log(&format!("{error:#}"));
+    }
+
+    /// Logs why the shard is stopped, unless a reason was logged recently.
+    fn log(&mut self, error: &str) {
+        let is_recent = |at: Instant| at.elapsed() < LOG_INTERVAL;
+        if self.logged_at.is_some_and(is_recent) {
+            return;
+        }
+        self.logged_at = Some(Instant::now());
+        tracing::error!(
+            shard = %self.shard,
+            error,
+            "the shard is stopped until its next event can be published; the other shards advance, \
+             and the relay retries every 5 s"
+        );
+    }
+}

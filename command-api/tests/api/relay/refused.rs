@@ -1,0 +1,134 @@
+//! Records that the broker refuses for themselves: their shard stops, the others advance.
+
+use linkledger_command_api::relay::publisher::KafkaPublisher;
+use linkledger_core::shard::Shard;
+use linkledger_testing as testing;
+use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr::*};
+
+use super::{
+    Recorder,
+    load::{self, DRAIN_TIME_MAX},
+    running::{RunningRelay, an_account_of_each_shard, granted},
+    stored,
+};
+
+/// Size of a payload that the producer refuses.
+const TOO_LARGE: usize = 2_000_000;
+
+/// Sets the payload of the first event of the shard.
+async fn damage(database: &TestDatabase, shard: Shard, payload: &str) {
+    let sql = format!(
+        "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+         UPDATE event_store.events SET payload = '{payload}'
+         WHERE shard = {shard} AND position = 1;
+         ALTER TABLE event_store.events ENABLE TRIGGER USER"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(database.pool())
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_record_stops_only_its_shard() {
+    let database = TestDatabase::create().await;
+    let broker = TestBroker::embedded();
+    let accounts = an_account_of_each_shard(&database).await;
+    let append = async |balances: std::ops::RangeInclusive<i64>| {
+        for account_id in accounts {
+            let events: Vec<_> = balances.clone().map(|it| granted(account_id, it)).collect();
+            testing::append_events(database.pool(), account_id, &events).await;
+        }
+    };
+    append(1..=3).await;
+    let [refused, others @ ..] = &Shard::all().collect::<Vec<_>>()[..] else {
+        panic!("there is a shard");
+    };
+    let payload = "SELECT payload::text FROM event_store.events WHERE shard = $1 AND position = 1";
+    let payload: String = sqlx::query_scalar(payload)
+        .bind(refused.number())
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    let too_large = format!("{{\"padding\": \"{}\"}}", "x".repeat(TOO_LARGE));
+    damage(&database, *refused, &too_large).await;
+
+    let relay = RunningRelay::start(database.pool(), &broker.config());
+    let others_reach = async |position| {
+        testing::eventually("the other shards are published", async || {
+            for shard in others {
+                if stored(&database, *shard).await < position {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    };
+    others_reach(3).await;
+    // Later events of the other shards are published as well, also while the shard is retried.
+    append(4..=40).await;
+    others_reach(40).await;
+    assert_eq!(stored(&database, *refused).await, 0);
+
+    damage(&database, *refused, &payload).await;
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+    assert_eq!(repeated, 0);
+    relay.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shard_advances_after_broker_accepts_its_record() {
+    let database = TestDatabase::create().await;
+    let broker = TestBroker::embedded();
+    for account_id in an_account_of_each_shard(&database).await {
+        testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
+    }
+    let publisher = KafkaPublisher::new(&broker.config(), "lz4").unwrap();
+    let mut relay = super::relay(&database, publisher, "one");
+    // One of the first requests is refused; the producer is unusable after that.
+    let errors = [RD_KAFKA_RESP_ERR_INVALID_RECORD];
+    broker
+        .cluster()
+        .request_errors(RDKafkaApiKey::Produce, &errors);
+    for shard in Shard::all() {
+        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+    }
+    Stream::assert_is_the_log(&broker.config(), database.pool()).await;
+}
+
+/// Replaces the log by a view in which the first event of a shard cannot be read.
+const DAMAGE: &str = "
+    CREATE FUNCTION damaged(bigint) RETURNS text LANGUAGE plpgsql STABLE AS
+        $$ BEGIN RAISE EXCEPTION 'missing chunk' USING ERRCODE = 'XX001'; END $$;
+    ALTER TABLE event_store.events RENAME TO sound_events;
+    CREATE VIEW event_store.events AS SELECT shard, position, stream_id, version, account_id,
+        event_id, type, schema_version,
+        CASE WHEN shard = 0 AND position = 1 THEN damaged(position) ELSE payload::text END AS payload,
+        metadata, recorded_at, idempotency_key FROM event_store.sound_events";
+const MEND: &str = "DROP VIEW event_store.events;
+                    ALTER TABLE event_store.sound_events RENAME TO events";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_event_stops_only_its_shard() {
+    let database = TestDatabase::create().await;
+    for account_id in an_account_of_each_shard(&database).await {
+        testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
+    }
+    sqlx::raw_sql(DAMAGE)
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let recorder = Recorder::default();
+    let mut relay = super::relay(&database, recorder.clone(), "one");
+    for shard in Shard::all().skip(1) {
+        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+    }
+    assert_eq!(recorder.taken(), [1; 15]);
+    sqlx::raw_sql(MEND).execute(database.pool()).await.unwrap();
+    let first = Shard::new(0).unwrap();
+    super::step_until_stored(&mut relay, &database, (first, 1)).await;
+    assert_eq!(recorder.taken(), [1; 16]);
+}
