@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use metrics::counter;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::{
     net::TcpListener,
@@ -22,6 +23,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::TASK_FAILURES_TOTAL;
 
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 
@@ -80,6 +83,8 @@ impl Tasks {
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
         let shutdown = self.shutdown();
+        let failures = counter!(TASK_FAILURES_TOTAL, "task" => name);
+        failures.increment(0);
         self.set.spawn(async move {
             let start = Arc::new(start);
             let mut backoff = RESTART_BACKOFF_MIN;
@@ -98,6 +103,7 @@ impl Tasks {
                 if begun.elapsed() > RESTART_BACKOFF_MAX {
                     backoff = RESTART_BACKOFF_MIN;
                 }
+                failures.increment(1);
                 tracing::error!(
                     error,
                     ?backoff,

@@ -49,6 +49,7 @@ metrics! {
     /// Metrics of every process.
     PROCESS:
     BUILD_INFO = Gauge "build_info" ["version"] "Always 1; the label has the release.";
+    TASK_FAILURES_TOTAL = Counter "task_failures_total" ["task"] "Failures of background tasks that were started again.";
 }
 
 metrics! {

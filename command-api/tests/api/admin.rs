@@ -268,7 +268,7 @@ async fn wrong_command_line_gets_advice() {
         ),
         (
             &["account", "create", "--name", "  "],
-            "1 to 200 characters",
+            "1 to 200 printable characters",
         ),
         (&["key", "revoke"], "Usage"),
     ] {

@@ -157,6 +157,6 @@ mod tests {
     fn refusal_is_printed_without_control_characters() {
         let body = json!({ "code": "a\u{1b}[2J", "detail": "b\nc" }).to_string();
         let refusal = ApiRefusal::parse(StatusCode::CONFLICT, body.as_bytes()).unwrap();
-        assert_eq!(refusal.to_string(), "a\u{fffd}[2J: b\u{fffd}c");
+        assert_eq!(refusal.to_string(), "a\\u{1b}[2J: b\\nc");
     }
 }
