@@ -16,8 +16,10 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
+    databases::{DatabaseSettings, Databases},
     event_store::{self, SessionKind, errors::is_lock_timeout},
-    failure, migrations,
+    failure,
+    migrations::{self, Schema},
     printable::printable,
     shard::Shard,
 };
@@ -32,8 +34,8 @@ const CONNECTIONS_MAX: u32 = 2;
 /// Commands of operators.
 #[derive(Debug, Subcommand)]
 pub enum AdminCommand {
-    /// Run the migrations of this release. Safe to repeat.
-    Migrate(AdminCommandOptions),
+    /// Run the migrations of this release, of the log and of the read tables. Safe to repeat.
+    Migrate(LogAndReadOptions),
     /// Accounts: the owners of links and credits.
     #[command(subcommand)]
     Account(account::AccountSubcommand),
@@ -67,6 +69,16 @@ pub struct AdminCommandOptions {
     pub json: bool,
 }
 
+/// Options of a command on the log and on the read tables.
+#[derive(Debug, Clone, Args)]
+pub struct LogAndReadOptions {
+    #[command(flatten)]
+    pub databases: DatabaseSettings,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Runs the command and prints its result.
 ///
 /// # Errors
@@ -89,10 +101,16 @@ struct Migrated {
     migrated: bool,
 }
 
-async fn migrate(options: &AdminCommandOptions) -> anyhow::Result<()> {
-    let pool = options.connect(SessionKind::Migration, 1).await?;
-    let migrated = migrations::run(&pool).await;
-    migrated.map_err(|error| explain(&error))?;
+async fn migrate(options: &LogAndReadOptions) -> anyhow::Result<()> {
+    for database in options.databases.all() {
+        let pool = connect(database.url, SessionKind::Migration, 1).await?;
+        let migrated = migrations::run(&pool, database.schemas).await;
+        migrated.map_err(|error| explain(&error))?;
+    }
+    let databases = options.databases.pools(SessionKind::Migration, 1)?;
+    migrations::adopt_epoch(&databases.log, &databases.read)
+        .await
+        .context("cannot give new checkpoints the epoch of the log; retry `migrate`")?;
     let migrated = Migrated { migrated: true };
     print(options.json, &migrated, "The database is up to date.")
 }
@@ -114,26 +132,35 @@ fn explain(error: &MigrateError) -> anyhow::Error {
 impl AdminCommandOptions {
     /// Returns a pool on a database that is reachable and has all migrations.
     async fn pool(&self) -> anyhow::Result<PgPool> {
-        let pool = self.connect(SessionKind::Writer, CONNECTIONS_MAX).await?;
-        migrations::check(&pool).await?;
+        let url = self.database.database_url.reveal();
+        let pool = connect(url, SessionKind::Writer, CONNECTIONS_MAX).await?;
+        migrations::check(&pool, &[Schema::EventStore]).await?;
         Ok(pool)
     }
 
     /// Returns such a pool for commands that read much of the log.
     async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
-        let pool = self.connect(SessionKind::Reader, connections_max).await?;
-        migrations::check(&pool).await?;
-        Ok(pool)
-    }
-
-    async fn connect(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
         let url = self.database.database_url.reveal();
-        let pool =
-            event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
-        let checked = event_store::check_connection(url).await;
-        checked.map_err(|error| failure::unreachable_database(url, &error))?;
+        let pool = connect(url, SessionKind::Reader, connections_max).await?;
+        migrations::check(&pool, &[Schema::EventStore]).await?;
         Ok(pool)
     }
+}
+
+impl LogAndReadOptions {
+    /// Returns pools on databases that are reachable and have all migrations.
+    async fn pools(&self) -> anyhow::Result<Databases> {
+        self.databases.check().await?;
+        let pools = self.databases.pools(SessionKind::Writer, CONNECTIONS_MAX);
+        pools.context("invalid address of a database")
+    }
+}
+
+async fn connect(url: &str, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
+    let pool = event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
+    let checked = event_store::check_connection(url).await;
+    checked.map_err(|error| failure::unreachable_database(url, &error))?;
+    Ok(pool)
 }
 
 /// Prints a result: `text` for people, or `value` as JSON for programs.

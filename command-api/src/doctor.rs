@@ -1,11 +1,13 @@
 //! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
+    databases::DatabaseOf,
     doctor::{
         self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
         same_database,
     },
     event_store::SessionKind,
+    migrations::Schema,
 };
 
 use crate::{
@@ -63,7 +65,6 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX;
     let patient = DatabaseRequirements {
-        database_url: config.database.database_url.reveal(),
         kind: SessionKind::Writer,
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max,
@@ -71,7 +72,11 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         role: "linkledger_command_api",
     };
     let mut findings = check_config(settings);
-    findings.extend(doctor::examine(&patient).await);
+    let database = DatabaseOf {
+        url: config.database.database_url.reveal(),
+        schemas: &[Schema::EventStore],
+    };
+    findings.extend(doctor::examine(database, &patient).await);
     let relay = doctor::rights_of(
         config.relay_database_url(),
         &RELAY_RIGHTS,
@@ -79,7 +84,7 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     );
     findings.extend(relay.await);
     if let Some(relay_url) = &config.relay_database_url {
-        findings.push(same_database::look(patient.database_url, relay_url.reveal()).await);
+        findings.push(same_database::look(database.url, relay_url.reveal()).await);
     }
     findings.extend(topic(config).await);
     findings

@@ -6,6 +6,7 @@
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
+    databases::Databases,
     event_store::log::{self, PerShard},
     shard::{Position, Shard},
     timestamp,
@@ -101,14 +102,20 @@ pub struct Epochs {
 ///
 /// # Errors
 /// Returns an error if a relay publishes, or the database fails.
-pub async fn raise(pool: &PgPool, raise: Raise) -> anyhow::Result<Raised> {
-    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
+pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised> {
+    // Read before the lock of the log, which must not wait for another server.
+    let projected = projected_epoch(&databases.read).await?;
+    let mut tx = databases
+        .log
+        .begin()
+        .await
+        .context("cannot begin a transaction")?;
     // The lock keeps other raises out until the commit; relays acquire no lease meanwhile.
     let former_epoch = sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta FOR UPDATE")
         .fetch_one(&mut *tx)
         .await
         .context("cannot lock the epoch; retry the command")?;
-    let highest = highest_known(&mut tx, former_epoch).await?;
+    let highest = highest_known(&mut tx, projected, former_epoch).await?;
     let epoch = highest.max(raise.above) + 1;
     let heads = log::heads(&mut *tx).await;
     let heads = heads.context("cannot read the heads of the log")?;
@@ -145,7 +152,11 @@ pub async fn raise(pool: &PgPool, raise: Raise) -> anyhow::Result<Raised> {
 
 /// Returns the highest epoch of log, cursors and read tables, unless a relay publishes. A paused or
 /// refusing relay does not publish.
-async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<i32> {
+async fn highest_known(
+    tx: &mut PgConnection,
+    projected: Option<i32>,
+    log_epoch: i32,
+) -> anyhow::Result<i32> {
     let cursors = cursor::lock_in_tx(&mut *tx).await?;
     for (shard, cursor) in Shard::all().zip(&cursors) {
         if cursor.lease_s.is_some() && cursor.refusal.is_none() {
@@ -160,19 +171,24 @@ async fn highest_known(tx: &mut PgConnection, log_epoch: i32) -> anyhow::Result<
     let published = cursors
         .iter()
         .map(|cursor| cursor.lost_epoch.max(Some(cursor.epoch)));
-    let projected = sqlx::query_scalar!("SELECT max(epoch) FROM read_model.checkpoints")
-        .fetch_one(tx)
-        .await
-        .context("cannot read the checkpoints")?;
     let known = published.chain([projected]).flatten();
     Ok(known.fold(log_epoch, i32::max))
+}
+
+/// Returns the highest epoch of the read tables.
+async fn projected_epoch(read: &PgPool) -> anyhow::Result<Option<i32>> {
+    sqlx::query_scalar!("SELECT max(epoch) FROM read_model.checkpoints")
+        .fetch_one(read)
+        .await
+        .context("cannot read the checkpoints")
 }
 
 /// Reads the epochs of the log, of the published records and of the read tables.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn read(pool: &PgPool) -> anyhow::Result<Epochs> {
+pub async fn read(databases: &Databases) -> anyhow::Result<Epochs> {
+    let pool = &databases.log;
     let epoch = log::epoch(pool).await;
     let epoch = epoch.context("cannot read the epoch of the log")?;
     let raises = sqlx::query!(
@@ -195,7 +211,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<Epochs> {
         r#"SELECT projection, epoch, count(*) AS "shards!" FROM read_model.checkpoints
            WHERE role = 'live' GROUP BY projection, epoch ORDER BY projection, epoch"#
     )
-    .fetch_all(pool)
+    .fetch_all(&databases.read)
     .await
     .context("cannot read the checkpoints")?;
     let raises = raises.into_iter().map(|row| PastRaise {

@@ -36,7 +36,7 @@ use linkledger_core::{
     lifecycle::{self, Tasks},
     link::OwnHosts,
     metrics::recorder::Recorder,
-    migrations,
+    migrations::{self, Schema},
 };
 use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
@@ -98,7 +98,7 @@ async fn start_unboxed(
     let writers = event_store::pool(url, SessionKind::Writer, sessions)?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     check_servers(&config).await?;
-    migrations::check(&readers).await?;
+    migrations::check(&readers, &[Schema::EventStore]).await?;
     let log_epoch = log::epoch(&readers).await;
     let log_epoch = LogEpoch::new(log_epoch.context("cannot read the epoch of the log")?);
 

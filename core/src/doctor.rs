@@ -16,8 +16,10 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::{
+    databases::{DatabaseOf, DatabaseSettings},
     event_store::{self, SessionKind},
-    failure, migrations,
+    failure,
+    migrations::{self, Schema},
 };
 pub use finding::{Finding, Severity};
 use rights::Privilege;
@@ -43,10 +45,9 @@ impl<S: Args> DoctorArgs<S> {
     }
 }
 
-/// The database of a process, and the requirements of the process.
+/// Requirements of a process on its databases.
+#[derive(Clone, Copy)]
 pub struct DatabaseRequirements<'a> {
-    /// Address of the database.
-    pub database_url: &'a str,
     /// Kind of the process's sessions.
     pub kind: SessionKind,
     /// True if the operator accepts a server that can lose events in a crash.
@@ -59,34 +60,60 @@ pub struct DatabaseRequirements<'a> {
     pub role: &'static str,
 }
 
-/// Runs all checks. A check that fails to run is reported as a finding too.
-pub async fn examine(patient: &DatabaseRequirements<'_>) -> Vec<Finding> {
-    if let Err(refused) = event_store::check_connection(patient.database_url).await {
-        let remedy = "correct --database-url (DATABASE_URL), or start the server";
-        return vec![Finding::error("connection", refused.to_string(), remedy)];
+/// Examines each database of a process.
+pub async fn examine_each(
+    databases: &DatabaseSettings,
+    requirements: &DatabaseRequirements<'_>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for database in databases.all() {
+        findings.extend(examine(database, requirements).await);
     }
-    of_server(patient)
-        .await
-        .unwrap_or_else(|error| vec![Finding::error("server", failure::text(&error), "retry")])
+    findings
 }
 
-async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Finding>> {
-    let pooler = pooler::look(patient.database_url, patient.kind).await?;
+/// Runs all checks of one database. A check that fails to run is reported as a finding too.
+pub async fn examine(
+    database: DatabaseOf<'_>,
+    requirements: &DatabaseRequirements<'_>,
+) -> Vec<Finding> {
+    let schemas: Vec<_> = database.schemas.iter().map(|it| it.name()).collect();
+    let is = format!("schema {} at {}", schemas.join(", "), database.address());
+    let mut findings = vec![Finding::ok("database", is)];
+    if let Err(refused) = event_store::check_connection(database.url).await {
+        let remedy = "correct --database-url (DATABASE_URL), or start the server";
+        findings.push(Finding::error("connection", refused.to_string(), remedy));
+        return findings;
+    }
+    let of_server = of_server(database, requirements).await;
+    findings
+        .extend(of_server.unwrap_or_else(|error| {
+            vec![Finding::error("server", failure::text(&error), "retry")]
+        }));
+    findings
+}
+
+async fn of_server(
+    database: DatabaseOf<'_>,
+    patient: &DatabaseRequirements<'_>,
+) -> anyhow::Result<Vec<Finding>> {
+    let pooler = pooler::look(database.url, patient.kind).await?;
     if pooler.verdict == Severity::Error {
         // Stop here: further statements could meet the settings of other clients in a shared
         // session.
         return Ok(vec![pooler]);
     }
-    let pool = event_store::pool(patient.database_url, patient.kind, 1)?;
+    let pool = event_store::pool(database.url, patient.kind, 1)?;
     let facts = server::read(&pool)
         .await
         .context("cannot read the server's settings")?;
     let mut findings = server::judge(&facts, patient.kind, patient.allows_unsafe);
     findings.push(pooler);
-    match migrations::check(&pool).await {
+    match migrations::check(&pool, database.schemas).await {
         Ok(()) => {
             findings.push(Finding::ok("migrations", "none is pending"));
-            let rights = rights::judge(&pool, patient.rights, patient.role).await;
+            let needed = rights_in(patient.rights, database.schemas);
+            let rights = rights::judge(&pool, &needed, patient.role).await;
             findings.extend(rights.context("cannot read the rights of this role")?);
         }
         Err(error) => findings.push(Finding::failed("migrations", &error.into())),
@@ -95,6 +122,15 @@ async fn of_server(patient: &DatabaseRequirements<'_>) -> anyhow::Result<Vec<Fin
     findings.extend(upkeep.context("cannot check the upkeep of the server")?);
     pool.close().await;
     Ok(findings)
+}
+
+/// Returns the privileges on tables of these schemas.
+fn rights_in(rights: &[Privilege], schemas: &[Schema]) -> Vec<Privilege> {
+    let is_in = |(table, _): &&Privilege| {
+        let schema = table.split('.').next();
+        schemas.iter().any(|it| Some(it.name()) == schema)
+    };
+    rights.iter().filter(is_in).copied().collect()
 }
 
 /// Checks the privileges of a separate role that a part of the process uses. An unreachable server

@@ -45,6 +45,8 @@ pub enum SessionKind {
     Projector,
     /// Reads, and writes single rows.
     Reader,
+    /// Reads from a server that accepts no writes.
+    Replica,
     /// Changes the schema, without a statement timeout.
     Migration,
 }
@@ -61,10 +63,13 @@ pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<
         // A test before each use would be the most frequent statement of all. A session that was
         // used a moment ago is most likely alive.
         .test_before_acquire(false)
-        .before_acquire(|session, usage| {
+        .before_acquire(move |session, usage| {
             Box::pin(async move {
                 if usage.idle_for <= UNTESTED_FOR_MAX {
                     return Ok(true);
+                }
+                if kind == SessionKind::Replica {
+                    return time_limit::answers(session).await;
                 }
                 time_limit::is_usable(session).await
             })
@@ -127,7 +132,7 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         SessionKind::Projector => options
             .options(bounded_locks)
             .options([("synchronous_commit", "off")]),
-        SessionKind::Reader | SessionKind::Migration => options,
+        SessionKind::Reader | SessionKind::Replica | SessionKind::Migration => options,
     })
 }
 

@@ -109,6 +109,8 @@ pub mod openapi;
 pub mod single_flight;
 
 #[cfg(feature = "service")]
+pub mod databases;
+#[cfg(feature = "service")]
 pub mod doctor;
 #[cfg(feature = "service")]
 pub mod failure;

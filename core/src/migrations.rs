@@ -1,7 +1,9 @@
-//! The migrations of both schemas: run by `command-api migrate`, checked by all other processes.
+//! The migrations of both schemas: run by `command-api migrate`, checked by all other processes. A
+//! database has one schema or both.
 
 use std::collections::HashMap;
 
+use crate::event_store::log;
 use sqlx::{
     PgPool,
     migrate::{MigrateError, Migrator},
@@ -33,41 +35,60 @@ pub enum SchemaError {
     Database(#[from] sqlx::Error),
 }
 
-const EVENT_STORE: &str = "event_store";
-const READ_MODEL: &str = "read_model";
-
-fn sets() -> [(&'static str, Migrator); 2] {
-    let mut sets = [
-        (EVENT_STORE, sqlx::migrate!("../migrations/event_store")),
-        (READ_MODEL, sqlx::migrate!("../migrations/read_model")),
-    ];
-    for (schema, migrator) in &mut sets {
-        migrator.dangerous_set_table_name(format!("{schema}._sqlx_migrations"));
-        migrator.create_schema(*schema);
-    }
-    sets
+/// Schema with migrations of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// The log, accounts, keys and slugs.
+    EventStore,
+    /// The read tables with their checkpoints.
+    ReadModel,
 }
 
-/// Runs pending migrations. Other processes that run migrations wait.
+impl Schema {
+    /// Both schemas.
+    pub const ALL: [Self; 2] = [Self::EventStore, Self::ReadModel];
+
+    /// Returns the name in SQL.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EventStore => "event_store",
+            Self::ReadModel => "read_model",
+        }
+    }
+
+    fn migrator(self) -> Migrator {
+        let mut migrator = match self {
+            Self::EventStore => sqlx::migrate!("../migrations/event_store"),
+            Self::ReadModel => sqlx::migrate!("../migrations/read_model"),
+        };
+        let schema = self.name();
+        migrator.dangerous_set_table_name(format!("{schema}._sqlx_migrations"));
+        migrator.create_schema(schema);
+        migrator
+    }
+}
+
+/// Runs pending migrations of these schemas. Other processes that run migrations wait.
 ///
 /// # Errors
 /// Returns an error if a migration fails or was changed after it was run.
-pub async fn run(pool: &PgPool) -> Result<(), MigrateError> {
-    for (_, migrator) in sets() {
-        migrator.run(pool).await?;
+pub async fn run(pool: &PgPool, schemas: &[Schema]) -> Result<(), MigrateError> {
+    for schema in schemas {
+        schema.migrator().run(pool).await?;
     }
     Ok(())
 }
 
-/// Checks that all migrations of this release were run. Later migrations are accepted: they must be
+/// Checks that all migrations of these schemas in this release were run. Later migrations are accepted: they must be
 /// compatible with the release before.
 ///
 /// # Errors
 /// Returns the first migration that is pending or changed.
-pub async fn check(pool: &PgPool) -> Result<(), SchemaError> {
-    for (schema, migrator) in sets() {
+pub async fn check(pool: &PgPool, schemas: &[Schema]) -> Result<(), SchemaError> {
+    for of in schemas {
+        let schema = of.name();
         let applied = applied_checksums(pool, schema).await?;
-        for migration in migrator.iter() {
+        for migration in of.migrator().iter() {
             let version = migration.version;
             match applied.get(&version) {
                 None => return Err(SchemaError::Pending { schema, version }),
@@ -78,6 +99,27 @@ pub async fn check(pool: &PgPool) -> Result<(), SchemaError> {
             }
         }
     }
+    Ok(())
+}
+
+/// Gives the checkpoints of read models without any applied event the epoch of the log: migrations cannot
+/// read the log, which may be on another server. Every other read model of an older epoch needs a rebuild,
+/// also its shards without events: the checkpoints of a read model must be of one epoch.
+///
+/// # Errors
+/// Returns an error if a database fails.
+pub async fn adopt_epoch(log: &PgPool, read: &PgPool) -> sqlx::Result<()> {
+    let epoch = log::epoch(log).await?;
+    sqlx::query(
+        "UPDATE read_model.checkpoints AS c SET epoch = $1
+         WHERE role = 'live' AND epoch < $1 AND NOT EXISTS (
+             SELECT FROM read_model.checkpoints AS other
+             WHERE other.projection = c.projection AND other.role = 'live' AND other.position > 0
+         )",
+    )
+    .bind(epoch)
+    .execute(read)
+    .await?;
     Ok(())
 }
 

@@ -1,9 +1,18 @@
 -- Rights and time limits of each role. Run this script on the database after `command-api migrate`, and again
--- after each upgrade, as the owner of the database or as a superuser. Running the script again is safe. The
--- roles can't log in: `logins.sql` makes them users with passwords, or grant the roles to users of your own.
+-- after each upgrade, as the owner of the database or as a superuser; on both databases if the read tables
+-- have a server of their own. Running the script again is safe. The roles can't log in: `logins.sql` makes
+-- them users with passwords, or grant the roles to users of your own.
 
 -- One transaction, so that no running process misses for a moment a right that it keeps.
 BEGIN;
+
+DO $$
+BEGIN
+    IF to_regnamespace('event_store') IS NULL AND to_regnamespace('read_model') IS NULL THEN
+        RAISE EXCEPTION 'the database has no schema of linkledger: run `command-api migrate` first';
+    END IF;
+END
+$$;
 
 DO $$
 DECLARE
@@ -25,14 +34,6 @@ BEGIN
 END
 $$;
 
--- Removes rights that an earlier release granted and this release does not need.
-REVOKE ALL ON SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api, linkledger_relay,
-    linkledger_projector, linkledger_query_api, linkledger_operator;
-REVOKE ALL ON ALL TABLES IN SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api,
-    linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA event_store, read_model FROM PUBLIC, linkledger_command_api,
-    linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
-
 -- No user may create tables, not even temporary tables.
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 DO $$
@@ -41,146 +42,185 @@ BEGIN
 END
 $$;
 
-GRANT USAGE ON SCHEMA event_store TO linkledger_command_api, linkledger_relay,
-    linkledger_projector, linkledger_query_api, linkledger_operator;
-GRANT USAGE ON SCHEMA read_model TO
-    linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+-- Rights on the log. A database of read tables alone lacks this schema.
+DO $$
+BEGIN
+    IF to_regnamespace('event_store') IS NULL THEN
+        RETURN;
+    END IF;
 
--- All services: position of the migrations, and heads of the log.
-GRANT SELECT ON event_store._sqlx_migrations, read_model._sqlx_migrations TO
-    linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
-GRANT SELECT ON event_store.log_meta, event_store.log_shards TO linkledger_command_api,
-    linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    -- Removes rights that an earlier release granted and this release does not need.
+    REVOKE ALL ON SCHEMA event_store FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL TABLES IN SCHEMA event_store FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA event_store FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- Locking a row needs the right to update any one of its columns. The rights below are only for columns that
--- are written, and suffice for the locks.
+    GRANT USAGE ON SCHEMA event_store TO linkledger_command_api, linkledger_relay,
+        linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- command-api decides commands: it appends events and never changes an event.
-GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
-GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
-GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
--- Of an API key, command-api writes only the time of its last use.
-GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
-GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
--- UPDATE and DELETE are for the release before, which released reservations that no link took.
-GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
-GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
--- command-api seals segments of the log, and never changes a segment.
-GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
+    -- All services: position of the migrations, and heads of the log.
+    GRANT SELECT ON event_store._sqlx_migrations TO
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT SELECT ON event_store.log_meta, event_store.log_shards TO linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
 
--- The relay runs inside command-api with sessions of its own (RELAY_DATABASE_URL). It reads the log and moves
--- its cursors; only an operator may say to which log the cursors belong.
-GRANT SELECT ON event_store.events TO linkledger_relay;
-GRANT SELECT ON event_store.relay_cursors TO linkledger_relay;
-GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record_offset, topic_lost,
-              lost_epoch, refusal, refused_at)
-    ON event_store.relay_cursors TO linkledger_relay;
-GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_relay;
-GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_relay;
+    -- command-api decides commands: it appends events and never changes an event.
+    GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
+    GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
+    GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
+    -- Of an API key, command-api writes only the time of its last use.
+    GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
+    GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
+    -- UPDATE and DELETE are for the release before, which released reservations that no link took.
+    GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
+    GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
+    -- command-api seals segments of the log, and never changes a segment.
+    GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
 
--- The projector reads the log and writes the read tables. It deletes rows of deleted links, of lifted
--- suspensions, and changes that no redirect cache waits for. It may not choose the generation that is served.
-GRANT SELECT ON event_store.events TO linkledger_projector;
-GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
--- The projector pauses a projection whose table cannot be written.
-GRANT UPDATE (position, paused_at) ON read_model.checkpoints TO linkledger_projector;
-GRANT SELECT, INSERT, UPDATE ON
-    read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
-    TO linkledger_projector;
-GRANT DELETE ON read_model.links TO linkledger_projector;
-GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
-    TO linkledger_projector;
--- Accounts with an event that can't be applied are parked, and released later.
-GRANT SELECT, INSERT, DELETE ON read_model.parked_accounts, read_model.parked_events
-    TO linkledger_projector;
-GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
-    TO linkledger_projector;
-GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_projector;
--- Decisions of operators, which the projector reads, and the projector's report about itself.
-GRANT SELECT ON read_model.skipped_events, read_model.verifications TO linkledger_projector;
-GRANT SELECT, INSERT ON read_model.tenures TO linkledger_projector;
-GRANT UPDATE (owner, version, since, seen_at, events_per_second, last_error, last_error_at)
-    ON read_model.tenures TO linkledger_projector;
-GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
-GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
--- Positions of the relay and commands of operators, for the status.
-GRANT SELECT ON event_store.relay_cursors, read_model.operations, read_model.generations
-    TO linkledger_projector;
--- The console of the projector shows accounts, and links by their slugs; it writes nothing.
-GRANT SELECT (account_id, name, balance, version, status, redirects_stopped, created_at)
-    ON event_store.accounts TO linkledger_projector;
-GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_projector;
+    -- The relay runs inside command-api with sessions of its own (RELAY_DATABASE_URL). It reads the log and moves
+    -- its cursors; only an operator may say to which log the cursors belong.
+    GRANT SELECT ON event_store.events TO linkledger_relay;
+    GRANT SELECT ON event_store.relay_cursors TO linkledger_relay;
+    GRANT UPDATE (position, owner, lease_epoch, lease_expires_at, cluster_id, record_offset, topic_lost,
+                  lost_epoch, refusal, refused_at)
+        ON event_store.relay_cursors TO linkledger_relay;
+    GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_relay;
+    GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_relay;
 
--- query-api reads. Of the event store it reads only what tells a stale read table from a 404, and who calls.
--- It writes one column: the time of the last use of an API key.
-GRANT SELECT ON read_model.links, read_model.redirects, read_model.stopped_accounts,
-    read_model.credit_balances, read_model.credit_entries, read_model.projections,
-    read_model.checkpoints, read_model.parked_accounts, read_model.redirect_changes,
-    read_model.redirect_change_counter
-    TO linkledger_query_api;
-GRANT SELECT (shard, position, stream_id, version, account_id, type) ON event_store.events
-    TO linkledger_query_api;
-GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
-GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)
-    ON event_store.api_keys TO linkledger_query_api;
-GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
-GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
+    -- The projector reads the log, and for the status the positions of the relay.
+    GRANT SELECT ON event_store.events, event_store.relay_cursors TO linkledger_projector;
+    -- The console of the projector shows accounts, and links by their slugs; it writes nothing.
+    GRANT SELECT (account_id, name, balance, version, status, redirects_stopped, created_at)
+        ON event_store.accounts TO linkledger_projector;
+    GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_projector;
 
--- Operators' commands on accounts, API keys, credits, links and the relay.
-GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
-GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
-GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
-GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
-    TO linkledger_operator;
-GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
-GRANT SELECT ON event_store.log_segments TO linkledger_operator;
--- A new epoch after a restore, and the record of the epoch.
-GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
-GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
-GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
-GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
-GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
-GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
--- Records of operators' commands on read models: they are inserted and ended, and never deleted.
-GRANT INSERT ON read_model.operations TO linkledger_operator;
-GRANT UPDATE (lease_expires_at, finished_at, outcome, detail) ON read_model.operations
-    TO linkledger_operator;
+    -- Of the event store query-api reads only what tells a stale read table from a 404, and who calls. It
+    -- writes one column: the time of the last use of an API key.
+    GRANT SELECT (shard, position, stream_id, version, account_id, type) ON event_store.events
+        TO linkledger_query_api;
+    GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
+    GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)
+        ON event_store.api_keys TO linkledger_query_api;
+    GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
+    GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
 
--- An operator pauses projections, skips events, and applies the waiting events of parked accounts, which
--- needs the same writes as the projector.
-GRANT UPDATE (paused_at) ON read_model.checkpoints TO linkledger_operator;
-GRANT INSERT ON read_model.skipped_events TO linkledger_operator;
-GRANT INSERT, UPDATE ON
-    read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
-    TO linkledger_operator;
-GRANT DELETE ON read_model.links TO linkledger_operator;
-GRANT INSERT, DELETE ON read_model.stopped_accounts TO linkledger_operator;
-GRANT INSERT ON read_model.redirect_changes TO linkledger_operator;
-GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_operator;
-GRANT DELETE ON read_model.parked_accounts, read_model.parked_events TO linkledger_operator;
-GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
-    TO linkledger_operator;
+    -- Operators' commands on accounts, API keys, credits, links and the relay.
+    GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
+    GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
+    GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
+    GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
+        TO linkledger_operator;
+    GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
+    GRANT SELECT ON event_store.log_segments TO linkledger_operator;
+    -- A new epoch after a restore, and the record of the epoch.
+    GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
+    GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
+    GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
+    GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
+    GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
+END
+$$;
 
--- Results of verifications, and the repair of wrong rows.
-GRANT INSERT ON read_model.verifications TO linkledger_operator;
-GRANT UPDATE (verified_at, operator, events, mismatches) ON read_model.verifications
-    TO linkledger_operator;
-GRANT DELETE ON
-    read_model.redirects, read_model.credit_balances, read_model.credit_entries
-    TO linkledger_operator;
+-- Rights on the read tables. A database of the log alone lacks this schema.
+DO $$
+BEGIN
+    IF to_regnamespace('read_model') IS NULL THEN
+        RETURN;
+    END IF;
 
--- An operator builds generations, with the same writes as the projector, and chooses the generation that is
--- served. Functions with the rights of the owner create and drop the tables of generations.
-GRANT UPDATE (position, role) ON read_model.checkpoints TO linkledger_operator;
-GRANT UPDATE (active_generation) ON read_model.projections TO linkledger_operator;
-GRANT UPDATE (phase, compared_at, last_active_at) ON read_model.generations TO linkledger_operator;
-GRANT INSERT ON read_model.parked_accounts, read_model.parked_events TO linkledger_operator;
-GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_operator;
-GRANT EXECUTE ON FUNCTION
-    read_model.create_generation(text, integer, integer),
-    read_model.analyze_table(text, text, integer),
-    read_model.drop_generation(text, integer)
-    TO linkledger_operator;
+    -- Removes rights that an earlier release granted and this release does not need.
+    REVOKE ALL ON SCHEMA read_model FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL TABLES IN SCHEMA read_model FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA read_model FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+
+    GRANT USAGE ON SCHEMA read_model TO
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT SELECT ON read_model._sqlx_migrations TO
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+
+    -- The projector writes the read tables. It deletes rows of deleted links, of lifted suspensions, and changes
+    -- that no redirect cache waits for. It may not choose the generation that is served.
+    GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
+    -- The projector pauses a projection whose table cannot be written.
+    GRANT UPDATE (position, paused_at) ON read_model.checkpoints TO linkledger_projector;
+    GRANT SELECT, INSERT, UPDATE ON
+        read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
+        TO linkledger_projector;
+    GRANT DELETE ON read_model.links TO linkledger_projector;
+    GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
+        TO linkledger_projector;
+    -- Accounts with an event that can't be applied are parked, and released later.
+    GRANT SELECT, INSERT, DELETE ON read_model.parked_accounts, read_model.parked_events
+        TO linkledger_projector;
+    GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
+        TO linkledger_projector;
+    GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_projector;
+    -- Decisions of operators, which the projector reads, and the projector's report about itself.
+    GRANT SELECT ON read_model.skipped_events, read_model.verifications TO linkledger_projector;
+    GRANT SELECT, INSERT ON read_model.tenures TO linkledger_projector;
+    GRANT UPDATE (owner, version, since, seen_at, events_per_second, last_error, last_error_at)
+        ON read_model.tenures TO linkledger_projector;
+    GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
+    GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
+    -- Commands of operators, for the status.
+    GRANT SELECT ON read_model.operations, read_model.generations TO linkledger_projector;
+
+    -- query-api only reads.
+    GRANT SELECT ON read_model.links, read_model.redirects, read_model.stopped_accounts,
+        read_model.credit_balances, read_model.credit_entries, read_model.projections,
+        read_model.checkpoints, read_model.parked_accounts, read_model.redirect_changes,
+        read_model.redirect_change_counter
+        TO linkledger_query_api;
+
+    -- An operator reads everything.
+    GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
+    -- Records of operators' commands on read models: they are inserted and ended, and never deleted.
+    GRANT INSERT ON read_model.operations TO linkledger_operator;
+    GRANT UPDATE (lease_expires_at, finished_at, outcome, detail) ON read_model.operations
+        TO linkledger_operator;
+
+    -- An operator pauses projections, skips events, and applies the waiting events of parked accounts, which
+    -- needs the same writes as the projector.
+    GRANT UPDATE (paused_at) ON read_model.checkpoints TO linkledger_operator;
+    GRANT INSERT ON read_model.skipped_events TO linkledger_operator;
+    GRANT INSERT, UPDATE ON
+        read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
+        TO linkledger_operator;
+    GRANT DELETE ON read_model.links TO linkledger_operator;
+    GRANT INSERT, DELETE ON read_model.stopped_accounts TO linkledger_operator;
+    GRANT INSERT ON read_model.redirect_changes TO linkledger_operator;
+    GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_operator;
+    GRANT DELETE ON read_model.parked_accounts, read_model.parked_events TO linkledger_operator;
+    GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
+        TO linkledger_operator;
+
+    -- Results of verifications, and the repair of wrong rows.
+    GRANT INSERT ON read_model.verifications TO linkledger_operator;
+    GRANT UPDATE (verified_at, operator, events, mismatches) ON read_model.verifications
+        TO linkledger_operator;
+    GRANT DELETE ON
+        read_model.redirects, read_model.credit_balances, read_model.credit_entries
+        TO linkledger_operator;
+
+    -- An operator builds generations, with the same writes as the projector, and chooses the generation that is
+    -- served. Functions with the rights of the owner create and drop the tables of generations.
+    GRANT UPDATE (position, role) ON read_model.checkpoints TO linkledger_operator;
+    GRANT UPDATE (active_generation) ON read_model.projections TO linkledger_operator;
+    GRANT UPDATE (phase, compared_at, last_active_at) ON read_model.generations TO linkledger_operator;
+    GRANT INSERT ON read_model.parked_accounts, read_model.parked_events TO linkledger_operator;
+    GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_operator;
+    GRANT EXECUTE ON FUNCTION
+        read_model.create_generation(text, integer, integer),
+        read_model.analyze_table(text, text, integer),
+        read_model.drop_generation(text, integer)
+        TO linkledger_operator;
+END
+$$;
 
 -- Time limits of sessions. The services and the operators' commands set limits of their own; these limits
 -- apply to every other session. A transaction that stands still keeps dead rows for the whole server, and

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
 use linkledger_core::{
-    config::Secret, internal_listener::InternalHosts, kafka_config::KafkaConfig,
+    databases::DatabaseSettings, internal_listener::InternalHosts, kafka_config::KafkaConfig,
     telemetry::TelemetryConfig,
 };
 
@@ -20,9 +20,8 @@ pub struct Settings {
 /// Settings of the service.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
-    /// Address of the Postgres database: postgres://user:password@host:port/name.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: Secret,
+    #[command(flatten)]
+    pub databases: DatabaseSettings,
     /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
@@ -39,7 +38,7 @@ pub struct Config {
     #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub fetch_wait_max_ms: u16,
-    /// Maximum number of connections to the database.
+    /// Maximum number of connections to each database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,

@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
+    databases::DatabaseSettings,
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
-    event_store::{self, SessionKind},
-    migrations,
+    event_store::SessionKind,
 };
 
 use crate::{config::Settings, operations::status, surfaces::console};
@@ -25,7 +25,9 @@ const RIGHTS: [Privilege; 10] = [
 
 /// Checks the settings without a connection.
 pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
-    let mut findings = configuration::database(config.database_url.reveal());
+    let databases = config.databases.all();
+    let addresses = databases.iter().map(|it| it.url);
+    let mut findings: Vec<Finding> = addresses.flat_map(configuration::database).collect();
     findings.push(configuration::kafka(&config.kafka));
     findings.push(configuration::telemetry(&listen.telemetry));
     findings
@@ -34,9 +36,7 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
 /// Checks the settings, the database and the read models.
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let config = &settings.config;
-    let database_url = config.database_url.reveal();
-    let patient = DatabaseRequirements {
-        database_url,
+    let requirements = DatabaseRequirements {
         kind: SessionKind::Projector,
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max: config.connections_max + console::CONNECTIONS_MAX,
@@ -44,13 +44,14 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
         role: "linkledger_projector",
     };
     let mut findings = check_config(settings);
-    let of_database = doctor::examine(&patient).await;
-    let has_answered = of_database
+    let of_databases = doctor::examine_each(&config.databases, &requirements).await;
+    let have_schemas = of_databases
         .iter()
-        .any(|it| it.check == "migrations" && it.verdict == Severity::Ok);
-    findings.extend(of_database);
-    if has_answered {
-        match read_models(database_url).await {
+        .filter(|it| it.check == "migrations" && it.verdict == Severity::Ok);
+    let have_schemas = have_schemas.count() == config.databases.all().len();
+    findings.extend(of_databases);
+    if have_schemas {
+        match read_models(&config.databases).await {
             Ok(of_read_models) => findings.extend(of_read_models),
             Err(error) => findings.push(Finding::failed("read models", &error)),
         }
@@ -59,13 +60,12 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
 }
 
 /// Returns the findings of `projector status`.
-async fn read_models(database_url: &str) -> anyhow::Result<Vec<Finding>> {
-    let pool = event_store::pool(database_url, SessionKind::Reader, 1)?;
-    migrations::check(&pool).await?;
-    let status = status::collect(&pool)
+async fn read_models(databases: &DatabaseSettings) -> anyhow::Result<Vec<Finding>> {
+    let pools = databases.pools(SessionKind::Reader, 1)?;
+    let status = status::collect(&pools)
         .await
         .context("cannot read the status")?;
-    pool.close().await;
+    pools.close().await;
     let finding = |it: &String| Finding::new("read models", Severity::Warning, it, "");
     Ok(if status.findings.is_empty() {
         vec![Finding::ok(

@@ -28,19 +28,17 @@ use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
-    doctor::server,
-    event_store::{self, SessionKind},
+    databases::Databases,
+    event_store::SessionKind,
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
         RECORDS_UNREADABLE_TOTAL, recorder::Recorder,
     },
-    migrations,
     shard::Shard,
 };
 use metrics::counter;
-use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -80,46 +78,48 @@ pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<
     Box::pin(async move {
         // Kafka settings can be refused without a database, and are refused first.
         drop(config.kafka.client_settings()?);
-        let database_url = config.database_url.reveal();
-        let pool = event_store::pool(database_url, SessionKind::Projector, config.connections_max)
+        let settings = &config.databases;
+        let databases = settings
+            .pools(SessionKind::Projector, config.connections_max)
             .context("cannot parse the address of the database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
-        server::admit(database_url, SessionKind::Projector, allows_unsafe).await?;
-        migrations::check(&pool).await?;
+        settings
+            .admit(SessionKind::Projector, allows_unsafe)
+            .await?;
         begin_counters();
         let consumer = Consumer::join(&config)?;
         let readiness = Readiness::default();
-        spawn_housekeeping(&pool, tasks);
+        spawn_housekeeping(&databases, tasks);
         let projector = run::RunLoop {
             consumer,
-            heartbeat: Heartbeat::new(pool.clone(), heartbeat::process_name()),
-            engine: Engine::new(pool),
+            heartbeat: Heartbeat::new(databases.read.clone(), heartbeat::process_name()),
+            engine: Engine::new(databases),
             readiness: readiness.clone(),
         };
         tasks.spawn_essential("projector", projector.run(tasks.shutdown()));
         let hosts = KnownHosts::new(config.internal_hosts);
-        let console = console::start(database_url, hosts, tasks)
+        let console = console::start(&config.databases, hosts, tasks)
             .context("cannot parse the address of the database")?;
         Ok(Projector { readiness, console })
     })
 }
 
-fn spawn_housekeeping(pool: &PgPool, tasks: &mut Tasks) {
-    let shared = pool.clone();
+fn spawn_housekeeping(databases: &Databases, tasks: &mut Tasks) {
+    let read = databases.read.clone();
     tasks.spawn_housekeeping("pruning of redirect changes", move |shutdown| {
-        redirect_changes::keep_pruned(shared.clone(), shutdown)
+        redirect_changes::keep_pruned(read.clone(), shutdown)
     });
-    let shared = pool.clone();
+    let read = databases.read.clone();
     tasks.spawn_housekeeping("age of the oldest snapshot", move |shutdown| {
-        status::snapshot::keep_reported(shared.clone(), shutdown)
+        status::snapshot::keep_reported(read.clone(), shutdown)
     });
-    let shared = pool.clone();
+    let read = databases.read.clone();
     tasks.spawn_housekeeping("last verifications", move |shutdown| {
-        verify::outcome::keep_reported(shared.clone(), shutdown)
+        verify::outcome::keep_reported(read.clone(), shutdown)
     });
-    let shared = pool.clone();
+    let both = databases.clone();
     tasks.spawn_housekeeping("outcomes of operators' commands", move |shutdown| {
-        audit::report::keep_reported(shared.clone(), shutdown)
+        audit::report::keep_reported(both.clone(), shutdown)
     });
 }
 

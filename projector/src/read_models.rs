@@ -10,8 +10,8 @@ pub mod redirects;
 pub mod skipped;
 
 pub use linkledger_core::projection::{PerProjection, Projection};
-use linkledger_core::{envelope::RecordedEvent, event::Event};
-use sqlx::{Acquire, PgConnection, Postgres};
+use linkledger_core::{databases::Databases, envelope::RecordedEvent, event::Event};
+use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
@@ -68,13 +68,13 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// Returns an error if the database fails, or if the log lacks the creation of a link.
     pub async fn of(
-        source: impl Acquire<'_, Database = Postgres>,
+        databases: &Databases,
         events: &[(Projection, i32, &'a DecodedEvent)],
     ) -> sqlx::Result<Self> {
         let of_redirects = events
             .iter()
             .filter(|(projection, ..)| *projection == Projection::Redirects);
-        let slugs = FoldedSlugs::read(source, of_redirects.map(|(.., event)| *event)).await?;
+        let slugs = FoldedSlugs::read(databases, of_redirects.map(|(.., event)| *event)).await?;
         let mut rows = Self {
             credits: CreditRows::default(),
             links: LinkRows::default(),

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
+    databases::Databases,
     event_store::{
         log::{self, PerShard},
         time_limit::{ANSWER_TIME_MAX, within},
@@ -43,8 +44,11 @@ pub(crate) struct CheckpointWatcher {
 
 impl CheckpointWatcher {
     /// Reads the epoch and starts the background task.
-    pub(crate) async fn start(pool: PgPool, tasks: &mut Tasks) -> anyhow::Result<Arc<Self>> {
-        let epoch = log::epoch(&pool)
+    pub(crate) async fn start(
+        databases: Databases,
+        tasks: &mut Tasks,
+    ) -> anyhow::Result<Arc<Self>> {
+        let epoch = log::epoch(&databases.log)
             .await
             .context("cannot read the epoch of the log")?;
         let watcher = Arc::new(Self {
@@ -52,7 +56,7 @@ impl CheckpointWatcher {
             request_waits: Notify::new(),
             log_epoch: AtomicI32::new(epoch),
         });
-        let task = Arc::clone(&watcher).watch(pool, tasks.drained());
+        let task = Arc::clone(&watcher).watch(databases, tasks.drained());
         tasks.spawn_until_drained("checkpoint watcher", task);
         Ok(watcher)
     }
@@ -84,15 +88,15 @@ impl CheckpointWatcher {
 
     async fn watch(
         self: Arc<Self>,
-        pool: PgPool,
+        databases: Databases,
         drained: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut epoch_is_due = interval(EPOCH_INTERVAL);
         loop {
             tokio::select! {
                 biased;
-                _ = epoch_is_due.tick() => self.poll_epoch(&pool).await,
-                () = self.until_a_request_waits() => self.poll_checkpoints(&pool).await,
+                _ = epoch_is_due.tick() => self.poll_epoch(&databases.log).await,
+                () = self.until_a_request_waits() => self.poll_checkpoints(&databases.read).await,
                 () = drained.cancelled() => return Ok(()),
             }
         }

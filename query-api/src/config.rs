@@ -5,6 +5,7 @@ use std::{net::SocketAddr, str::FromStr};
 use axum::http::StatusCode;
 use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
+    databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     lifecycle::listen,
@@ -25,9 +26,17 @@ pub struct QueryApiSettings {
 /// Settings of query-api itself, without addresses to listen on and logging.
 #[derive(Debug, Clone, clap::Args)]
 pub struct QueryApiConfig {
-    /// Address of the Postgres database: postgres://user:password@host:port/name.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: Secret,
+    #[command(flatten)]
+    pub databases: DatabaseSettings,
+    /// Addresses of streaming replicas of the database of the read tables, separated by commas: they
+    /// answer reads of the API; none by default.
+    #[arg(
+        long,
+        env = "READ_REPLICA_URLS",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub read_replica_urls: Vec<Secret>,
     /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
     #[arg(long, env = "ALLOW_UNSAFE_POSTGRES")]
     pub allow_unsafe_postgres: bool,
@@ -56,7 +65,7 @@ pub struct QueryApiConfig {
     #[arg(long, env = "REDIRECT_CACHE_MIB", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(..=65_536))]
     pub redirect_cache_mib: u32,
-    /// Maximum number of connections to the database.
+    /// Maximum number of connections to each database.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,

@@ -105,14 +105,11 @@ impl<'a> VisibilityWait<'a> {
     {
         loop {
             let snapshot = read().await?;
-            if position == LogPosition::BEGINNING {
+            if snapshot.visibility.contains(position) {
                 return Ok(snapshot);
             }
             if snapshot.visibility.is_parked {
                 return Err(read_model_behind());
-            }
-            if snapshot.visibility.checkpoint >= position {
-                return Ok(snapshot);
             }
             let index = self.shard.index();
             let reached = self.watcher.wait_until(self.projection, |checkpoints| {

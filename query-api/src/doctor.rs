@@ -1,9 +1,12 @@
 //! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
+    config::Secret,
     cursor::CursorKeys,
+    databases::DatabaseOf,
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::SessionKind,
+    migrations::Schema,
 };
 
 use crate::{FOLLOWER_CONNECTIONS, config::QueryApiSettings};
@@ -24,7 +27,11 @@ const RIGHTS: [Privilege; 10] = [
 
 /// Examines the settings without connecting to a server.
 pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> Vec<Finding> {
-    let mut findings = configuration::database(config.database_url.reveal());
+    let databases = config.databases.all();
+    let addresses = databases.iter().map(|it| it.url);
+    let replicas = config.read_replica_urls.iter().map(Secret::reveal);
+    let addresses = addresses.chain(replicas);
+    let mut findings: Vec<Finding> = addresses.flat_map(configuration::database).collect();
     findings.push(match CursorKeys::parse(config.cursor_keys.reveal()) {
         Ok(_) => Finding::ok("cursor keys", "valid"),
         Err(error) => {
@@ -48,8 +55,7 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
 /// Examines the settings and the database that they name.
 pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let patient = DatabaseRequirements {
-        database_url: config.database_url.reveal(),
+    let requirements = DatabaseRequirements {
         kind: SessionKind::Reader,
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max: config.connections_max + FOLLOWER_CONNECTIONS,
@@ -57,6 +63,17 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
         role: "linkledger_query_api",
     };
     let mut findings = check_config(settings);
-    findings.extend(doctor::examine(&patient).await);
+    findings.extend(doctor::examine_each(&config.databases, &requirements).await);
+    for replica in &config.read_replica_urls {
+        let replica = DatabaseOf {
+            url: replica.reveal(),
+            schemas: &[Schema::ReadModel],
+        };
+        let requirements = DatabaseRequirements {
+            kind: SessionKind::Replica,
+            ..requirements
+        };
+        findings.extend(doctor::examine(replica, &requirements).await);
+    }
     findings
 }

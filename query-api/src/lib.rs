@@ -1,7 +1,8 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
 //! The only write of query-api is the time at which each API key was last used. query-api reads the epoch and the API keys
-//! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404.
+//! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and
+//! read tables may be on two servers.
 
 mod checkpoint_watcher;
 pub mod command_line;
@@ -13,6 +14,7 @@ mod paging;
 mod parameters;
 mod problem_page;
 mod read_model;
+mod read_servers;
 mod redirect;
 mod redirect_cache;
 mod redirect_changes;
@@ -29,7 +31,6 @@ use linkledger_core::{
     api_key::Scope,
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
-    doctor::server,
     event_store::{self, SessionKind},
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
@@ -38,18 +39,17 @@ use linkledger_core::{
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     metrics::recorder::Recorder,
-    migrations,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
+    read_servers::ReadServers,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
     redirect_changes::ChangeFollower,
     routes::ApiState,
-    shared_reads::SharedReads,
 };
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
@@ -95,28 +95,27 @@ pub fn start(
     Box::pin(async move {
         let cursor_keys =
             CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
-        let database_url = config.database_url.reveal();
-        let pool = event_store::pool(database_url, SessionKind::Reader, config.connections_max)
-            .context("invalid --database-url")?;
+        let settings = &config.databases;
+        let databases = settings
+            .pools(SessionKind::Reader, config.connections_max)
+            .context("invalid address of a database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
-        server::admit(database_url, SessionKind::Reader, allows_unsafe).await?;
-        migrations::check(&pool)
-            .await
-            .context("cannot start on this database")?;
-        let watcher = CheckpointWatcher::start(pool.clone(), tasks).await?;
+        settings.admit(SessionKind::Reader, allows_unsafe).await?;
+        let watcher = CheckpointWatcher::start(databases.clone(), tasks).await?;
 
         let base_url: Arc<str> = config.base_url.as_str().into();
         let settings = |service| AnswerSettings {
             base_url: Arc::clone(&base_url),
             service,
         };
-        let authenticator = Authenticator::new(pool.clone(), clock, config.api_keys_cached_max);
+        let authenticator =
+            Authenticator::new(databases.log.clone(), clock, config.api_keys_cached_max);
         authenticator.record_uses(tasks);
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
         let cache = start_redirect_cache(&config, tasks)?;
         let connections = config.connections_max.min(SHORT_HOST_CONNECTIONS);
-        let of_short_host = event_store::pool(database_url, SessionKind::Reader, connections)?;
+        let of_short_host = config.databases.pools(SessionKind::Reader, connections)?;
         let redirects = Redirects::start(of_short_host, Arc::clone(&watcher), cache, tasks);
         let follow = FollowLink {
             redirects: Arc::new(redirects),
@@ -124,9 +123,8 @@ pub fn start(
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
         let api = ApiState {
-            links: SharedReads::start(&pool, tasks),
-            link_pages: SharedReads::start(&pool, tasks),
-            pool,
+            read: ReadServers::start(databases.read, &config, tasks)?,
+            log: databases.log,
             watcher,
             cursor_keys,
             base_url: Arc::clone(&base_url),
@@ -151,8 +149,8 @@ fn start_redirect_cache(
 ) -> anyhow::Result<Arc<RedirectCache>> {
     let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
     if config.redirect_cache_mib > 0 {
-        let database_url = config.database_url.reveal();
-        let pool = event_store::pool(database_url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
+        let url = config.databases.read_url();
+        let pool = event_store::pool(url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
         let filled = Arc::clone(&cache);
         // The first poll of a new follower clears the cache.
         tasks.spawn_housekeeping("redirect changes", move |shutdown| {

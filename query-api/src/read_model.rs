@@ -53,6 +53,11 @@ impl Visibility {
         }
     }
 
+    /// Returns true if the snapshot contains all events of the account up to `position`.
+    pub(crate) fn contains(&self, position: LogPosition) -> bool {
+        position == LogPosition::BEGINNING || !self.is_parked && self.checkpoint >= position
+    }
+
     /// Joins a value to the visibility of the snapshot that the value was read from.
     pub(crate) fn with<T>(self, value: T) -> SnapshotRead<T> {
         SnapshotRead {

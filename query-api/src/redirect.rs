@@ -12,6 +12,7 @@ use axum::{
     response::Response,
 };
 use linkledger_core::{
+    databases::Databases,
     event_store::log::LinkEndState,
     lifecycle::Tasks,
     link::Slug,
@@ -44,7 +45,7 @@ const HEADERS: usize = 5;
 
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
-    /// Pool of the short host alone: requests for unknown slugs must not delay the API.
+    /// Read tables, in a pool of the short host alone: requests for unknown slugs must not delay the API.
     pool: PgPool,
     reads: SharedReads<RedirectOf>,
     holders: SharedReads<HolderOf>,
@@ -84,15 +85,15 @@ struct RedirectLoad {
 impl Redirects {
     /// Starts the background tasks that read the tables.
     pub(crate) fn start(
-        pool: PgPool,
+        databases: Databases,
         watcher: Arc<CheckpointWatcher>,
         cache: Arc<RedirectCache>,
         tasks: &mut Tasks,
     ) -> Self {
         Self {
-            reads: SharedReads::start(&pool, tasks),
-            holders: SharedReads::start(&pool, tasks),
-            pool,
+            reads: SharedReads::start(&databases.read, tasks),
+            holders: SharedReads::start(&databases.log, tasks),
+            pool: databases.read,
             watcher,
             cache,
             flights: SingleFlight::default(),

@@ -23,12 +23,8 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher,
-    docs,
-    paging::Paginator,
-    problem_page,
-    read_model::links::{LinkKey, LinkRange},
-    shared_reads::SharedReads,
+    checkpoint_watcher::CheckpointWatcher, docs, paging::Paginator, problem_page,
+    read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
@@ -36,9 +32,8 @@ pub(crate) const NOT_SHARED: &str = "private, no-cache";
 
 /// State shared by the handlers.
 pub(crate) struct ApiState {
-    pub(crate) pool: PgPool,
-    pub(crate) links: SharedReads<LinkKey>,
-    pub(crate) link_pages: SharedReads<LinkRange>,
+    pub(crate) log: PgPool,
+    pub(crate) read: ReadServers,
     pub(crate) watcher: Arc<CheckpointWatcher>,
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,

@@ -317,8 +317,8 @@ async fn unusable_database_is_a_one_line_error() {
     let database = TestDatabase::create().await;
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(
-        "DELETE FROM read_model._sqlx_migrations WHERE version = (
-             SELECT max(version) FROM read_model._sqlx_migrations)",
+        "DELETE FROM event_store._sqlx_migrations WHERE version = (
+             SELECT max(version) FROM event_store._sqlx_migrations)",
     )
     .execute(&mut *tx)
     .await

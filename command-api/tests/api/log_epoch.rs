@@ -1,7 +1,7 @@
 //! `log epoch`: a new epoch for a log that has lost events.
 
 use linkledger_command_api::epoch::{self, Raise};
-use linkledger_core::consistency::ConsistencyToken;
+use linkledger_core::{consistency::ConsistencyToken, migrations};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
@@ -128,6 +128,30 @@ async fn new_epoch_is_above_published_epochs() {
 }
 
 #[tokio::test]
+async fn migrate_gives_only_unused_read_models_the_epoch() {
+    let database = TestDatabase::create().await;
+    let pool = database.pool();
+    sqlx::raw_sql(
+        "UPDATE event_store.log_meta SET epoch = 2;
+         UPDATE read_model.checkpoints SET position = 5 WHERE projection = 'links' AND shard = 3",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    migrations::adopt_epoch(pool, pool).await.unwrap();
+    let epochs: Vec<(String, i32, i64)> = sqlx::query_as(
+        "SELECT projection, epoch, count(*) FROM read_model.checkpoints
+         GROUP BY projection, epoch ORDER BY projection",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let expected = [("credits", 2, 16), ("links", 1, 16), ("redirects", 2, 16)];
+    let expected = expected.map(|(name, epoch, shards)| (name.to_owned(), epoch, shards));
+    assert_eq!(epochs, expected);
+}
+
+#[tokio::test]
 async fn operator_role_may_raise_the_epoch() {
     let database = TestDatabase::create().await;
     sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
@@ -138,8 +162,14 @@ async fn operator_role_may_raise_the_epoch() {
         reason: "restored".to_owned(),
         is_dry_run: false,
     };
-    assert_eq!(epoch::raise(&pool, raise).await.unwrap().epoch, 2);
-    assert_eq!(epoch::read(&pool).await.unwrap().raises.len(), 1);
+    assert_eq!(
+        epoch::raise(&pool.clone().into(), raise)
+            .await
+            .unwrap()
+            .epoch,
+        2
+    );
+    assert_eq!(epoch::read(&pool.into()).await.unwrap().raises.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::PathBuf};
 
-use linkledger_core::migrations;
+use linkledger_core::migrations::{self, Schema};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, postgres::PgConnectOptions};
@@ -201,7 +201,7 @@ async fn owner_needs_no_superuser() {
         options.connect().await.unwrap()
     };
     let pool = sqlx::PgPool::connect_lazy_with(as_user(&server, OWNER).database("owned"));
-    migrations::run(&pool).await.unwrap();
+    migrations::run(&pool, &Schema::ALL).await.unwrap();
     // The roles exist. Only a superuser may set their time limits, and the script says so.
     sqlx::raw_sql(ROLES).execute(&pool).await.unwrap();
 

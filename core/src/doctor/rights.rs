@@ -17,12 +17,17 @@ pub async fn judge(
     needed: &[Privilege],
     role_of_grants: &str,
 ) -> sqlx::Result<Vec<Finding>> {
-    let (name, is_superuser, owns_events): (String, bool, bool) = sqlx::query_as(
+    let tables: Vec<&str> = needed.iter().map(|(table, _)| *table).collect();
+    let (name, is_superuser, owns_tables): (String, bool, bool) = sqlx::query_as(
         "SELECT current_user::text AS name,
                 (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
-                pg_has_role(relowner, 'USAGE') AS owns_events
-         FROM pg_class WHERE oid = 'event_store.events'::regclass",
+                EXISTS (
+                    SELECT FROM unnest($1::text[]) AS needed (name)
+                    JOIN pg_class ON oid = to_regclass(needed.name)
+                    WHERE pg_has_role(relowner, 'USAGE')
+                ) AS owns_tables",
     )
+    .bind(tables)
     .fetch_one(pool)
     .await?;
     let lacking = lacking(pool, needed).await?;
@@ -34,7 +39,7 @@ pub async fn judge(
         let is = format!("{name} lacks {}", lacking.join(", "));
         Finding::error("rights", is, remedy)
     };
-    let surplus = if is_superuser || owns_events {
+    let surplus = if is_superuser || owns_tables {
         let reason = if is_superuser {
             "is a superuser"
         } else {

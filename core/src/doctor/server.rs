@@ -75,8 +75,21 @@ fn version(facts: &ServerFacts) -> Finding {
 fn writable(facts: &ServerFacts, kind: SessionKind) -> Finding {
     let check = "writable";
     let reads_only = kind == SessionKind::Reader;
+    if kind == SessionKind::Replica {
+        return if facts.is_standby {
+            Finding::ok(check, "it is a replica")
+        } else {
+            let remedy = "remove the address of a primary from --read-replica-urls";
+            Finding::new(
+                check,
+                Severity::Warning,
+                "it is a primary, and is not read",
+                remedy,
+            )
+        };
+    }
     if facts.is_standby && reads_only {
-        let remedy = "last_used_at of API keys is not recorded; acceptable for a replica";
+        let remedy = "give the address of the primary: last_used_at of API keys is not recorded";
         Finding::new(check, Severity::Warning, "it is a standby", remedy)
     } else if facts.is_standby {
         let remedy = "give the address of the primary, or promote it";

@@ -67,6 +67,12 @@ pub(super) async fn is_usable(session: &mut PgConnection) -> sqlx::Result<bool> 
     within(SESSION_TEST_TIME_MAX, asking.fetch_one(session)).await
 }
 
+/// Returns true if the server still answers.
+pub(super) async fn answers(session: &mut PgConnection) -> sqlx::Result<bool> {
+    within(SESSION_TEST_TIME_MAX, session.ping()).await?;
+    Ok(true)
+}
+
 /// Receives outstanding answers of work that was dropped. A session without outstanding answers
 /// needs no round trip.
 pub(super) async fn settle(session: &mut PgConnection) -> sqlx::Result<()> {

@@ -1,10 +1,8 @@
 //! Real servers, a clock with a fixed time, and shortcuts to a given state, for tests.
-//!
-//! A test binary has one Postgres server. Each test has a separate database, a clone of a template
-//! that is migrated once.
 
 mod append_events;
 mod broker;
+mod database;
 pub mod events;
 mod later_release;
 mod per_projection;
@@ -14,17 +12,12 @@ pub mod wire;
 
 use std::{
     future::Future,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use linkledger_servers::postgres_server::temporary::TemporaryPostgres;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
+use sqlx::PgPool;
 use time::{OffsetDateTime, macros::datetime};
-use tokio::sync::OnceCell;
 
 use linkledger_core::{
     api_key::{ApiKey, Scope},
@@ -35,7 +28,7 @@ use linkledger_core::{
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
     event_store::{
-        self, SessionKind, accounts,
+        accounts,
         api_keys::{self, NewKey},
         append, slugs,
     },
@@ -46,7 +39,6 @@ use linkledger_core::{
         LinkCreated, LinkDraft, OwnHosts, Slug,
         members::{DESTINATION_URL, SLUG, parse_new_link},
     },
-    migrations,
     shard::Shard,
 };
 
@@ -54,96 +46,13 @@ pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
     append_events::append_events,
     broker::TestBroker,
+    database::{ReplicatedDatabase, TestDatabase},
     per_projection::{in_all, in_all_but},
 };
 
 /// Longest time until a condition holds, before a test fails.
 const DEADLINE: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-const TEMPLATE: &str = "linkledger_template";
-
-static SERVER: OnceCell<TemporaryPostgres> = OnceCell::const_new();
-static DATABASES: AtomicU32 = AtomicU32::new(0);
-
-/// Migrated database for one test.
-pub struct TestDatabase {
-    url: String,
-    pool: PgPool,
-}
-
-impl TestDatabase {
-    /// Creates an empty, migrated database.
-    pub async fn create() -> Self {
-        record::logs();
-        Self::create_on(SERVER.get_or_init(start_server).await).await
-    }
-
-    /// Creates an empty, migrated database on a server that the test can stop and start again.
-    pub async fn with_own_server() -> (Self, TemporaryPostgres) {
-        record::logs();
-        let server = start_server().await;
-        (Self::create_on(&server).await, server)
-    }
-
-    async fn create_on(server: &TemporaryPostgres) -> Self {
-        let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-        let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
-        execute(&server.url("postgres"), statement).await;
-        let url = server.url(&name);
-        let options = event_store::session_options(&url, SessionKind::Reader);
-        let options = options.expect("a valid address").application_name("test");
-        let pool = PgPoolOptions::new()
-            .max_connections(5)
-            .connect_lazy_with(options);
-        Self { url, pool }
-    }
-
-    /// Returns a second handle of the same database.
-    #[must_use]
-    pub fn share(&self) -> Self {
-        Self {
-            url: self.url.clone(),
-            pool: self.pool.clone(),
-        }
-    }
-
-    /// Returns the URL of the database, with the rights of the owner.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Returns a pool of sessions with the application name `test`.
-    pub fn pool(&self) -> &PgPool {
-        &self.pool
-    }
-}
-
-async fn start_server() -> TemporaryPostgres {
-    let server = TemporaryPostgres::start()
-        .await
-        .expect("a Postgres server for tests");
-    execute(
-        &server.url("postgres"),
-        format!("CREATE DATABASE {TEMPLATE}"),
-    )
-    .await;
-    let url = server.url(TEMPLATE);
-    let pool = event_store::pool(&url, SessionKind::Migration, 1).expect("a valid address");
-    migrations::run(&pool).await.expect("the migrations run");
-    pool.close().await;
-    server
-}
-
-async fn execute(url: &str, statement: String) {
-    let mut connection = PgConnection::connect(url)
-        .await
-        .expect("the test server answers");
-    sqlx::query(AssertSqlSafe(statement))
-        .execute(&mut connection)
-        .await
-        .expect("the statement succeeds");
-    connection.close().await.expect("the session ends");
-}
 
 /// Clock that moves only by [`FixedClock::advance`].
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{path::Path, path::PathBuf};
 use anyhow::Context as _;
 use linkledger_core::{
     event_store::{self, SessionKind},
-    migrations,
+    migrations::{self, Schema},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -61,7 +61,7 @@ impl BenchServer {
         this.drop_database(EMPTY).await?;
         this.server.create_database_if_missing(EMPTY).await?;
         let pool = event_store::pool(&this.url(EMPTY), SessionKind::Migration, 1)?;
-        migrations::run(&pool).await?;
+        migrations::run(&pool, &Schema::ALL).await?;
         pool.close().await;
         Ok(this)
     }

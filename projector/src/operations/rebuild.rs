@@ -22,20 +22,23 @@ mod verification;
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
-use linkledger_core::{event_store::log::PerShard, fail_point, shard::Position};
+use linkledger_core::{
+    databases::Databases, event_store::log::PerShard, fail_point, shard::Position,
+};
 use sqlx::PgPool;
 
 pub use self::report::{RebuildReport, ShardRead};
 use self::{
     catch_up::{catch_up, is_same_log},
     generation::GenerationPhase,
-    loading::{Loader, SHARDS_AT_ONCE},
+    loading::Loader,
     parked::WouldPark,
     verification::ensure_verified,
 };
 use crate::{
     operations::pause::paused,
     operations::progress::ProgressSink,
+    operations::verify::SESSIONS,
     pipeline::checkpoint::{
         Role,
         generation::{GenerationProgress, generation_progress},
@@ -43,10 +46,9 @@ use crate::{
     read_models::Projection,
 };
 
-/// Sessions that a rebuild needs: one for each shard that is read or verified, one for the lock of
-/// the command, and one for short questions meanwhile.
-#[expect(clippy::cast_possible_truncation, reason = "two")]
-pub const CONNECTIONS_MAX: u32 = SHARDS_AT_ONCE as u32 + 2;
+/// Sessions that a rebuild needs: those of the verification, one for the lock of the command, and one
+/// for short questions meanwhile.
+pub const CONNECTIONS_MAX: u32 = SESSIONS + 2;
 
 /// Generation that is built or brought up to date, and the served one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,17 +101,17 @@ pub struct RebuildSettings {
 /// Returns an error if a new generation is wrong, which is not served then, or if the database
 /// fails for long.
 pub async fn rebuild(
-    pool: &PgPool,
+    databases: &Databases,
     projections: &[Projection],
     settings: RebuildSettings,
     progress: Arc<dyn ProgressSink>,
 ) -> anyhow::Result<Vec<RebuildReport>> {
     let begun_at = Instant::now();
-    let loader = Loader::new(pool, settings.max_rate, progress);
+    let loader = Loader::new(databases, settings.max_rate, progress);
     let (mut builds, mut starts) = (Vec::new(), Vec::new());
     for projection in projections {
-        let build = begin(pool, *projection).await?;
-        starts.push(build.standing(pool).await?.positions);
+        let build = begin(databases, *projection).await?;
+        starts.push(build.standing(&databases.read).await?.positions);
         builds.push(build);
     }
     loader.progress.enter("loading", 0, "events");
@@ -124,8 +126,8 @@ pub async fn rebuild(
 }
 
 /// Returns the generation of an interrupted rebuild, or creates a new one.
-async fn begin(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationBuild> {
-    let plan = plan::plan(pool, projection).await?;
+async fn begin(databases: &Databases, projection: Projection) -> anyhow::Result<GenerationBuild> {
+    let (plan, pool) = (plan::plan(databases, projection).await?, &databases.read);
     if let Some(stale) = plan.stale {
         generation::drop_all(pool, projection, stale).await?;
     }
@@ -143,7 +145,7 @@ async fn finish(
     swap: bool,
     begun_at: Instant,
 ) -> anyhow::Result<RebuildReport> {
-    let pool = &loader.pool;
+    let (databases, pool) = (&loader.databases, &loader.databases.read);
     let GenerationBuild {
         projection,
         generation,
@@ -165,7 +167,7 @@ async fn finish(
         (swap::swap(loader, build).await?, None)
     } else {
         let heads = build.standing(pool).await?.positions;
-        let would_park = if is_same_log(pool, projection, build.live).await? {
+        let would_park = if is_same_log(databases, projection, build.live).await? {
             WouldPark::of(&mut *pool.acquire().await?, build).await?
         } else {
             None

@@ -16,6 +16,7 @@ pub mod verification;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
+    databases::Databases,
     event_store::log::{self, ReadFrom},
     timestamp,
 };
@@ -59,21 +60,25 @@ pub struct StatusReport {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
-    let checkpoints = checkpoints::read(pool)
+pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
+    let checkpoints = checkpoints::read(&databases.read)
         .await
         .context("cannot read the checkpoints")?;
     // Read after the checkpoints: heads only grow, so a checkpoint beyond the head is truly beyond.
-    let end = log::end(pool)
+    let end = log::end(&databases.log)
         .await
         .context("cannot read the end of the log")?;
-    let ages_s = ages_s(pool, checkpoints.iter().map(StoredCheckpoint::place)).await?;
-    let recorded = recorded(pool, COMMANDS_MAX)
+    let ages_s = ages_s(
+        &databases.log,
+        checkpoints.iter().map(StoredCheckpoint::place),
+    )
+    .await?;
+    let recorded = recorded(&databases.read, COMMANDS_MAX)
         .await
         .context("cannot read the commands of operators")?;
     let operations = operations::running(&recorded);
     let failed_operations = operations::failed(&recorded);
-    let generations = generations::read(pool, &end, &operations)
+    let generations = generations::read(&databases.read, &end, &operations)
         .await
         .context("cannot read the generations")?;
     let mut projections = Vec::new();
@@ -83,7 +88,7 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
             .iter()
             .filter(|own| own.projection == it.projection);
         it.generations = own.cloned().collect();
-        it.verification = verification::read(pool, projection)
+        it.verification = verification::read(&databases.read, projection)
             .await
             .context("cannot read the last verification")?;
         projections.push(it);
@@ -95,8 +100,8 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
         operations,
         failed_operations,
         recent_operations: operations::recent(recorded),
-        relay: relay::read(pool, &end).await?,
-        snapshots: snapshot::read(pool)
+        relay: relay::read(&databases.log, &end).await?,
+        snapshots: snapshot::read(&databases.read)
             .await
             .context("cannot read the oldest snapshot of the database")?,
         findings: Vec::new(),
@@ -106,9 +111,9 @@ pub async fn collect(pool: &PgPool) -> anyhow::Result<StatusReport> {
 }
 
 /// Returns, for each place, the age in seconds of the first event after the place.
-async fn ages_s(pool: &PgPool, places: impl Iterator<Item = ReadFrom>) -> anyhow::Result<Vec<f64>> {
+async fn ages_s(log: &PgPool, places: impl Iterator<Item = ReadFrom>) -> anyhow::Result<Vec<f64>> {
     let places: Vec<_> = places.collect();
-    let recorded = log::recording_times_after(pool, &places)
+    let recorded = log::recording_times_after(log, &places)
         .await
         .context("cannot read the age of events")?;
     let now = SystemClock.now();

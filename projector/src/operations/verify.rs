@@ -3,26 +3,30 @@
 //! The expected rows are computed in SQL from the events, without the code of the projections. The last
 //! event of a link or account determines the row; orphans, which no event explains, are searched in
 //! the tables. A verification blocks nothing: each step is a snapshot of far below a second with the
-//! checkpoint in it, so that rows that change meanwhile are compared with the log of that moment.
+//! checkpoint in it, so that rows that change meanwhile are compared with the log up to that checkpoint.
+//! The log only grows, so it needs no snapshot, and may be on another server.
 //!
 //! A parked account is compared up to its first waiting event. Skipped events count as absent.
 
 mod comparison;
 mod conservation;
+pub(crate) mod exceptions;
 mod findings;
 mod orphans;
 pub mod outcome;
 mod repair;
 pub(crate) mod reprojection;
+mod row_keys;
 mod shard_pass;
 pub(crate) mod snapshot;
 pub mod statements;
+mod step_size;
 
 use std::cmp::Reverse;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
-use linkledger_core::shard::Shard;
+use linkledger_core::{databases::Databases, shard::Shard};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -37,8 +41,12 @@ use crate::{
     read_models::{Projection, tables},
 };
 
-/// Steps at once, each in a session of its own: more would slow down the services.
-pub const SESSIONS: u32 = 2;
+/// Steps at once: more would slow down the services.
+const STEPS_AT_ONCE: u32 = 2;
+
+/// Sessions that a verification needs: each step holds one with a snapshot of the read tables, and reads
+/// the log in another one.
+pub const SESSIONS: u32 = 2 * STEPS_AT_ONCE;
 
 /// Result of a verification.
 #[derive(Debug, Serialize)]
@@ -109,36 +117,36 @@ pub async fn event_count(pool: &PgPool, target: GenerationTarget) -> anyhow::Res
 /// Calls `on_progress` with the number of further compared events, in total [`event_count`] or a few
 /// more.
 ///
-/// The pool should have [`SESSIONS`] sessions of a kind for services (`SessionKind::Writer`,
+/// A pool that serves log and read tables needs [`SESSIONS`] sessions; they should be of a kind for services (`SessionKind::Writer`,
 /// `Reader`), because the statements rely on their plans by key.
 ///
 /// # Errors
 /// Returns an error if there is no such generation, if its checkpoints are of another epoch or beyond
 /// the log, if the log lacks events, or if the database fails.
 pub async fn verify_generation(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     on_progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<VerificationReport> {
-    let positions = retried(|| checkpoints(pool, target)).await?;
+    let positions = retried(|| checkpoints(&databases.read, target)).await?;
     let mut shards: Vec<Shard> = Shard::all().collect();
     // The longest shard first: the sessions finish at about the same time.
     shards.sort_by_key(|shard| Reverse(positions[shard.index()]));
     let mut steps: Vec<BoxFuture<'_, anyhow::Result<VerificationReport>>> = Vec::new();
     for shard in shards {
-        let step = shard_pass::verify_shard(pool, target, shard, on_progress);
+        let step = shard_pass::verify_shard(databases, target, shard, on_progress);
         steps.push(Box::pin(async move {
             step.await.with_context(|| format!("shard {shard}"))
         }));
     }
     for table in tables(target.projection) {
-        steps.push(Box::pin(orphans::search(pool, target, table)));
+        steps.push(Box::pin(orphans::search(databases, target, table)));
     }
     if target.projection == Projection::Credits {
-        steps.push(Box::pin(conservation::verify_ledgers(pool, target)));
+        steps.push(Box::pin(conservation::verify_ledgers(databases, target)));
     }
     let parts: Vec<VerificationReport> = stream::iter(steps)
-        .buffer_unordered(SESSIONS as usize)
+        .buffer_unordered(STEPS_AT_ONCE as usize)
         .try_collect()
         .await
         .with_context(|| format!("cannot verify `{}`", target.projection))?;
@@ -166,21 +174,21 @@ pub struct RepairReport {
 /// # Errors
 /// Returns an error as [`verify_generation`] does, or if a checkpoint stays locked.
 pub async fn repair(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     found: &VerificationReport,
     on_progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<RepairReport> {
-    let mut written = repair::repair_findings(pool, target, &found.findings).await?;
+    let mut written = repair::repair_findings(databases, target, &found.findings).await?;
     let mut rows = written;
-    let mut left = verify_generation(pool, target, on_progress).await?;
+    let mut left = verify_generation(databases, target, on_progress).await?;
     for _ in 1..REPAIR_ROUNDS_MAX {
         if left.findings.is_empty() || written == 0 {
             break;
         }
-        written = repair::repair_findings(pool, target, &left.findings).await?;
+        written = repair::repair_findings(databases, target, &left.findings).await?;
         rows += written;
-        left = verify_generation(pool, target, on_progress).await?;
+        left = verify_generation(databases, target, on_progress).await?;
     }
     Ok(RepairReport { rows, left })
 }

@@ -13,6 +13,7 @@ mod wording;
 
 use anyhow::Context as _;
 use linkledger_core::{
+    databases::Databases,
     envelope::RecordedEvent,
     event::Subject,
     event_store::{
@@ -78,8 +79,8 @@ pub enum UnknownSubject {
 /// # Errors
 /// Returns [`UnknownSubject`], or an error if the log lacks an event or the database
 /// fails.
-pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
-    let mut report = why_or_history(pool, request).await?;
+pub async fn why(databases: &Databases, request: WhyRequest) -> anyhow::Result<WhyReport> {
+    let mut report = why_or_history(databases, request).await?;
     match report.error.take() {
         None => Ok(report),
         Some(error) => Err(error),
@@ -91,7 +92,11 @@ pub async fn why(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport
 ///
 /// # Errors
 /// Returns [`UnknownSubject`], or an error if the event store cannot be read.
-pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Result<WhyReport> {
+pub async fn why_or_history(
+    databases: &Databases,
+    request: WhyRequest,
+) -> anyhow::Result<WhyReport> {
+    let pool = &databases.log;
     let subject = request.subject;
     let account_id = account_of(pool, subject).await?;
     let shard = Shard::of(account_id);
@@ -113,7 +118,7 @@ pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Resul
         }
         Subject::Account(_) => None,
     };
-    let snapshot = RowsSnapshot::read(pool, account_id, link.as_ref(), &events)
+    let snapshot = RowsSnapshot::read(&databases.read, account_id, link.as_ref(), &events)
         .await
         .context("cannot read the read tables");
     // Read after the snapshot: an account without newer events than the stream proves that the rows
@@ -126,7 +131,7 @@ pub async fn why_or_history(pool: &PgPool, request: WhyRequest) -> anyhow::Resul
         .await
         .context("cannot read the end of the log")?;
     let stream = Stream {
-        pool,
+        databases,
         shard,
         subject,
         newest: &newest,
@@ -175,7 +180,7 @@ async fn explain(
             None => account::explain(stream, account, checkpoint).await?,
         });
     }
-    let shown = shown(stream.pool, events, snapshot).await?;
+    let shown = shown(&stream.databases.read, events, snapshot).await?;
     Ok((projections, shown))
 }
 
@@ -192,7 +197,7 @@ async fn account_of(pool: &PgPool, subject: Subject) -> anyhow::Result<AccountId
 
 /// Adds to each event its state in each projection.
 async fn shown(
-    pool: &PgPool,
+    read: &PgPool,
     events: &[RecordedEvent],
     snapshot: &RowsSnapshot,
 ) -> anyhow::Result<Vec<ShownEvent>> {
@@ -200,7 +205,7 @@ async fn shown(
         .iter()
         .map(|it| (it.shard, it.position..=it.position))
         .collect();
-    let skipped = Skipped::within(pool, &stretches)
+    let skipped = Skipped::within(read, &stretches)
         .await
         .context("cannot read the skipped events")?;
     let state = |event: &RecordedEvent, checkpoint: &SubjectCheckpoint| {

@@ -11,6 +11,7 @@ mod summary;
 use std::collections::BTreeSet;
 
 use linkledger_core::{
+    databases::Databases,
     projection::Projection,
     shard::{Position, Shard},
 };
@@ -120,13 +121,13 @@ pub enum ApplyConflict {
 /// Returns an error if the database fails, or refuses a row. After an error the outcome
 /// of the commit is unknown: read the checkpoints again.
 pub async fn apply(
-    pool: &PgPool,
+    databases: &Databases,
     batches: &[ShardBatch],
     target: ApplyTarget<'_>,
 ) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
     let plan = ApplyPlan::of(batches, target.projections);
     // Projected before the transaction begins: no lock is held while this process computes.
-    let rows = Rows::of(pool, &plan.applied).await?;
+    let rows = Rows::of(databases, &plan.applied).await?;
     let advances = batches
         .iter()
         .flat_map(|batch| batch.advances(target.projections));
@@ -136,10 +137,12 @@ pub async fn apply(
         rows,
         plan,
     };
-    let written = match prepared.write(pool, Creation::Insert).await {
+    let written = match prepared.write(&databases.read, Creation::Insert).await {
         // The rows exist already if an operator has set a checkpoint back, or if the log holds an
         // event twice. The later write counts.
-        Err(error) if is_duplicate(&error) => prepared.write(pool, Creation::Put).await?,
+        Err(error) if is_duplicate(&error) => {
+            prepared.write(&databases.read, Creation::Put).await?
+        }
         written => written?,
     };
     Ok(written.map(|()| ApplySummary::of(prepared.plan)))

@@ -17,12 +17,12 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
+    databases::Databases,
     event_store::{log::PerShard, time_limit::within},
     metrics::PROJECTION_APPLY_SECONDS,
     shard::{Position, Shard},
 };
 use metrics::histogram;
-use sqlx::PgPool;
 use tokio::time::Instant;
 
 pub use self::lag::LAG_INTERVAL;
@@ -49,7 +49,7 @@ type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 
 /// Applies events to the read models.
 pub struct Engine {
-    pool: PgPool,
+    databases: Databases,
     assignments: BTreeMap<Shard, ShardAssignment>,
     /// Shards that another process, or none, serves: their checkpoints at the last look.
     unassigned_floors: BTreeMap<Shard, Position>,
@@ -60,9 +60,9 @@ pub struct Engine {
 
 impl Engine {
     /// Returns an engine without assigned shards.
-    pub fn new(pool: PgPool) -> Self {
+    pub fn new(databases: Databases) -> Self {
         Self {
-            pool,
+            databases,
             assignments: BTreeMap::new(),
             unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
@@ -203,7 +203,7 @@ impl Engine {
             return Ok(Ok(ApplySummary::default()));
         }
         let started_at = Instant::now();
-        let result = apply::apply(&self.pool, batches, ApplyTarget::LIVE).await?;
+        let result = apply::apply(&self.databases, batches, ApplyTarget::LIVE).await?;
         if result.is_ok() {
             histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
         }
@@ -244,7 +244,7 @@ impl Engine {
                 }
                 Err(error) if retry::is_refusal(&error) || retry::is_table_fault(&error) => {
                     tracing::debug!(%error, "the database refused a batch: isolating the cause");
-                    apply::isolate(&self.pool, &batches, ApplyTarget::LIVE).await?;
+                    apply::isolate(&self.databases, &batches, ApplyTarget::LIVE).await?;
                     self.forget_progress(&batches);
                     return Ok(());
                 }

@@ -79,9 +79,10 @@ pub enum CacheEntry {
 
 /// Description of a read table.
 ///
-/// Parameters of the SQL: `$1` is the name of the projection, `$2` the generation, `$3` the shard, `$4`
-/// the position of the shard's checkpoint, `$5` and `$6` the first and last position of a bucket.
-/// With `rare_events`, `$5` is an array of positions instead.
+/// The SQL on the log names no read table, because the log may be on another server. Its parameters: `$1`
+/// to `$6` are those of [`EXCEPTIONS`], `$7` is the shard, `$8` the position of the shard's checkpoint,
+/// `$9` and `$10` the first and last position of a bucket. With `rare_events`, `$9` is an array of positions
+/// instead, and `$10` an array of the accounts that have a row.
 #[derive(Debug)]
 pub struct ReadTable {
     /// Name of the table in the schema `read_model`.
@@ -115,7 +116,7 @@ pub struct ReadTable {
 /// orphan: no event explains the row.
 #[derive(Debug)]
 pub struct Explanation {
-    /// Join that finds the shard of a row `page`, as `owner.shard`.
+    /// Join with a table of the log that finds the shard of a row `page`, as `owner.shard`.
     pub owner: &'static str,
     /// Condition on the event `e` of that shard.
     pub event: &'static str,
@@ -128,40 +129,42 @@ impl ReadTable {
     }
 }
 
+/// Common table expressions of the events up to the checkpoint whose effects the read tables lack: skipped
+/// events, and the first waiting event of each parked account. `$1` to `$6` are their columns.
+pub(crate) const EXCEPTIONS: &str = "
+    skipped (shard, position, event_id, account_id) AS MATERIALIZED (
+        SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::uuid[])
+    ), waiting (account_id, position) AS MATERIALIZED (
+        SELECT * FROM unnest($5::uuid[], $6::bigint[])
+    )";
+
 /// Condition on the event `e`: no operator has skipped the event.
 pub(crate) const NOT_SKIPPED: &str = "NOT EXISTS (
-    SELECT FROM read_model.skipped_events AS s
-    WHERE s.projection = $1 AND s.shard = e.shard AND s.position = e.position
-      AND s.event_id = e.event_id
+    SELECT FROM skipped AS s
+    WHERE s.shard = e.shard AND s.position = e.position AND s.event_id = e.event_id
 )";
 
-/// Last position that is applied to the account of the event `e` when the checkpoint of its shard is
-/// at the position `checkpoint`: a parked account stands before its first waiting event.
-pub(crate) fn applied_up_to(checkpoint: &str) -> String {
-    format!(
-        "least({checkpoint}, (
-            SELECT w.position - 1 FROM read_model.parked_events AS w
-            WHERE w.account_id = e.account_id AND w.projection = $1 AND w.generation = $2
-            ORDER BY w.position
-            LIMIT 1
-        ))"
-    )
-}
+/// Join of an event `e` with the first waiting event of its account, for [`APPLIED_UP_TO`].
+pub(crate) const FIRST_WAITING: &str = "LEFT JOIN waiting AS w ON w.account_id = e.account_id";
+
+/// Last position that is applied to the account of the event `e`: a parked account stands before its
+/// first waiting event.
+pub(crate) const APPLIED_UP_TO: &str = "least($8::bigint, w.position - 1)";
 
 /// Returns the expression of the version of the first waiting event in the stream of a parked account,
-/// or the largest version: a search for the last applied event passes over no waiting events.
+/// or the largest version: a search for the last applied event passes over few waiting events.
 pub(crate) fn first_waiting_version(account_id: &str) -> String {
     format!(
         "coalesce((
-            SELECT waiting.version FROM read_model.parked_events AS w
+            SELECT first.version FROM waiting AS w
             CROSS JOIN LATERAL (
                 SELECT version FROM event_store.events
-                WHERE shard = $3 AND position = w.position AND stream_id = {account_id}
+                WHERE shard = $7 AND position BETWEEN w.position AND w.position + 1000
+                  AND stream_id = {account_id}
+                ORDER BY position
                 LIMIT 1
-            ) AS waiting
-            WHERE w.account_id = {account_id} AND w.projection = $1 AND w.generation = $2
-            ORDER BY w.position
-            LIMIT 1
+            ) AS first
+            WHERE w.account_id = {account_id}
         ), 9223372036854775807)"
     )
 }

@@ -15,14 +15,12 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
-    config::Secret,
+    databases::{DatabaseSettings, Databases},
     doctor::pooler,
-    event_store::{self, SessionKind},
-    failure, migrations,
+    event_store::SessionKind,
     operator::{Operator, parse_text},
 };
 use serde::Serialize;
-use sqlx::PgPool;
 
 use crate::{operations::pause::PauseChange, read_models::Projection};
 
@@ -59,9 +57,8 @@ pub enum OperatorSubcommand {
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Address of the Postgres database: postgres://user:password@host:port/name.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
-    pub database_url: Secret,
+    #[command(flatten)]
+    pub databases: DatabaseSettings,
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -129,34 +126,35 @@ pub async fn run(command: OperatorSubcommand) -> anyhow::Result<()> {
 }
 
 impl Options {
-    /// Returns a pool on a database that answers and has every migration.
-    async fn pool(&self) -> anyhow::Result<PgPool> {
-        self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
+    /// Returns pools on databases that answer and have every migration.
+    async fn databases(&self) -> anyhow::Result<Databases> {
+        self.databases_of(SessionKind::Writer, CONNECTIONS_MAX)
+            .await
     }
 
-    /// Returns a pool for a long command, whose advisory lock needs a session for the whole run.
+    /// Returns pools for a long command, whose advisory lock needs a session for the whole run.
     ///
     /// # Errors
     /// Also returns an error if a pooler shares sessions between transactions.
-    async fn pool_for_lock(
+    async fn databases_for_lock(
         &self,
         kind: SessionKind,
         connections_max: u32,
-    ) -> anyhow::Result<PgPool> {
-        let pool = self.pool_of(kind, connections_max).await?;
-        pooler::refuse(self.database_url.reveal(), kind).await?;
-        Ok(pool)
+    ) -> anyhow::Result<Databases> {
+        let databases = self.databases_of(kind, connections_max).await?;
+        pooler::refuse(self.databases.read_url(), kind).await?;
+        Ok(databases)
     }
 
-    /// Returns a pool of sessions of the given kind.
-    async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
-        let url = self.database_url.reveal();
-        let pool = event_store::pool(url, kind, connections_max)
-            .context("the address of the database cannot be parsed")?;
-        let checked = event_store::check_connection(url).await;
-        checked.map_err(|error| failure::unreachable_database(url, &error))?;
-        migrations::check(&pool).await?;
-        Ok(pool)
+    /// Returns pools of sessions of the given kind.
+    async fn databases_of(
+        &self,
+        kind: SessionKind,
+        connections_max: u32,
+    ) -> anyhow::Result<Databases> {
+        self.databases.check().await?;
+        let databases = self.databases.pools(kind, connections_max);
+        databases.context("the address of a database cannot be parsed")
     }
 
     /// Prints a result: `text` for people, or `value` as JSON for programs.

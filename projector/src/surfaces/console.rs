@@ -31,6 +31,7 @@ use axum::{
     routing::{MethodRouter, get},
 };
 use linkledger_core::{
+    databases::{DatabaseSettings, Databases},
     event_store::{SessionKind, session_options},
     internal_listener::KnownHosts,
     lifecycle::Tasks,
@@ -50,7 +51,7 @@ const SCRIPT: &str = include_str!("console/console.js");
 /// State that the pages share.
 #[derive(Clone)]
 struct Console {
-    pool: PgPool,
+    databases: Databases,
     samples: LagSamples,
 }
 
@@ -58,15 +59,19 @@ struct Console {
 /// which browsers may reach the listener.
 ///
 /// # Errors
-/// Returns an error if `database_url` is not a valid URL.
-pub fn start(database_url: &str, hosts: KnownHosts, tasks: &mut Tasks) -> sqlx::Result<Router> {
+/// Returns an error if an address of `settings` is not a valid URL.
+pub fn start(
+    settings: &DatabaseSettings,
+    hosts: KnownHosts,
+    tasks: &mut Tasks,
+) -> sqlx::Result<Router> {
     let console = Console {
-        pool: pool(database_url)?,
+        databases: settings.pools_by(pool)?,
         samples: LagSamples::default(),
     };
-    let (samples, pool) = (console.samples.clone(), console.pool.clone());
+    let (samples, databases) = (console.samples.clone(), console.databases.clone());
     tasks.spawn_housekeeping("console: samples of the lag", move |shutdown| {
-        samples.clone().keep_taking(pool.clone(), shutdown)
+        samples.clone().keep_taking(databases.clone(), shutdown)
     });
     Ok(router(console, hosts))
 }

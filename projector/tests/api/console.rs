@@ -16,6 +16,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use linkledger_core::databases::DatabaseSettings;
 use linkledger_core::internal_listener::{InternalHosts, KnownHosts};
 use linkledger_core::lifecycle::{self, Tasks};
 use linkledger_projector::surfaces::console;
@@ -46,7 +47,8 @@ impl TestConsole {
         let mut tasks = Tasks::new(CancellationToken::new());
         let names = vec!["ops.example".to_owned()];
         let hosts = KnownHosts::new(InternalHosts { names });
-        let pages = console::start(database_url, hosts, &mut tasks).unwrap();
+        let pages =
+            console::start(&DatabaseSettings::one(database_url), hosts, &mut tasks).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         lifecycle::serve(&mut tasks, "console", listener, pages);

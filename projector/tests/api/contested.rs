@@ -55,8 +55,12 @@ async fn repeated_release_applies_nothing() {
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
-    release(pool, &parking, Role::Live, 1_000).await.unwrap();
-    let again = release(pool, &parking, Role::Live, 1_000).await.unwrap();
+    release(&pool.clone().into(), &parking, Role::Live, 1_000)
+        .await
+        .unwrap();
+    let again = release(&pool.clone().into(), &parking, Role::Live, 1_000)
+        .await
+        .unwrap();
     let expected = ReleaseOutcome {
         applied: 0,
         state: ReleaseState::Released,
@@ -83,7 +87,9 @@ async fn contested_retry_gives_up_after_six_attempts() {
     .execute(pool)
     .await
     .unwrap();
-    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(parked.account_id))
+        .await
+        .unwrap();
     for it in &retried {
         assert_eq!((it.released, it.applied), (false, 0));
         let detail = "another process releases the account; run the command again";
@@ -202,7 +208,7 @@ async fn retry_reports_generation_swap() {
     hold(&mut tx, parked.account_id).await;
     let retry = {
         let (pool, account_id) = (pool.clone(), parked.account_id);
-        in_background(async move { retry(&pool, Some(account_id)).await.unwrap() })
+        in_background(async move { retry(&pool.clone().into(), Some(account_id)).await.unwrap() })
     };
     eventually_a_session_waits_for_lock(pool).await;
     raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
@@ -255,7 +261,11 @@ async fn overtaken_release_keeps_newer_parking_cause() {
             event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap(),
             parking.clone(),
         );
-        in_background(async move { release(&pool, &parking, Role::Live, 5).await.unwrap() })
+        in_background(async move {
+            release(&pool.clone().into(), &parking, Role::Live, 5)
+                .await
+                .unwrap()
+        })
     };
     eventually_a_session_waits_for_lock(pool).await;
     // Another session, which can decode the event, has continued up to position 10.

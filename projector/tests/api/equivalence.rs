@@ -184,7 +184,7 @@ async fn park_and_release(
         if let Some(index) = unknown.iter().nth(life) {
             restore(pool, &log[*index]).await;
         }
-        retry(pool, None).await.unwrap();
+        retry(&pool.clone().into(), None).await.unwrap();
         assert_nothing_is_wrong(stage).await;
     }
     for index in unknown {

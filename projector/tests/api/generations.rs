@@ -37,7 +37,7 @@ async fn dropped_generation_number_is_not_reused() {
         projection: Projection::Links,
         generation: 2,
     };
-    let verified = verify::verify_generation(&pool, target, &|_| ())
+    let verified = verify::verify_generation(&pool.clone().into(), target, &|_| ())
         .await
         .unwrap();
     outcome::record(&pool, &verified, "ada").await.unwrap();
@@ -55,7 +55,9 @@ async fn dropped_generation_number_is_not_reused() {
         .await
         .unwrap();
     assert_eq!(kept, 0);
-    let planned = plan::plan(&pool, Projection::Links).await.unwrap();
+    let planned = plan::plan(&pool.clone().into(), Projection::Links)
+        .await
+        .unwrap();
     assert_eq!(planned.build.generation, 3);
     let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
     assert_eq!((rebuilt.generation, rebuilt.served), (3, true));
@@ -123,7 +125,9 @@ async fn rebuild_refuses_log_that_lost_events() {
         .execute(stage.database.pool())
         .await
         .unwrap();
-        let planned = plan::plan(&pool, Projection::Links).await.map(|_| ());
+        let planned = plan::plan(&pool.clone().into(), Projection::Links)
+            .await
+            .map(|_| ());
         let rebuilt = rebuild_links(&pool, TO_SWAP).await.map(|_| ());
         for refused in [planned, rebuilt] {
             let text = format!("{:#}", refused.unwrap_err());

@@ -36,7 +36,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let pool = pool_of(&stage, SessionKind::Projector, "linkledger_projector");
-    let mut engine = Engine::new(pool.clone());
+    let mut engine = Engine::new(pool.clone().into());
     engine.assign(&Shard::all().collect::<Vec<_>>());
 
     let account_id = stage.account_with_links("granted", 1).await;
@@ -81,7 +81,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     paint(stage.database.pool(), unknown).await;
     engine.cycle(stage.log().await).await.unwrap();
     assert!(
-        retry(&pool, None)
+        retry(&pool.clone().into(), None)
             .await
             .unwrap()
             .iter()
@@ -89,7 +89,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     );
     restore(stage.database.pool(), unknown).await;
     assert!(
-        retry(&pool, None)
+        retry(&pool.clone().into(), None)
             .await
             .unwrap()
             .iter()
@@ -134,8 +134,8 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
         operator: "ada",
         reason: "a test",
     };
-    skip(&pool, request).await.unwrap();
-    let retried = retry(&pool, None).await.unwrap();
+    skip(&pool.clone().into(), request).await.unwrap();
+    let retried = retry(&pool.clone().into(), None).await.unwrap();
     assert!(retried.iter().all(|it| it.released), "{retried:?}");
 }
 

@@ -43,6 +43,7 @@ mod status_command;
 mod status_remedies;
 mod tables;
 mod two_projectors;
+mod two_servers;
 mod verify;
 mod why;
 

@@ -341,7 +341,7 @@ async fn remaining_events_of_a_new_generation_are_counted() {
     ] {
         sqlx::query(statement).execute(pool).await.unwrap();
     }
-    let remaining = remaining_events(pool).await.unwrap();
+    let remaining = remaining_events(&pool.clone().into()).await.unwrap();
     let expected = [(Projection::Links, 170)];
     let lacking: Vec<_> = remaining.into_iter().filter(|(_, it)| *it > 0).collect();
     assert_eq!(lacking, expected);

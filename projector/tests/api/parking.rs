@@ -305,7 +305,9 @@ async fn batch_with_released_account_is_rolled_back() {
         parked,
         skipped: Skipped::default(),
     };
-    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await.unwrap();
+    let outcome = apply(&pool.clone().into(), &[late], ApplyTarget::LIVE)
+        .await
+        .unwrap();
     assert_eq!(outcome, Err(ApplyConflict::AccountReleased));
     assert_eq!(Tables::read(pool).await, Tables::default());
 }

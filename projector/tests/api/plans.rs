@@ -158,13 +158,13 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
-    let mut engine = Engine::new(pool.clone());
+    let mut engine = Engine::new(pool.clone().into());
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {
         engine.cycle(batch.to_vec()).await.unwrap();
     }
     restore(stage.database.pool(), &unknown).await;
-    let retried = retry(pool, Some(account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     let released = retried
         .iter()
         .filter(|it| it.released && it.applied > LINKS);
@@ -176,9 +176,11 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
 
 /// Runs the statements of the operators' commands.
 async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
-    collect(pool).await.unwrap();
+    collect(&pool.clone().into()).await.unwrap();
     for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-        let why = why(pool, WhyRequest::newest(subject, 20)).await.unwrap();
+        let why = why(&pool.clone().into(), WhyRequest::newest(subject, 20))
+            .await
+            .unwrap();
         let differs = why.projections.iter().filter(|it| it.agrees == Some(false));
         assert_eq!(differs.count(), 0, "{why:?}");
     }

@@ -41,7 +41,7 @@ pub(crate) fn sessions(stage: &Stage) -> PgPool {
 
 pub(crate) async fn rebuild_all(pool: &PgPool, settings: RebuildSettings) -> Vec<RebuildReport> {
     let progress = Arc::new(ProgressReport::silent());
-    rebuild::rebuild(pool, &Projection::ALL, settings, progress)
+    rebuild::rebuild(&pool.clone().into(), &Projection::ALL, settings, progress)
         .await
         .unwrap()
 }
@@ -51,7 +51,13 @@ pub(crate) async fn rebuild_links(
     settings: RebuildSettings,
 ) -> anyhow::Result<RebuildReport> {
     let progress = Arc::new(ProgressReport::silent());
-    let rebuilt = rebuild::rebuild(pool, &[Projection::Links], settings, progress).await?;
+    let rebuilt = rebuild::rebuild(
+        &pool.clone().into(),
+        &[Projection::Links],
+        settings,
+        progress,
+    )
+    .await?;
     Ok(rebuilt.into_iter().next().unwrap())
 }
 
@@ -117,7 +123,7 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
     // A rollback brings the previous generation up to date.
     for projection in Projection::ALL {
         let progress = Arc::new(ProgressReport::silent());
-        let back = rollback::rollback(&pool, projection, None, progress)
+        let back = rollback::rollback(&pool.clone().into(), projection, None, progress)
             .await
             .unwrap();
         assert_eq!((back.generation, back.previous), (1, 2));
@@ -140,7 +146,9 @@ async fn same_command_swaps_generation_built_earlier() {
     append_one_of_each(&stage, "after").await;
     let longer = stage.log().await;
     engine.cycle(longer.clone()).await.unwrap();
-    let plan = plan::plan(&pool, Projection::Links).await.unwrap();
+    let plan = plan::plan(&pool.clone().into(), Projection::Links)
+        .await
+        .unwrap();
     assert!(plan.is_begun);
     assert_eq!(plan.events, (longer.len() - log.len()) as u64);
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
@@ -203,16 +211,21 @@ async fn rebuild_replaces_wrong_generation() {
     let pool = sessions(&stage);
     corrupt(stage.database.pool(), 1).await;
     let progress = Arc::new(ProgressReport::silent());
-    let rebuilt = rebuild::rebuild(&pool, &[Projection::Redirects], TO_SWAP, progress)
-        .await
-        .unwrap()
-        .remove(0);
+    let rebuilt = rebuild::rebuild(
+        &pool.clone().into(),
+        &[Projection::Redirects],
+        TO_SWAP,
+        progress,
+    )
+    .await
+    .unwrap()
+    .remove(0);
     assert!(rebuilt.served);
     assert_eq!(rebuilt.verified_events, log.len() as u64);
 
     // A rollback to the wrong generation is refused.
     let progress = Arc::new(ProgressReport::silent());
-    let error = rollback::rollback(&pool, Projection::Redirects, None, progress)
+    let error = rollback::rollback(&pool.clone().into(), Projection::Redirects, None, progress)
         .await
         .unwrap_err();
     let text = format!("{error:#}");
@@ -230,9 +243,14 @@ async fn wrong_new_generation_is_not_served() {
     rebuild_all(&pool, NO_SWAP).await;
     corrupt(stage.database.pool(), 2).await;
     let progress = Arc::new(ProgressReport::silent());
-    let error = rebuild::rebuild(&pool, &[Projection::Redirects], TO_SWAP, progress)
-        .await
-        .unwrap_err();
+    let error = rebuild::rebuild(
+        &pool.clone().into(),
+        &[Projection::Redirects],
+        TO_SWAP,
+        progress,
+    )
+    .await
+    .unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("does not say what the log says"), "{text}");
     let expected = vec![
@@ -248,7 +266,7 @@ async fn terminate_verification(pool: &PgPool) {
         sqlx::query_scalar::<_, bool>(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event = 'relation'
-               AND query LIKE 'WITH happened AS%'",
+               AND query LIKE '%CROSS JOIN LATERAL%FROM read_model.parked_events%'",
         )
         .fetch_optional(pool)
         .await
@@ -301,7 +319,7 @@ async fn operator_role_may_rebuild_rollback_drop() {
     }
     append_one_of_each(&stage, "after").await;
     let progress = Arc::new(ProgressReport::silent());
-    rollback::rollback(&pool, Projection::Links, None, progress)
+    rollback::rollback(&pool.clone().into(), Projection::Links, None, progress)
         .await
         .unwrap();
     let statement = "UPDATE read_model.generations SET last_active_at = now() - interval '61 s'";
@@ -335,9 +353,14 @@ async fn rebuild_refuses_log_with_missing_event() {
     tx.commit().await.unwrap();
     let pool = sessions(&stage);
     let progress = Arc::new(ProgressReport::silent());
-    let error = rebuild::rebuild(&pool, &[Projection::Credits], TO_SWAP, progress)
-        .await
-        .unwrap_err();
+    let error = rebuild::rebuild(
+        &pool.clone().into(),
+        &[Projection::Credits],
+        TO_SWAP,
+        progress,
+    )
+    .await
+    .unwrap_err();
     let text = format!("{error:#}");
     let lacks = format!("the event store lacks the event at position {position} of shard {shard}");
     assert!(text.contains(&lacks), "{text}");

@@ -149,7 +149,9 @@ async fn rebuild_restores_link_whose_charge_waits() {
         assert_eq!(lost.unwrap().rows_affected(), 2);
     }
     for projection in Projection::ALL {
-        rebuild_account(pool, projection, account_id).await.unwrap();
+        rebuild_account(&pool.clone().into(), projection, account_id)
+            .await
+            .unwrap();
     }
     assert_eq!(Tables::read(pool).await, intact);
 }

@@ -119,9 +119,14 @@ async fn finished_generation_enters_no_build_phase() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     let progress = Arc::new(ProgressReport::silent());
-    rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress)
-        .await
-        .unwrap();
+    rebuild::rebuild(
+        &pool.clone().into(),
+        &[Projection::Links],
+        TO_SWAP,
+        progress,
+    )
+    .await
+    .unwrap();
     for number in [1, 2] {
         let late =
             generation::enter(&pool, Projection::Links, number, GenerationPhase::Ready).await;
@@ -151,7 +156,13 @@ async fn superseded_command_swaps_nothing() {
         .execute(stage.database.pool())
         .await?;
         let progress = Arc::new(ProgressReport::silent());
-        rebuild::rebuild(&pool, &[Projection::Links], TO_SWAP, progress).await
+        rebuild::rebuild(
+            &pool.clone().into(),
+            &[Projection::Links],
+            TO_SWAP,
+            progress,
+        )
+        .await
     });
     let held = audit::hold(&pool, &command, work, |_, _| {
         (audit::CommandOutcome::Done, "swapped".to_owned())

@@ -59,7 +59,7 @@ async fn assert_served_is_whole(pool: &PgPool, when: &str) {
             projection,
             generation: generation::active(pool, projection).await.unwrap(),
         };
-        let verified = verify::verify_generation(pool, target, &|_| ())
+        let verified = verify::verify_generation(&pool.clone().into(), target, &|_| ())
             .await
             .unwrap();
         assert!(verified.findings.is_empty(), "{when}: {verified:?}");

@@ -35,7 +35,7 @@ async fn parked_stage() -> (Stage, Engine, PublishedEvent) {
 async fn release(stage: &Stage, painted: &PublishedEvent) -> AccountId {
     let account_id = painted.event.account_id;
     restore(stage.database.pool(), painted).await;
-    let retried = retry(stage.database.pool(), Some(account_id)).await;
+    let retried = retry(&stage.database.pool().clone().into(), Some(account_id)).await;
     assert!(retried.unwrap().iter().all(|it| it.released));
     account_id
 }
@@ -102,7 +102,7 @@ async fn rollback_keeps_released_account_released() {
     let account_id = release(&stage, &painted).await;
     for projection in Projection::ALL {
         let progress = Arc::new(ProgressReport::silent());
-        let back = rollback::rollback(&pool, projection, None, progress).await;
+        let back = rollback::rollback(&pool.clone().into(), projection, None, progress).await;
         assert_eq!(back.unwrap().generation, 1);
     }
     assert_eq!(parkings(&pool, account_id).await, []);
@@ -121,7 +121,7 @@ async fn rollback_to_generation_that_parks_more_is_refused() {
     // The release of the rollback is older, and cannot read the event.
     paint(stage.database.pool(), &painted).await;
     let progress = Arc::new(ProgressReport::silent());
-    let error = rollback::rollback(&pool, Projection::Links, None, progress)
+    let error = rollback::rollback(&pool.clone().into(), Projection::Links, None, progress)
         .await
         .unwrap_err();
     let text = format!("{error:#}");
@@ -150,7 +150,7 @@ async fn swap_releases_accounts_parked_earlier_than_live() {
     let later = later.unwrap();
     paint(stage.database.pool(), &later).await;
     restore(stage.database.pool(), &painted).await;
-    retry(&pool, Some(account_id)).await.unwrap();
+    retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     let parked = parkings(&pool, account_id).await;
     assert!(parked.iter().all(|it| it.1 == later.event.position));
     engine.cycle(Vec::new()).await.unwrap();

@@ -77,7 +77,9 @@ async fn retry_applies_waiting_events_and_appends_changes() {
     let pool = stage.database.pool();
     let mut parked = Parked::set_up(&stage).await;
     assert_eq!(changes(pool).await, []);
-    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(parked.account_id))
+        .await
+        .unwrap();
     assert!(
         retried.iter().all(|it| it.released && it.applied == 23),
         "{retried:?}"
@@ -115,7 +117,9 @@ async fn events_during_release_wait_behind_others() {
     for projection in Projection::ALL {
         for turn in 0.. {
             let parking = parked.parking(pool, projection).await.unwrap();
-            let attempt = release(pool, &parking, Role::Live, 7).await.unwrap();
+            let attempt = release(&pool.clone().into(), &parking, Role::Live, 7)
+                .await
+                .unwrap();
             if attempt.state == ReleaseState::Released {
                 assert!(turn > 3, "{turn}");
                 break;
@@ -154,7 +158,7 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     let killed = {
         let (pool, parking) = (pool.clone(), parking.clone());
-        in_background(async move { release(&pool, &parking, Role::Live, 5).await })
+        in_background(async move { release(&pool.clone().into(), &parking, Role::Live, 5).await })
     };
     let asleep = async || {
         let asleep: i64 = sqlx::query_scalar(
@@ -181,7 +185,9 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
         .await
         .unwrap();
     // A release killed between two chunks leaves the later chunks waiting.
-    let attempt = release(pool, &parking, Role::Live, 5).await.unwrap();
+    let attempt = release(&pool.clone().into(), &parking, Role::Live, 5)
+        .await
+        .unwrap();
     assert_eq!(
         (attempt.applied, attempt.state),
         (5, ReleaseState::Unfinished)
@@ -222,7 +228,9 @@ async fn release_stops_at_next_poison_event() {
     let parked = Parked::set_up(&stage).await;
     let log = stage.log().await;
     paint(pool, &log[10]).await;
-    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(parked.account_id))
+        .await
+        .unwrap();
     let detail = "unknown event `LinkPainted` version 1";
     for it in &retried {
         assert_eq!((it.released, it.applied), (false, 3));
@@ -243,7 +251,9 @@ async fn release_isolates_refused_row_among_many() {
     let parked = Parked::set_up(&stage).await;
     let picky = "ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'parked-6X')";
     raw_sql(picky).execute(pool).await.unwrap();
-    let retried = retry(pool, Some(parked.account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(parked.account_id))
+        .await
+        .unwrap();
     let released = retried.iter().map(|it| (it.projection, it.released));
     let expected = Projection::ALL.map(|it| (it.name(), it != Projection::Links));
     assert_eq!(released.collect::<Vec<_>>(), expected);
@@ -265,7 +275,7 @@ async fn release_isolates_refused_row_among_many() {
         .execute(pool)
         .await
         .unwrap();
-    assert!(retry(pool, None).await.unwrap()[0].released);
+    assert!(retry(&pool.clone().into(), None).await.unwrap()[0].released);
     assert_eq!(Tables::read(pool).await, expected);
 }
 
@@ -274,7 +284,11 @@ async fn concurrent_releases_apply_each_event_once() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
-    let both = tokio::join!(retry(pool, Some(parked.account_id)), retry(pool, None));
+    let databases = pool.clone().into();
+    let both = tokio::join!(
+        retry(&databases, Some(parked.account_id)),
+        retry(&databases, None)
+    );
     let applied = |retried: anyhow::Result<Vec<_>>| -> usize {
         let retried: Vec<RetriedAccount> = retried.unwrap();
         assert!(retried.iter().all(|it| it.released), "{retried:?}");
@@ -297,7 +311,10 @@ async fn event_absent_from_log_fails_release() {
         .execute(pool)
         .await
         .unwrap();
-    let error = retry(pool, None).await.unwrap_err().to_string();
+    let error = retry(&pool.clone().into(), None)
+        .await
+        .unwrap_err()
+        .to_string();
     let shard = Shard::of(parked.account_id);
     let expected = format!("the event store lacks events of shard {shard} that wait to be applied");
     assert!(error.starts_with(&expected), "{error}");
@@ -322,7 +339,9 @@ async fn release_commits_synchronously() {
     .await
     .unwrap();
     let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
-    retry(&pool, Some(parked.account_id)).await.unwrap();
+    retry(&pool.clone().into(), Some(parked.account_id))
+        .await
+        .unwrap();
     let noted: Vec<String> = sqlx::query_scalar("SELECT value FROM settings")
         .fetch_all(stage.database.pool())
         .await

@@ -32,8 +32,10 @@ fn request(account_id: AccountId) -> SkipRequest<'static> {
 
 /// Skips the poison event of the account, and applies the waiting events.
 async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<RetriedAccount> {
-    skip(pool, request(account_id)).await.unwrap();
-    retry(pool, Some(account_id)).await.unwrap()
+    skip(&pool.clone().into(), request(account_id))
+        .await
+        .unwrap();
+    retry(&pool.clone().into(), Some(account_id)).await.unwrap()
 }
 
 /// Returns the tables that the log wants without these events.
@@ -59,10 +61,12 @@ async fn skipped_event_stays_skipped_and_rest_applies() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, log, position) = parked(&stage).await;
-    let skipped = skip(pool, request(account_id)).await.unwrap();
+    let skipped = skip(&pool.clone().into(), request(account_id))
+        .await
+        .unwrap();
     assert_eq!(skipped.position, position);
     assert_eq!(skipped.projections, Projection::ALL.map(Projection::name));
-    let retried = retry(pool, Some(account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     assert!(
         retried.iter().all(|it| it.released && it.applied == 4),
         "{retried:?}"
@@ -214,9 +218,11 @@ async fn refused_row_is_skipped_in_its_projection_only() {
     let account_id = stage.account_with_links("picky", 3).await;
     let log = stage.log().await;
     stage.engine().cycle(log.clone()).await.unwrap();
-    let skipped = skip(pool, request(account_id)).await.unwrap();
+    let skipped = skip(&pool.clone().into(), request(account_id))
+        .await
+        .unwrap();
     assert_eq!((skipped.position, skipped.projections), (4, vec!["links"]));
-    assert!(retry(pool, None).await.unwrap()[0].released);
+    assert!(retry(&pool.clone().into(), None).await.unwrap()[0].released);
     let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
     assert_eq!(tables.without_links(), expected.without_links());
     assert_eq!(
@@ -236,7 +242,7 @@ async fn each_unapplicable_event_needs_its_own_skip() {
     let parked: Vec<_> = parkings(pool, account_id).await;
     assert!(parked.iter().all(|it| (it.1, it.4) == (6, 4)), "{parked:?}");
     let error = skip(
-        pool,
+        &pool.clone().into(),
         SkipRequest {
             position: Some(5),
             ..request(account_id)
@@ -252,12 +258,14 @@ async fn event_of_a_restored_log_is_not_skipped() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let (account_id, ..) = parked(&stage).await;
-    skip(pool, request(account_id)).await.unwrap();
+    skip(&pool.clone().into(), request(account_id))
+        .await
+        .unwrap();
     raw_sql("UPDATE read_model.skipped_events SET event_id = gen_random_uuid()")
         .execute(pool)
         .await
         .unwrap();
-    let retried = retry(pool, Some(account_id)).await.unwrap();
+    let retried = retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     assert!(retried.iter().all(|it| !it.released));
 }
 
@@ -270,13 +278,15 @@ async fn paused_projection_refuses_retry_and_skip() {
     change(pool, &Projection::ALL, PauseChange::Pause, "ada", None)
         .await
         .unwrap();
-    let error = skip(pool, request(account_id)).await.unwrap_err();
+    let error = skip(&pool.clone().into(), request(account_id))
+        .await
+        .unwrap_err();
     let first = Projection::ALL[0];
     let expected = format!("`{first}` is paused; run `projector resume {first}` first");
     assert_eq!(error.to_string(), expected);
     restore(pool, &log[4]).await;
     for asked in [Some(account_id), None] {
-        let retried = retry(pool, asked).await.unwrap();
+        let retried = retry(&pool.clone().into(), asked).await.unwrap();
         assert_eq!(retried.len(), Projection::ALL.len());
         assert_eq!(retried[0].detail.as_ref(), Some(&expected));
         assert!(retried.iter().all(|it| !it.released && it.applied == 0));

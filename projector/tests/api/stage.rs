@@ -5,9 +5,10 @@ use std::time::Duration;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
+    databases::{DatabaseSettings, Databases},
     event::Event,
     event_store::{
-        self, SessionKind, accounts,
+        SessionKind, accounts,
         log::{self, ReadFrom},
     },
     id::AccountId,
@@ -32,6 +33,8 @@ use crate::{
 /// Database and broker of a test.
 pub(crate) struct Stage {
     pub(crate) database: TestDatabase,
+    /// The same database, or the database of the read tables on a server of its own.
+    pub(crate) read: TestDatabase,
     pub(crate) broker: TestBroker,
     producer: FutureProducer,
 }
@@ -43,12 +46,33 @@ impl Stage {
 
     /// Sets the stage with the given broker.
     pub(crate) async fn set_with(broker: TestBroker) -> Self {
+        let database = TestDatabase::create().await;
+        Self::on(database.share(), database, broker)
+    }
+
+    /// Sets the stage with the read tables on a server of their own.
+    pub(crate) async fn set_on_two_servers() -> Self {
+        let (log, read) = TestDatabase::create_two().await;
+        Self::on(log, read, TestBroker::start().await)
+    }
+
+    fn on(database: TestDatabase, read: TestDatabase, broker: TestBroker) -> Self {
         let producer = broker.client().create().unwrap();
         Self {
-            database: TestDatabase::create().await,
+            database,
+            read,
             broker,
             producer,
         }
+    }
+
+    /// Returns pools of sessions like those of a process.
+    pub(crate) fn databases(&self, kind: SessionKind, connections_max: u32) -> Databases {
+        self.settings().pools(kind, connections_max).unwrap()
+    }
+
+    fn settings(&self) -> DatabaseSettings {
+        DatabaseSettings::two(self.database.url(), self.read.url())
     }
 
     /// Creates an account that was granted credits and has created `links` links.
@@ -158,8 +182,7 @@ impl Stage {
 
     /// Returns an engine that is assigned all shards.
     pub(crate) fn engine(&self) -> Engine {
-        let pool = event_store::pool(self.database.url(), SessionKind::Writer, 2).unwrap();
-        let mut engine = Engine::new(pool);
+        let mut engine = Engine::new(self.databases(SessionKind::Writer, 2));
         engine.assign(&Shard::all().collect::<Vec<_>>());
         engine
     }
@@ -167,7 +190,7 @@ impl Stage {
     /// Returns the settings of a projector whose rebalances do not wait for other members.
     pub(crate) fn config(&self, group_id: &str) -> Config {
         Config {
-            database_url: self.database.url().to_owned().into(),
+            databases: self.settings(),
             allow_unsafe_postgres: true,
             kafka: self.broker.config(),
             group_id: self.broker.group_id(group_id),

@@ -69,7 +69,7 @@ async fn shard_is_live_or_catching_up_by_lag() {
     let first = "recorded_at = recorded_at - interval '1 minute'";
     rewrite(pool, shard, 1, first).await;
 
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     for projection in &status.projections {
         assert_eq!(projection.state, ProjectionState::CatchingUp);
         assert_eq!((projection.position, projection.head), (0, 5));
@@ -87,7 +87,7 @@ async fn shard_is_live_or_catching_up_by_lag() {
     assert_eq!(findings(&status), Vec::<&str>::new());
 
     stage.engine().cycle(stage.log().await).await.unwrap();
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     for projection in &status.projections {
         assert_eq!(projection.state, ProjectionState::Live);
         assert_eq!((projection.position, projection.lag_events), (5, 0));
@@ -106,7 +106,7 @@ async fn checkpoint_of_another_log_is_refused() {
          UPDATE read_model.checkpoints SET epoch = 9 WHERE projection = 'credits'",
     )
     .await;
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").state, ProjectionState::Refused);
     assert_eq!(of(&status, "links").shards[4].state, ProjectionState::Live);
     assert_eq!(of(&status, "redirects").state, ProjectionState::Live);
@@ -131,7 +131,7 @@ async fn parked_account_counts_until_released() {
     let log = stage.log().await;
     paint(pool, &log[1]).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").parked_accounts, 1);
     assert_eq!(of(&status, "links").state, ProjectionState::Parked);
     assert!(findings(&status).contains(&"an account is parked in links: `projector parked list`"));
@@ -142,10 +142,10 @@ async fn parked_account_counts_until_released() {
     assert!(run(&stage.database, &[]).await.status.success());
 
     restore(pool, &log[1]).await;
-    linkledger_projector::operations::parked::retry(pool, None)
+    linkledger_projector::operations::parked::retry(&pool.clone().into(), None)
         .await
         .unwrap();
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").state, ProjectionState::Live);
     assert_eq!(findings(&status), Vec::<&str>::new());
 }
@@ -154,13 +154,13 @@ async fn parked_account_counts_until_released() {
 async fn shard_without_heartbeat_is_unattended() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").state, ProjectionState::Unattended);
     let never = "no projector owns links in shard 0 and 15 more: no projector has ever run";
     assert!(findings(&status).contains(&never), "{:?}", status.findings);
 
     attend(pool).await;
-    let links = collect(pool).await.unwrap();
+    let links = collect(&pool.clone().into()).await.unwrap();
     let links = of(&links, "links");
     assert_eq!(links.state, ProjectionState::Live);
     assert_eq!(links.shards[7].owner.as_deref(), Some("here"));
@@ -175,7 +175,7 @@ async fn shard_without_heartbeat_is_unattended() {
          WHERE shard = 7",
     )
     .await;
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     let shard = &of(&status, "links").shards[7];
     assert_eq!(shard.state, ProjectionState::Unattended);
     assert_eq!(shard.events_per_second, None);
@@ -211,7 +211,7 @@ async fn status_shows_pauses_and_running_commands() {
                 ('verify', 'links', 'bob@ops', NULL, now(), now() - interval '1 second')",
     )
     .await;
-    let status = collect(pool).await.unwrap();
+    let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").state, ProjectionState::Paused);
     assert_eq!(
         findings(&status),
@@ -245,7 +245,7 @@ async fn unused_generation_may_be_dropped() {
     )
     .await;
     let droppable = async || {
-        let status = collect(pool).await.unwrap();
+        let status = collect(&pool.clone().into()).await.unwrap();
         let generations = status.projections.into_iter().flat_map(|it| it.generations);
         let droppable = generations.filter(|it| it.may_be_dropped);
         droppable
@@ -286,7 +286,7 @@ async fn status_shows_relay_backlog_and_refusal() {
         "UPDATE event_store.relay_cursors SET paused_at = now(), refusal = 'no such topic'",
     )
     .await;
-    let relay = collect(pool).await.unwrap().relay;
+    let relay = collect(&pool.clone().into()).await.unwrap().relay;
     assert_eq!(relay.backlog_events, 3);
     let shard = &relay.shards[Shard::of(account_id).index()];
     assert_eq!(
@@ -315,7 +315,7 @@ async fn status_names_holder_of_the_oldest_snapshot() {
         .await
         .unwrap();
     let held = eventually("it is too old", async || {
-        let status = collect(database.pool()).await.unwrap();
+        let status = collect(&database.pool().clone().into()).await.unwrap();
         let oldest = status.snapshots.oldest.clone()?;
         (oldest.pid == Some(pid) && oldest.age_seconds > 1.0).then_some(status)
     })
@@ -328,7 +328,11 @@ async fn status_names_holder_of_the_oldest_snapshot() {
 
     session.close().await.unwrap();
     eventually("it is held no longer", async || {
-        let oldest = collect(database.pool()).await.unwrap().snapshots.oldest;
+        let oldest = collect(&database.pool().clone().into())
+            .await
+            .unwrap()
+            .snapshots
+            .oldest;
         oldest.is_none_or(|it| it.pid != Some(pid)).then_some(())
     })
     .await;
@@ -345,9 +349,17 @@ async fn operator_and_projector_grants_suffice_for_status() {
         let url = stage.database.url();
         let options = event_store::session_options(url, SessionKind::Writer).unwrap();
         let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
-        assert!(collect(&pool).await.unwrap().snapshots.is_complete);
+        assert!(
+            collect(&pool.clone().into())
+                .await
+                .unwrap()
+                .snapshots
+                .is_complete
+        );
         for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-            why(&pool, WhyRequest::newest(subject, 20)).await.unwrap();
+            why(&pool.clone().into(), WhyRequest::newest(subject, 20))
+                .await
+                .unwrap();
         }
     }
 }

@@ -6,10 +6,11 @@ mod plans;
 mod recorded_outcome;
 mod skipped_and_parked;
 mod statements;
+mod timeouts;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_core::{databases::Databases, event_store::SessionKind};
 use linkledger_projector::{
     operations::{
         pause::{self, PauseChange},
@@ -35,11 +36,11 @@ const fn first_generation(projection: Projection) -> GenerationTarget {
     }
 }
 
-fn sessions(stage: &Stage) -> PgPool {
-    event_store::pool(stage.database.url(), SessionKind::Writer, SESSIONS).unwrap()
+fn sessions(stage: &Stage) -> Databases {
+    stage.databases(SessionKind::Writer, SESSIONS)
 }
 
-async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
+pub(crate) async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
     let pool = sessions(stage);
     let mut all = Vec::new();
     for target in Projection::ALL.map(first_generation) {
@@ -54,7 +55,7 @@ async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
 }
 
 /// Repairs everything, and returns the number of repaired rows.
-async fn repair_all(stage: &Stage) -> u64 {
+pub(crate) async fn repair_all(stage: &Stage) -> u64 {
     let pool = sessions(stage);
     let mut rows = 0;
     for target in Projection::ALL.map(first_generation) {
@@ -97,7 +98,7 @@ pub(crate) async fn damage(pool: &PgPool, statement: &str) {
 }
 
 /// Appends and applies the events whose rows [`DAMAGES`] damages.
-async fn history(stage: &Stage) {
+pub(crate) async fn history(stage: &Stage) {
     let account_id = stage.account_with_links("first", 3).await;
     let links = stage.append_links(account_id, "second", 3).await;
     let events = [
@@ -309,8 +310,9 @@ async fn paused_projection_is_verified_but_not_repaired() {
         set(PauseChange::Pause).await.unwrap();
         assert_eq!(findings(&stage).await.len(), 1);
         let target = first_generation(Projection::Links);
-        let found = verify::verify_generation(pool, target, &|_| ()).await;
-        let repaired = verify::repair(pool, target, &found.unwrap(), &|_| ()).await;
+        let databases = stage.database.databases();
+        let found = verify::verify_generation(&databases, target, &|_| ()).await;
+        let repaired = verify::repair(&databases, target, &found.unwrap(), &|_| ()).await;
         let error = format!("{:#}", repaired.unwrap_err());
         assert!(
             error.contains("run `projector resume links` first"),
@@ -347,7 +349,7 @@ async fn links_with_many_events_are_repaired_in_chunks() {
             &format!("DELETE FROM read_model.{}", projection.name()),
         )
         .await;
-        let rebuilt = rebuild_account(pool, projection, account_id).await;
+        let rebuilt = rebuild_account(&stage.database.databases(), projection, account_id).await;
         assert_eq!(rebuilt.unwrap().events, 4 + 3 * 1_201);
     }
     assert_eq!(Tables::read(pool).await, intact);

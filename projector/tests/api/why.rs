@@ -24,9 +24,12 @@ async fn run(stage: &Stage, arguments: &[&str]) -> Output {
 }
 
 async fn explained(stage: &Stage, subject: Subject, limit: u16) -> WhyReport {
-    why(stage.database.pool(), WhyRequest::newest(subject, limit))
-        .await
-        .unwrap()
+    why(
+        &stage.database.pool().clone().into(),
+        WhyRequest::newest(subject, limit),
+    )
+    .await
+    .unwrap()
 }
 
 async fn of_link(stage: &Stage, link: &LinkCreated) -> WhyReport {

@@ -41,7 +41,7 @@ pub(crate) struct RedirectChanges {
 /// Origin of the numbers of changes. Numbers of different origins cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChangeOrigin {
-    /// Epoch of the log.
+    /// Epoch of the log that the read tables were made from.
     pub(crate) epoch: i32,
     /// Active generation of the read tables.
     pub(crate) generation: i32,
@@ -67,13 +67,16 @@ pub(crate) async fn changes_after(
     // The outer join keeps the first row when there are no changes.
     let rows = sqlx::query!(
         r#"
-        SELECT log.epoch, active.active_generation, counter.last_number,
+        SELECT checkpoint.epoch, active.active_generation, counter.last_number,
                pg_postmaster_start_time() AS "server_started_at!",
                change.number AS "number?", change.slug_folded AS "slug_folded?",
                change.account_id AS "account_id?"
-        FROM event_store.log_meta AS log
-        CROSS JOIN read_model.redirect_change_counter AS counter
+        FROM read_model.redirect_change_counter AS counter
         JOIN read_model.projections AS active ON active.projection = 'redirects'
+        -- All shards of a generation are of one epoch.
+        JOIN read_model.checkpoints AS checkpoint
+          ON checkpoint.projection = 'redirects' AND checkpoint.shard = 0
+         AND checkpoint.generation = active.active_generation
         LEFT JOIN LATERAL (
             SELECT number, slug_folded, account_id FROM read_model.redirect_changes
             WHERE number > $1

@@ -65,9 +65,11 @@ pub(super) async fn get_credits(
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
-    let snapshot = wait
-        .read_containing(position, || {
-            read_in_time(credits::balance(&api.pool, account_id))
+    let replica = api.read.replica_of(account_id);
+    let snapshot = api
+        .read
+        .read_containing(&wait, replica, position, |server| {
+            read_in_time(credits::balance(&server.pool, account_id))
         })
         .await?;
     let body = CreditsBody {

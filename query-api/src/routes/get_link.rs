@@ -94,14 +94,16 @@ async fn find(
         account_id,
         link_id,
     };
-    let read = || api.links.read(key);
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    let mut snapshot = wait.read_containing(position, &read).await?;
+    let replica = api.read.replica_of(account_id);
+    let mut snapshot = api
+        .read
+        .read_containing(&wait, replica, position, |server| server.links.read(key))
+        .await?;
     if snapshot.value.is_none() {
         let created_at = position_of_creation(api, account_id, link_id).await?;
-        if snapshot.visibility.checkpoint < created_at {
-            snapshot = wait.read_containing(created_at, &read).await?;
-        }
+        let from_primary = || api.read.primary().links.read(key);
+        snapshot = wait.read_containing(created_at, from_primary).await?;
     }
     if snapshot.value.is_none() {
         // Called for its error: 404 if the link was deleted during the wait. Otherwise the link
@@ -120,7 +122,7 @@ async fn position_of_creation(
     account_id: AccountId,
     link_id: LinkId,
 ) -> Result<LogPosition, Problem> {
-    let extent = read_in_time(log::link_extent(&api.pool, account_id, link_id)).await?;
+    let extent = read_in_time(log::link_extent(&api.log, account_id, link_id)).await?;
     let extent = extent.ok_or_else(Problem::link_not_found)?;
     match extent.end_state {
         LinkEndState::Deleted => Err(Problem::link_not_found()),

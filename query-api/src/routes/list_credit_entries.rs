@@ -84,9 +84,13 @@ pub(super) async fn list_credit_entries(
         count_max: page.count_max(),
     };
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
-    let snapshot = wait
-        .read_containing(position, || {
-            read_in_time(credits::entries(&api.pool, range))
+    // A later page must not be older than the page before.
+    let replica = api.read.replica_of(account_id);
+    let replica = replica.filter(|_| range.before.is_none());
+    let snapshot = api
+        .read
+        .read_containing(&wait, replica, position, |server| {
+            read_in_time(credits::entries(&server.pool, range))
         })
         .await?;
     Ok(list.answer(&page, snapshot.value, sort_key_of, identity))

@@ -77,10 +77,16 @@ pub(super) async fn list_links(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let filter = filters.look_up(&api.pool).await?;
+    let filter = filters.look_up(&api.log).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    let snapshot = wait
-        .read_containing(position, || filter.read(&api, range))
+    // A later page must not be older than the page before.
+    let replica = api.read.replica_of(account_id);
+    let replica = replica.filter(|_| range.before.is_none());
+    let snapshot = api
+        .read
+        .read_containing(&wait, replica, position, |server| {
+            filter.read(server, range)
+        })
         .await?;
     let body_of = |link: LinkView| link.into_body(&api.short_base_url);
     Ok(list.answer(&page, snapshot.value, sort_key_of, body_of))

@@ -1,6 +1,8 @@
 //! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
-use linkledger_core::{batch::SettledCreate, id::LinkId, projection::Projection};
+use linkledger_core::{
+    batch::SettledCreate, databases::DatabaseSettings, id::LinkId, projection::Projection,
+};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::PgPool;
@@ -98,9 +100,10 @@ async fn service_with_one_session() -> (TestService, TestCaller, SettledCreate) 
     let service = TestService::start_with(database, |config| {
         // With one session, later statements use the first plans.
         config.connections_max = 1;
-        let url = config.database_url.reveal();
+        let url = config.databases.log_url();
         let separator = if url.contains('?') { '&' } else { '?' };
-        config.database_url = format!("{url}{separator}application_name={APPLICATION}").into();
+        let url = format!("{url}{separator}application_name={APPLICATION}");
+        config.databases = DatabaseSettings::one(url);
     })
     .await;
     let caller = service.caller().await;

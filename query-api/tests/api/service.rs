@@ -13,6 +13,7 @@ use linkledger_core::{
     batch::SettledCreate,
     clock::Clock,
     consistency::ConsistencyToken,
+    databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     http::route_table,
     id::AccountId,
@@ -56,7 +57,8 @@ pub(crate) struct Answer {
 /// Returns the settings of a test on the database.
 pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
     QueryApiConfig {
-        database_url: database.url().to_owned().into(),
+        databases: DatabaseSettings::one(database.url()),
+        read_replica_urls: Vec::new(),
         allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
         short_base_url: SHORT_BASE_URL.parse().unwrap(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use futures::future::join_all;
+use linkledger_core::databases::DatabaseSettings;
 use linkledger_testing::{TestDatabase, eventually_within, wire::Wire};
 use tokio::time::timeout;
 
@@ -19,7 +20,7 @@ async fn reads_survive_silent_database() {
     let database = TestDatabase::create().await;
     let (wire, url) = Wire::to(&database).await;
     let service = TestService::start_with(database, |config| {
-        config.database_url = url.into();
+        config.databases = DatabaseSettings::one(url);
     })
     .await;
     let caller = service.caller().await;

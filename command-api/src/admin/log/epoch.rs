@@ -7,14 +7,14 @@ use linkledger_core::{
 };
 
 use crate::{
-    admin::{AdminCommandOptions, print},
+    admin::{LogAndReadOptions, print},
     epoch::{self, Epochs, PastRaise, Raise, Raised},
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum EpochSubcommand {
     /// Show the epoch, its raises, and the cursors and read tables of another epoch.
-    Show(AdminCommandOptions),
+    Show(LogAndReadOptions),
     /// Give the log another epoch, after a restore or a failover to a lagging standby that has lost
     /// events: later events get the sequences of the lost events, and consumers would drop them as
     /// repetitions.
@@ -40,13 +40,13 @@ pub(super) struct RaiseOptions {
     #[command(flatten)]
     operator: Operator,
     #[command(flatten)]
-    options: AdminCommandOptions,
+    options: LogAndReadOptions,
 }
 
 pub(super) async fn run(command: EpochSubcommand) -> anyhow::Result<()> {
     match command {
         EpochSubcommand::Show(options) => {
-            let epochs = epoch::read(&options.pool().await?).await?;
+            let epochs = epoch::read(&options.pools().await?).await?;
             print(options.json, &epochs, &text(&epochs))
         }
         EpochSubcommand::Raise(raise) => run_raise(raise).await,
@@ -60,7 +60,7 @@ async fn run_raise(asked: RaiseOptions) -> anyhow::Result<()> {
         reason: asked.reason,
         is_dry_run: asked.dry_run,
     };
-    let raised = epoch::raise(&asked.options.pool().await?, raise).await?;
+    let raised = epoch::raise(&asked.options.pools().await?, raise).await?;
     print(asked.options.json, &raised, &raised_text(&raised))
 }
 

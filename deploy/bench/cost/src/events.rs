@@ -32,7 +32,7 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     let mut rounds = runtime.block_on(rounds(&server.pool))?.into_iter();
     let connecting = async { server.counted_pool(SessionKind::Projector, 2) };
     let pool = runtime.block_on(connecting)?;
-    let mut engine = Engine::new(pool);
+    let mut engine = Engine::new(pool.into());
     runtime.block_on(set_heads(
         &server.pool,
         Shard::all().map(|shard| (shard, 0)),

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     clock::SystemClock,
+    databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
@@ -153,7 +154,8 @@ impl Beside {
 
 fn config(database_url: String) -> QueryApiConfig {
     QueryApiConfig {
-        database_url: database_url.into(),
+        databases: DatabaseSettings::one(database_url),
+        read_replica_urls: Vec::new(),
         allow_unsafe_postgres: true,
         base_url: "https://api.sho.rt".parse().expect("an address"),
         short_base_url: "https://sho.rt".parse().expect("an address"),

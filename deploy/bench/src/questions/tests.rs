@@ -6,6 +6,7 @@ use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 use linkledger_core::{
     clock::SystemClock,
     cursor::CursorKeys,
+    databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
@@ -128,7 +129,8 @@ async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str
 /// Starts a query-api on the database; returns the addresses of its API and its short host.
 async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
     let config = QueryApiConfig {
-        database_url: url.to_owned().into(),
+        databases: DatabaseSettings::one(url),
+        read_replica_urls: Vec::new(),
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),
         short_base_url: "https://sho.rt".parse().unwrap(),

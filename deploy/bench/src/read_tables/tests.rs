@@ -48,7 +48,7 @@ async fn projected() -> TestDatabase {
         event,
         log_epoch: 1,
     });
-    let mut engine = Engine::new(pool.clone());
+    let mut engine = Engine::new(pool.clone().into());
     engine.assign(&shards);
     engine.cycle(delivered.collect()).await.unwrap();
     database

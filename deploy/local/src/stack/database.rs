@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use linkledger_command_api::relay::cursor;
 use linkledger_core::{
     event_store::{self, SessionKind},
-    migrations,
+    migrations::{self, Schema},
     shard::{Position, Shard},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
@@ -142,7 +142,7 @@ async fn connect(url: &str) -> anyhow::Result<PgPool> {
 
 async fn migrate(url: &str) -> anyhow::Result<()> {
     let pool = event_store::pool(url, SessionKind::Migration, 1)?;
-    let migrated = migrations::run(&pool).await;
+    let migrated = migrations::run(&pool, &Schema::ALL).await;
     pool.close().await;
     migrated.context("can't run the migrations of the database")
 }

@@ -11,6 +11,7 @@ use axum::Router;
 use linkledger_command_api as command_api;
 use linkledger_core::{
     clock::Clock,
+    databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::{self, InternalHosts, KnownHosts, Readiness},
     kafka_config::KafkaConfig,
@@ -162,7 +163,7 @@ impl ServiceSettings {
 
     fn projector(&self) -> projector::Config {
         projector::Config {
-            database_url: self.database_url.clone().into(),
+            databases: DatabaseSettings::one(self.database_url.clone()),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             group_id: "linkledger-projector".to_owned(),
@@ -175,7 +176,8 @@ impl ServiceSettings {
 
     fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {
         Ok(query_api::QueryApiConfig {
-            database_url: self.database_url.clone().into(),
+            databases: DatabaseSettings::one(self.database_url.clone()),
+            read_replica_urls: Vec::new(),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,

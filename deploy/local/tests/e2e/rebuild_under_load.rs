@@ -115,14 +115,15 @@ async fn swap_and_roll_back(pool: &PgPool) {
     };
     for round in 1..=ROUNDS {
         let progress = Arc::new(ProgressReport::silent());
-        let all_rebuilt = rebuild::rebuild(pool, &Projection::ALL, settings, progress).await;
+        let all_rebuilt =
+            rebuild::rebuild(&pool.clone().into(), &Projection::ALL, settings, progress).await;
         for rebuilt in all_rebuilt.unwrap() {
             assert!(rebuilt.verified_events > 0);
             assert_eq!(rebuilt.generation, 1 + round);
         }
         for projection in Projection::ALL {
             let progress = Arc::new(ProgressReport::silent());
-            let back = rollback::rollback(pool, projection, None, progress)
+            let back = rollback::rollback(&pool.clone().into(), projection, None, progress)
                 .await
                 .unwrap();
             assert!(back.verified_events > 0);

@@ -96,7 +96,9 @@ impl Drop for Service {
 }
 
 struct Settings {
-    database: TestDatabase,
+    log: TestDatabase,
+    /// The same database as the log, or one on a server of its own.
+    read: TestDatabase,
     broker: TestBroker,
     command_api: String,
     query_api: String,
@@ -107,8 +109,14 @@ struct Settings {
 
 impl Settings {
     async fn new() -> Self {
+        let database = TestDatabase::create().await;
+        Self::on(database.share(), database).await
+    }
+
+    async fn on(log: TestDatabase, read: TestDatabase) -> Self {
         Self {
-            database: TestDatabase::create().await,
+            log,
+            read,
             broker: TestBroker::start().await,
             command_api: free_address(),
             query_api: free_address(),
@@ -118,8 +126,8 @@ impl Settings {
     }
 
     /// Returns an address whose sessions have only the rights of `role`.
-    fn database_url(&self, role: &str) -> String {
-        format!("{}?options[role]={role}", self.database.url())
+    fn database_url(database: &TestDatabase, role: &str) -> String {
+        format!("{}?options[role]={role}", database.url())
     }
 
     /// Returns the command line of a process with the rights of `role`.
@@ -127,7 +135,8 @@ impl Settings {
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .env("DATABASE_URL", self.database_url(role))
+            .env("DATABASE_URL", Self::database_url(&self.log, role))
+            .env("READ_DATABASE_URL", Self::database_url(&self.read, role))
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(self.broker.config().environment())
             .env("GROUP_ID", self.broker.group_id("projector"))
@@ -149,10 +158,9 @@ impl Settings {
 /// Runs the commands of an operator before the first start; returns an API key.
 async fn prepare(settings: &Settings, command_api: &Path) -> String {
     settings.run(command_api, OWNER, &["migrate"]);
-    sqlx::raw_sql(ROLES)
-        .execute(settings.database.pool())
-        .await
-        .unwrap();
+    for database in [&settings.log, &settings.read] {
+        sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
+    }
     // A failing `migrate` proves that the roles are in force.
     let mut migrate = settings.command(command_api, OPERATOR, &["migrate"]);
     assert!(!migrate.output().unwrap().status.success());
@@ -184,7 +192,26 @@ async fn prepare(settings: &Settings, command_api: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_run_as_separate_processes() {
-    let settings = Settings::new().await;
+    run_services(Settings::new().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_run_with_read_tables_on_another_server() {
+    let (log, read) = TestDatabase::create_two().await;
+    for (database, statement) in [
+        (&log, "DROP SCHEMA event_store CASCADE"),
+        (&read, "DROP SCHEMA read_model CASCADE"),
+    ] {
+        sqlx::query(statement)
+            .execute(database.pool())
+            .await
+            .unwrap();
+    }
+    run_services(Settings::on(log, read).await).await;
+}
+
+/// Prepares the databases, starts the services, creates a link, and reads and follows it.
+async fn run_services(settings: Settings) {
     let command_api = program("command-api");
     let projector = program("projector");
     let query_api = program("query-api");
@@ -196,7 +223,7 @@ async fn services_run_as_separate_processes() {
     let mut command = settings.command(&command_api, "linkledger_command_api", &serve);
     command.env(
         "RELAY_DATABASE_URL",
-        settings.database_url("linkledger_relay"),
+        Settings::database_url(&settings.log, "linkledger_relay"),
     );
     let command = Service::start(command);
     let run = [&["run"][..], &internal(1)].concat();
@@ -241,13 +268,7 @@ async fn services_run_as_separate_processes() {
         (302, "https://example.com/")
     );
     assert_eq!(reader.list_all().await.len(), 1);
-    // A slug that is not in the read tables is looked up in the event store.
-    let unknown = reader
-        .follow(&format!("http://{}/unknown", settings.short_host))
-        .await;
-    assert_eq!(unknown.status, 404);
-    let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
-    assert_eq!(unknown.status, 404, "{unknown:?}");
+    unknown_links_are_looked_up_in_event_store(&settings, &reader).await;
     each_exports_its_own_metrics(&settings, &reader).await;
     console_is_only_on_the_projector(&settings, &reader).await;
     let programs = [&command_api, &projector, &query_api];
@@ -257,6 +278,15 @@ async fn services_run_as_separate_processes() {
         assert_eq!(service.terminate().await, Some(0));
     }
     assert_eq!(healthy(), [false; 3]);
+}
+
+async fn unknown_links_are_looked_up_in_event_store(settings: &Settings, reader: &Http) {
+    let unknown = reader
+        .follow(&format!("http://{}/unknown", settings.short_host))
+        .await;
+    assert_eq!(unknown.status, 404);
+    let unknown = reader.get("/v1/links/lnk_01jd3k5x7zexrbfmv2pcg9h4ta").await;
+    assert_eq!(unknown.status, 404, "{unknown:?}");
 }
 
 /// Runs the health check that a container image runs; it needs only the internal listener.
@@ -269,7 +299,7 @@ fn is_healthy(program: &Path, internal: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn process_with_a_failed_task_ends() {
     let settings = Settings::new().await;
-    let pool = settings.database.pool();
+    let pool = settings.log.pool();
     let account_id = testing::account(pool, 1).await;
     testing::append_links(pool, account_id, &[("spring", "https://example.com/")]).await;
     let projector = program("projector");

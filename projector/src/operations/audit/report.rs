@@ -9,15 +9,23 @@ use std::{
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    databases::Databases,
+    event_store::{
+        log,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     metrics::{OPERATION_FAILED, REBUILD_REMAINING_EVENTS},
+    shard::Shard,
 };
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::{RecordedCommand, recorded};
-use crate::{pipeline::periodic::Periodic, read_models::Projection};
+use crate::{
+    pipeline::periodic::Periodic,
+    read_models::{PerProjection, Projection},
+};
 
 /// Interval between two updates of the gauges.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -53,33 +61,36 @@ pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> 
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn remaining_events(pool: &PgPool) -> sqlx::Result<Vec<(Projection, i64)>> {
-    let rows = sqlx::query!(
-        r#"
-        SELECT projection, sum(head - position)::bigint AS "remaining!"
-        FROM read_model.checkpoints JOIN event_store.log_shards USING (shard)
-        WHERE role = 'building'
-        GROUP BY projection
-        "#
+pub async fn remaining_events(databases: &Databases) -> sqlx::Result<Vec<(Projection, i64)>> {
+    let checkpoints = sqlx::query!(
+        "SELECT projection, shard, position FROM read_model.checkpoints WHERE role = 'building'"
     )
-    .fetch_all(pool)
+    .fetch_all(&databases.read)
     .await?;
-    let remaining_of = |projection: Projection| {
-        let row = rows.iter().find(|row| row.projection == projection.name());
-        (projection, row.map_or(0, |row| row.remaining))
-    };
-    Ok(Projection::ALL.map(remaining_of).to_vec())
+    let heads = log::heads(&databases.log).await?;
+    let mut remaining = PerProjection::default();
+    for row in checkpoints {
+        let projection = Projection::named(&row.projection);
+        let shard = Shard::new(row.shard.into());
+        if let (Some(projection), Some(shard)) = (projection, shard) {
+            remaining[projection.index()] += heads[shard.index()] - row.position;
+        }
+    }
+    Ok(Projection::ALL.into_iter().zip(remaining).collect())
 }
 
 /// Sets the gauges until the shutdown. Logs a failure and retries at the next interval.
 ///
 /// # Errors
 /// Never returns an error.
-pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub async fn keep_reported(
+    databases: Databases,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let mut shown = HashSet::new();
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
-        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut shown)).await {
+        if let Err(error) = within(ANSWER_TIME_MAX, report(&databases, &mut shown)).await {
             tracing::debug!(error = %error, "cannot read the outcomes of operators' commands; retrying");
         }
     }
@@ -87,9 +98,9 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
 }
 
 /// Sets the gauges. `shown` has the commands with a gauge, by name and projection.
-async fn report(pool: &PgPool, shown: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
+async fn report(databases: &Databases, shown: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
     let mut forgotten = std::mem::take(shown);
-    for last in last_commands(pool).await? {
+    for last in last_commands(&databases.read).await? {
         let has_failed = last.has_failed();
         let labels = (last.command, last.projection.unwrap_or_default());
         show(&labels.0, &labels.1, has_failed);
@@ -99,7 +110,7 @@ async fn report(pool: &PgPool, shown: &mut HashSet<(String, String)>) -> sqlx::R
     for (command, projection) in forgotten {
         show(&command, &projection, false);
     }
-    for (projection, remaining) in remaining_events(pool).await? {
+    for (projection, remaining) in remaining_events(databases).await? {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let remaining = remaining as f64;
         gauge!(REBUILD_REMAINING_EVENTS, "projection" => projection.name()).set(remaining);

@@ -1,7 +1,7 @@
 //! Retry of the waiting events of parked accounts.
 
 use anyhow::Context as _;
-use linkledger_core::{id::AccountId, shard::Shard};
+use linkledger_core::{databases::Databases, id::AccountId, shard::Shard};
 use serde::Serialize;
 use sqlx::PgPool;
 use tokio::time;
@@ -46,37 +46,37 @@ pub struct RetriedAccount {
 /// # Errors
 /// Returns an error if the database fails, or the log lacks an event.
 pub async fn retry(
-    pool: &PgPool,
+    databases: &Databases,
     account_id: Option<AccountId>,
 ) -> anyhow::Result<Vec<RetriedAccount>> {
     let mut retried = Vec::new();
     if account_id.is_some() {
-        for listed in parkings(pool, account_id, PARKINGS_OF_ACCOUNT_MAX).await? {
-            retried.push(retry_one(pool, &listed.parking).await?);
+        for listed in parkings(&databases.read, account_id, PARKINGS_OF_ACCOUNT_MAX).await? {
+            retried.push(retry_one(databases, &listed.parking).await?);
         }
         return Ok(retried);
     }
     for shard in Shard::all() {
         let mut after = None;
-        while let Some(parking) = listing::next_after(pool, Role::Live, shard, after)
+        while let Some(parking) = listing::next_after(&databases.read, Role::Live, shard, after)
             .await
             .context("cannot read which accounts are parked")?
         {
-            retried.push(retry_one(pool, &parking).await?);
+            retried.push(retry_one(databases, &parking).await?);
             after = Some(parking.account);
         }
     }
     Ok(retried)
 }
 
-async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAccount> {
+async fn retry_one(databases: &Databases, parking: &Parking) -> anyhow::Result<RetriedAccount> {
     let account = parking.account;
     let projection = account.projection.name();
     let mut detail =
         Some("new events arrived faster than they were applied; run the command again".to_owned());
     let (mut applied, mut contested, mut backoff) = (0, 0, Backoff::default());
     for _ in 0..CHUNKS_MAX {
-        let attempt = release(pool, parking, Role::Live, CHUNK_EVENTS_MAX).await?;
+        let attempt = release(databases, parking, Role::Live, CHUNK_EVENTS_MAX).await?;
         applied += attempt.applied;
         detail = match attempt.state {
             ReleaseState::Unfinished if attempt.applied > 0 => {
@@ -86,7 +86,7 @@ async fn retry_one(pool: &PgPool, parking: &Parking) -> anyhow::Result<RetriedAc
             }
             ReleaseState::Unfinished => {
                 contested += 1;
-                if !is_served(pool, account).await? {
+                if !is_served(&databases.read, account).await? {
                     Some("another generation is served by now; run the command again".to_owned())
                 } else if contested == CONTESTED_MAX {
                     Some("another process releases the account; run the command again".to_owned())

@@ -1,9 +1,10 @@
 //! Skipping of an event for good.
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{envelope::RecordedEvent, event_store::log, id::AccountId, shard::Position};
+use linkledger_core::{
+    databases::Databases, envelope::RecordedEvent, event_store::log, id::AccountId, shard::Position,
+};
 use serde::Serialize;
-use sqlx::PgPool;
 
 use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
 use crate::{
@@ -45,11 +46,11 @@ pub struct SkippedEvent {
 /// # Errors
 /// Returns an error if the account is not parked (for the event), one of the projections is
 /// paused, or the database fails.
-pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
-    let (mut parkings, event) = find(pool, request).await?;
+pub async fn skip(databases: &Databases, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
+    let (mut parkings, event) = find(databases, request).await?;
     // Every writer locks checkpoints in the same order.
     parkings.sort_by_key(|it| it.account);
-    let mut tx = pool.begin().await.context("cannot begin")?;
+    let mut tx = databases.read.begin().await.context("cannot begin")?;
     for parking in &parkings {
         let projection = parking.account.projection;
         let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, Role::Live).await;
@@ -96,18 +97,21 @@ pub async fn skip(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<Ski
 ///
 /// # Errors
 /// Returns an error if the account is not parked (for the event), or the database fails.
-pub async fn preview(pool: &PgPool, request: SkipRequest<'_>) -> anyhow::Result<SkippedEvent> {
-    let (parkings, event) = find(pool, request).await?;
+pub async fn preview(
+    databases: &Databases,
+    request: SkipRequest<'_>,
+) -> anyhow::Result<SkippedEvent> {
+    let (parkings, event) = find(databases, request).await?;
     Ok(SkippedEvent::of(&parkings, event))
 }
 
 /// Returns the event, and its parkings.
 async fn find(
-    pool: &PgPool,
+    databases: &Databases,
     request: SkipRequest<'_>,
 ) -> anyhow::Result<(Vec<Parking>, RecordedEvent)> {
     let account_id = request.account_id;
-    let parked = parkings(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
+    let parked = parkings(&databases.read, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let mut parkings: Vec<Parking> = parked.into_iter().map(|it| it.parking).collect();
     let Some(first) = parkings.iter().map(|it| it.cause.position).min() else {
         bail!("`{account_id}` is not parked; `projector parked list` shows the parked accounts");
@@ -118,7 +122,7 @@ async fn find(
         bail!("`{account_id}` is parked for the event at position {first}, not {position}");
     };
     let shard = parking.account.shard;
-    let events = log::read_at(pool, shard, &[position]).await;
+    let events = log::read_at(&databases.log, shard, &[position]).await;
     let mut events = events.context("cannot read the event store")?;
     let event = events
         .pop()

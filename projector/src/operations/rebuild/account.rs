@@ -7,6 +7,7 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
+    databases::Databases,
     id::AccountId,
     shard::{Position, Shard},
 };
@@ -15,12 +16,13 @@ use sqlx::{AssertSqlSafe, FromRow, PgPool};
 
 use crate::{
     operations::verify::{
-        self, GenerationTarget, reprojection::project_and_commit, snapshot::ShardSnapshot,
+        self, GenerationTarget, exceptions::Exceptions, reprojection::project_and_commit,
+        snapshot::ShardSnapshot,
     },
     pipeline::retry::retried,
     read_models::{
         Projection,
-        description::{NOT_SKIPPED, RebuiltFrom, first_waiting_version},
+        description::{EXCEPTIONS, NOT_SKIPPED, RebuiltFrom, first_waiting_version},
         read_model,
         redirects::RedirectChanges,
     },
@@ -66,14 +68,14 @@ pub async fn event_count(pool: &PgPool, account_id: AccountId) -> anyhow::Result
 /// Returns an error if this release cannot read an event of the account, if a checkpoint stays locked,
 /// or if the database fails. The same command repeats the work safely.
 pub async fn rebuild_account(
-    pool: &PgPool,
+    databases: &Databases,
     projection: Projection,
     account_id: AccountId,
 ) -> anyhow::Result<AccountRebuild> {
-    let target = verify::served(pool, projection).await?;
+    let target = verify::served(&databases.read, projection).await?;
     let mut progress = AccountProgress::default();
     while !progress.is_done {
-        progress = retried(|| rebuild_chunk(pool, target, account_id, progress)).await?;
+        progress = retried(|| rebuild_chunk(databases, target, account_id, progress)).await?;
     }
     Ok(AccountRebuild {
         projection: projection.name(),
@@ -102,24 +104,26 @@ struct ChunkRow {
 }
 
 async fn rebuild_chunk(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     account_id: AccountId,
     mut progress: AccountProgress,
 ) -> anyhow::Result<AccountProgress> {
     let projection = target.projection;
     let shard = Shard::of(account_id);
-    let mut snapshot = ShardSnapshot::lock(pool, target, shard).await?;
-    let chunk: ChunkRow = sqlx::query_as(AssertSqlSafe(chunk_statement(projection)))
-        .bind(projection.name())
-        .bind(target.generation)
+    let mut snapshot = ShardSnapshot::lock(databases, target, shard).await?;
+    let account_ids = [account_id.uuid()];
+    let exceptions = Exceptions::of_accounts(&mut snapshot.tx, target, &account_ids).await?;
+    let statement = sqlx::query_as(AssertSqlSafe(chunk_statement(projection)));
+    let chunk: ChunkRow = exceptions
+        .bind(statement)
         .bind(shard.number())
         .bind(snapshot.checkpoint)
         .bind(account_id.uuid())
         .bind(progress.version)
         .bind(CHUNK_EVENTS)
         .bind(PROJECTED_EVENTS)
-        .fetch_one(&mut *snapshot.tx)
+        .fetch_one(&snapshot.log)
         .await
         .context("cannot read the events of the account")?;
     progress.version = chunk.last_version.unwrap_or(progress.version);
@@ -133,35 +137,32 @@ async fn rebuild_chunk(
         // Caches may hold redirects of the account that have no row.
         changes.add_account(account_id.uuid());
     }
-    progress.events += project_and_commit(snapshot, positions, changes).await?;
+    progress.events += project_and_commit(databases, snapshot, positions, changes).await?;
     Ok(progress)
 }
 
-/// Returns the statement of the next events of the account's stream after the version `$6`, up to `$7`
-/// events whose rows have up to `$8` events, with the positions of all events from which the projection
+/// Returns the statement of the next events of the account's stream after the version `$10`, up to `$11`
+/// events whose rows have up to `$12` events, with the positions of all events from which the projection
 /// writes their rows.
 ///
 /// A charge stands right behind the creation of its link: no index by account is needed. The link of a
 /// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
     let (link, positions, admitted) = chunk_parts(read_model(projection).rebuilt_from);
-    let first_waiting_version = first_waiting_version("$5");
+    let first_waiting_version = first_waiting_version("$9");
     format!(
-        "WITH bound AS MATERIALIZED (
-            SELECT least($4, (
-                SELECT w.position - 1 FROM read_model.parked_events AS w
-                WHERE w.account_id = $5 AND w.projection = $1 AND w.generation = $2
-                ORDER BY w.position
-                LIMIT 1
+        "WITH {EXCEPTIONS}, bound AS MATERIALIZED (
+            SELECT least($8::bigint, (
+                SELECT w.position - 1 FROM waiting AS w WHERE w.account_id = $9
             )) AS applied_up_to, {first_waiting_version} AS first_waiting_version
         ), next AS MATERIALIZED (
             SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
                             AS is_credit_event
             FROM event_store.events AS e
-            WHERE e.shard = $3 AND e.stream_id = $5 AND e.version > $6
+            WHERE e.shard = $7 AND e.stream_id = $9 AND e.version > $10
               AND {admitted} <= (SELECT applied_up_to FROM bound)
             ORDER BY e.version
-            LIMIT $7::bigint
+            LIMIT $11::bigint
         ), measured AS MATERIALIZED (
             SELECT e.*, link.link_id,
                    sum(coalesce(link.event_count, 0)) OVER (
@@ -171,9 +172,9 @@ pub fn chunk_statement(projection: Projection) -> String {
             FROM next AS e
             LEFT JOIN LATERAL ({link}) AS link ON true
         ), chunk AS MATERIALIZED (
-            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $8::bigint
+            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $12::bigint
         )
-        SELECT (SELECT count(*) FROM next) < $7
+        SELECT (SELECT count(*) FROM next) < $11
                    AND (SELECT count(*) FROM chunk) = (SELECT count(*) FROM next) AS is_last,
                (SELECT max(version) FROM chunk) AS last_version,
                (SELECT max(e.position) FROM chunk AS e
@@ -194,7 +195,7 @@ fn chunk_parts(rebuilt_from: RebuiltFrom) -> (String, String, &'static str) {
                  UNION
                  SELECT last.position FROM (
                      SELECT e.position FROM event_store.events AS e
-                     WHERE e.shard = $3 AND e.stream_id = $5
+                     WHERE e.shard = $7 AND e.stream_id = $9
                        AND e.version < (SELECT first_waiting_version FROM bound)
                        AND e.position <= (SELECT applied_up_to FROM bound)
                        AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
@@ -209,22 +210,22 @@ fn chunk_parts(rebuilt_from: RebuiltFrom) -> (String, String, &'static str) {
             "SELECT first.stream_id AS link_id, last.version AS event_count
              FROM (
                  SELECT stream_id, account_id, version FROM event_store.events
-                 WHERE shard = $3 AND position = e.position - 1
+                 WHERE shard = $7 AND position = e.position - 1
                  LIMIT 1
              ) AS first
              CROSS JOIN LATERAL (
                  SELECT version FROM event_store.events
-                 WHERE shard = $3 AND stream_id = first.stream_id
+                 WHERE shard = $7 AND stream_id = first.stream_id
                  ORDER BY version DESC
                  LIMIT 1
              ) AS last
-             WHERE first.account_id = $5 AND first.stream_id <> $5 AND first.version = 1"
+             WHERE first.account_id = $9 AND first.stream_id <> $9 AND first.version = 1"
                 .to_owned(),
             format!(
                 "SELECT e.position FROM chunk
                  CROSS JOIN LATERAL (
                      SELECT e.position FROM event_store.events AS e
-                     WHERE e.shard = $3 AND e.stream_id = chunk.link_id
+                     WHERE e.shard = $7 AND e.stream_id = chunk.link_id
                        AND e.position <= (SELECT applied_up_to FROM bound) AND {NOT_SKIPPED}
                  ) AS e
                  WHERE chunk.link_id IS NOT NULL"

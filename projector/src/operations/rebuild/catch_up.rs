@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
+    databases::Databases,
     event_store::log::{self, PerShard},
     shard::{Position, Shard},
 };
-use sqlx::PgPool;
 
 use super::{GenerationBuild, loading::Loader};
 use crate::{
@@ -30,15 +30,15 @@ const ROUNDS_IN_VAIN_MAX: u32 = 10;
 /// Returns an error if the log has lost events and its epoch was not raised, or if the database
 /// fails.
 pub(super) async fn is_same_log(
-    pool: &PgPool,
+    databases: &Databases,
     projection: Projection,
     live: i32,
 ) -> anyhow::Result<bool> {
     // The log is read after the checkpoints: a checkpoint read first is never beyond its head.
-    let served = generation_progress(pool, projection, live, Role::Live)
+    let served = generation_progress(&databases.read, projection, live, Role::Live)
         .await
         .context("cannot read the checkpoints")?;
-    let end = log::end(pool)
+    let end = log::end(&databases.log)
         .await
         .context("cannot read the heads of the log")?;
     let Some(served) = served.filter(|standing| standing.epoch == end.epoch) else {
@@ -59,12 +59,12 @@ pub(super) async fn is_same_log(
 pub(super) async fn catch_up(loader: &Loader, builds: &[GenerationBuild]) -> anyhow::Result<()> {
     let (mut in_vain, mut before) = (0, u64::MAX);
     for _ in 0..ROUNDS_MAX {
-        let heads = log::heads(&loader.pool)
+        let heads = log::heads(&loader.databases.log)
             .await
             .context("cannot read the heads of the log")?;
         let mut floor = heads;
         for build in builds {
-            let positions = build.standing(&loader.pool).await?.positions;
+            let positions = build.standing(&loader.databases.read).await?.positions;
             floor = std::array::from_fn(|shard| floor[shard].min(positions[shard]));
         }
         let left = rest(&floor, &heads);

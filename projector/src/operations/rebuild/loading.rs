@@ -7,11 +7,11 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
+    databases::Databases,
     event_store::log::PerShard,
     fail_point,
     shard::{Position, Shard},
 };
-use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 use super::{GenerationBuild, pace::Pace, reading::read};
@@ -33,7 +33,7 @@ pub const SHARDS_AT_ONCE: usize = 2;
 /// Loads events into generations.
 #[derive(Debug, Clone)]
 pub struct Loader {
-    pub(super) pool: PgPool,
+    pub(super) databases: Databases,
     pub(super) pace: Arc<Pace>,
     pub(super) progress: Arc<dyn ProgressSink>,
 }
@@ -41,12 +41,12 @@ pub struct Loader {
 impl Loader {
     /// Returns a loader of that many events per second; `None` for no limit.
     pub fn new(
-        pool: &PgPool,
+        databases: &Databases,
         max_rate: Option<NonZeroU32>,
         progress: Arc<dyn ProgressSink>,
     ) -> Self {
         Self {
-            pool: pool.clone(),
+            databases: databases.clone(),
             pace: Arc::new(Pace::new(max_rate)),
             progress,
         }
@@ -142,14 +142,14 @@ impl ShardLoad {
         while standing.floor() < target {
             let batch = self.next_batch(&standing, target).await?;
             let (events, end) = (batch.events.len() as u64, batch.end());
-            match apply(&self.loader.pool, std::slice::from_ref(&batch), to).await {
+            match apply(&self.loader.databases, std::slice::from_ref(&batch), to).await {
                 Ok(Ok(summary)) => {
                     standing.has_parked |= !summary.parked.is_empty();
                     standing.progress.advance(end);
                 }
                 Ok(Err(_conflict)) => return Ok(false),
                 Err(error) if retry::is_refusal(&error) => {
-                    isolate(&self.loader.pool, &[batch], to).await?;
+                    isolate(&self.loader.databases, &[batch], to).await?;
                     standing = self.standing().await?;
                 }
                 Err(error) => return Err(error).context("cannot apply events"),
@@ -165,7 +165,7 @@ impl ShardLoad {
         let mut checkpoints = Vec::with_capacity(self.builds.len());
         let mut has_parked = false;
         for build in &self.builds {
-            let standing = build.standing(&self.loader.pool).await?;
+            let standing = build.standing(&self.loader.databases.read).await?;
             let checkpoint = Checkpoint {
                 generation: build.generation,
                 epoch: standing.epoch,
@@ -186,19 +186,21 @@ impl ShardLoad {
         standing: &ShardProgress,
         target: Position,
     ) -> anyhow::Result<ShardBatch> {
-        let Loader { pool, pace, .. } = &self.loader;
+        let Loader {
+            databases, pace, ..
+        } = &self.loader;
         let after = standing.floor();
         let up_to = target.min(after + pace.chunk_events());
         pace.take((up_to - after).unsigned_abs()).await;
-        let events = read(pool, self.shard, after, up_to).await?;
+        let events = read(&databases.log, self.shard, after, up_to).await?;
         let parked = if standing.has_parked {
-            parked_among(pool, &events)
+            parked_among(&databases.read, &events)
                 .await
                 .context("cannot read which accounts are parked")?
         } else {
             BTreeSet::new()
         };
-        let skipped = Skipped::within(pool, &[(self.shard, after + 1..=up_to)])
+        let skipped = Skipped::within(&databases.read, &[(self.shard, after + 1..=up_to)])
             .await
             .context("cannot read which events are skipped")?;
         Ok(ShardBatch {

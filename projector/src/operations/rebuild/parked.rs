@@ -31,7 +31,7 @@ const TRIED_AGAIN_MAX: i64 = 100;
 /// Returns an error if another command has changed the generation, if the log lacks an event, or if the
 /// database fails for long.
 pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyhow::Result<()> {
-    let has_parked = build.standing(&loader.pool).await?.has_parked;
+    let has_parked = build.standing(&loader.databases.read).await?.has_parked;
     for shard in Shard::all().filter(|shard| has_parked[shard.index()]) {
         let mut account = ParkedAccount {
             projection: build.projection,
@@ -39,9 +39,10 @@ pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyh
             shard,
             account_id: AccountId::from_uuid(Uuid::nil()),
         };
-        while let Some(parking) = next_after(&loader.pool, build.role, shard, Some(account))
-            .await
-            .context("cannot read which accounts are parked")?
+        while let Some(parking) =
+            next_after(&loader.databases.read, build.role, shard, Some(account))
+                .await
+                .context("cannot read which accounts are parked")?
             && (parking.account.projection, parking.account.generation)
                 == (build.projection, build.generation)
         {
@@ -56,7 +57,7 @@ pub(super) async fn release_all(loader: &Loader, build: GenerationBuild) -> anyh
 async fn release_one(loader: &Loader, role: Role, parking: &Parking) -> anyhow::Result<bool> {
     let mut retries = Retries::default();
     loop {
-        match release(&loader.pool, parking, role, CHUNK_EVENTS_MAX).await {
+        match release(&loader.databases, parking, role, CHUNK_EVENTS_MAX).await {
             Ok(ReleaseOutcome { applied, state }) => {
                 loader.pace.take(applied as u64).await;
                 match state {

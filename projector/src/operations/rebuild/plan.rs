@@ -1,8 +1,10 @@
 //! Plan of a rebuild: a new generation, or one that an earlier rebuild has begun.
 
 use anyhow::Context as _;
-use linkledger_core::event_store::log::{self, PerShard};
-use sqlx::PgPool;
+use linkledger_core::{
+    databases::Databases,
+    event_store::log::{self, PerShard},
+};
 
 use super::{
     GenerationBuild,
@@ -31,15 +33,18 @@ pub struct RebuildPlan {
 /// # Errors
 /// Returns an error if the log has lost events and its epoch was not raised, or if the database
 /// fails.
-pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<RebuildPlan> {
+pub async fn plan(databases: &Databases, projection: Projection) -> anyhow::Result<RebuildPlan> {
+    let pool = &databases.read;
     let known = generation::list(pool, projection)
         .await
         .context("cannot read the generations")?;
     let live = generation::active(pool, projection)
         .await
         .context("cannot read which generation is served")?;
-    is_same_log(pool, projection, live).await?;
-    let end = log::end(pool).await.context("cannot read the log's end")?;
+    is_same_log(databases, projection, live).await?;
+    let end = log::end(&databases.log)
+        .await
+        .context("cannot read the log's end")?;
     // A generation that is served by now is not continued, whatever its recorded phase.
     let begun = known
         .iter()
@@ -82,9 +87,12 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Rebui
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn events_to_head(pool: &PgPool, build: GenerationBuild) -> anyhow::Result<u64> {
-    let heads = log::heads(pool)
+pub async fn events_to_head(databases: &Databases, build: GenerationBuild) -> anyhow::Result<u64> {
+    let heads = log::heads(&databases.log)
         .await
         .context("cannot read the heads of the log")?;
-    Ok(rest(&build.standing(pool).await?.positions, &heads))
+    Ok(rest(
+        &build.standing(&databases.read).await?.positions,
+        &heads,
+    ))
 }

@@ -3,8 +3,7 @@
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::event_store::log;
-use sqlx::PgPool;
+use linkledger_core::{databases::Databases, event_store::log};
 
 use super::{
     GenerationBuild, RebuildReport, finish,
@@ -20,7 +19,11 @@ use crate::{
 /// # Errors
 /// Returns an error if there is none, if it is of an earlier epoch of the log, or if the database
 /// fails.
-pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<GenerationBuild> {
+pub async fn plan(
+    databases: &Databases,
+    projection: Projection,
+) -> anyhow::Result<GenerationBuild> {
+    let pool = &databases.read;
     let known = generation::list(pool, projection)
         .await
         .context("cannot read the generations")?;
@@ -43,7 +46,7 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Gener
         role: Role::Standby,
         live,
     };
-    let epoch = log::epoch(pool)
+    let epoch = log::epoch(&databases.log)
         .await
         .context("cannot read the log's epoch")?;
     let standing = build.standing(pool).await?;
@@ -62,14 +65,14 @@ pub async fn plan(pool: &PgPool, projection: Projection) -> anyhow::Result<Gener
 /// Returns an error as [`plan`] does, if a row of the generation is wrong, or if the database
 /// fails for long.
 pub async fn rollback(
-    pool: &PgPool,
+    databases: &Databases,
     projection: Projection,
     max_rate: Option<NonZeroU32>,
     progress: Arc<dyn ProgressSink>,
 ) -> anyhow::Result<RebuildReport> {
     let begun_at = Instant::now();
-    let build = plan(pool, projection).await?;
-    let loader = Loader::new(pool, max_rate, progress);
-    let starts = build.standing(pool).await?.positions;
+    let build = plan(databases, projection).await?;
+    let loader = Loader::new(databases, max_rate, progress);
+    let starts = build.standing(&databases.read).await?.positions;
     finish(&loader, build, &starts, true, begun_at).await
 }

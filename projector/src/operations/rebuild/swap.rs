@@ -86,7 +86,7 @@ pub(super) async fn swap(
                     role: Role::Live,
                     ..build
                 };
-                if let Ok(served) = served.standing(&loader.pool).await {
+                if let Ok(served) = served.standing(&loader.databases.read).await {
                     return Ok(served.positions);
                 }
             }
@@ -101,19 +101,19 @@ pub(super) async fn swap(
 }
 
 async fn attempt(loader: &Loader, build: GenerationBuild) -> anyhow::Result<SwapAttempt> {
-    let mut tx = loader.pool.begin().await.context("cannot swap")?;
+    let mut tx = loader.databases.read.begin().await.context("cannot swap")?;
     ensure_held_in_tx(&mut tx).await?;
     // The projector waits: the generation reaches the served positions exactly.
     let served = lock_and_read_in_tx(&mut tx, build, (build.live, Role::Live)).await?;
     fail_point::reached("swap.locked");
-    let reached = build.standing(&loader.pool).await?;
+    let reached = build.standing(&loader.databases.read).await?;
     // A served generation of an earlier epoch has no events that the new one lacks.
     let is_same_log = served.epoch == reached.epoch;
     if is_same_log {
         if rest(&reached.positions, &served.positions) > REST_EVENTS_MAX {
             return Ok(SwapAttempt::TooFar);
         }
-        let without_pace = Loader::new(&loader.pool, None, Arc::clone(&loader.progress));
+        let without_pace = Loader::new(&loader.databases, None, Arc::clone(&loader.progress));
         let builds = [build];
         let load = without_pace.load(&builds, &reached.positions, &served.positions);
         match timeout(LOAD_TIME_MAX, load).await {

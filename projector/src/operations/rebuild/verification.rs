@@ -31,14 +31,14 @@ pub(super) async fn ensure_verified(
         projection,
         generation,
     };
-    let events = verify::event_count(&loader.pool, target).await?;
+    let events = verify::event_count(&loader.databases.read, target).await?;
     loader
         .progress
         .enter(&format!("{projection}: verifying"), events, "events");
     let on_progress = |events| loader.progress.advance(events);
-    let verified = verify::verify_generation(&loader.pool, target, &on_progress).await?;
+    let verified = verify::verify_generation(&loader.databases, target, &on_progress).await?;
     retried(|| async {
-        let recorded = outcome::record(&loader.pool, &verified, RECORDED_BY).await;
+        let recorded = outcome::record(&loader.databases.read, &verified, RECORDED_BY).await;
         recorded.context("cannot record the outcome of the verification")
     })
     .await?;

@@ -7,7 +7,7 @@ use linkledger_core::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{orphans::KeyText, snapshot::LogBucket};
+use super::{orphans::PagePlace, snapshot::LogBucket};
 use crate::read_models::description::{ReadTable, RowId};
 
 /// Maximum number of findings that are listed one by one; all are counted.
@@ -100,10 +100,10 @@ pub(super) enum FindingPlace {
         shard: Shard,
         bucket: LogBucket,
     },
-    /// Rows of a page of the table, after a key.
+    /// Rows of a page of the table.
     Page {
         table: &'static ReadTable,
-        after: Option<KeyText>,
+        place: PagePlace,
     },
     /// Entries of a ledger: each wrong entry is also found elsewhere, unless the log is wrong.
     Ledger,

@@ -4,23 +4,32 @@
 //! that the log, up to the checkpoint of its shard, holds the first event of the row.
 
 use anyhow::Context as _;
-use linkledger_core::shard::Shard;
+use linkledger_core::{databases::Databases, shard::Shard};
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{
     VerificationReport,
+    exceptions::Exceptions,
     findings::{Finding, FindingKind, FindingPlace, FoundRow},
-    snapshot::{self, GenerationTarget},
+    row_keys::RowKeys,
+    snapshot::{self, GenerationTarget, checkpoints},
     statements,
+    step_size::{StepSize, in_steps},
 };
-use crate::{pipeline::retry::retried, read_models::description::ReadTable};
-
-/// Rows of a page: the database needs some tens of milliseconds.
-pub(super) const PAGE_ROWS: i64 = 5_000;
+use crate::read_models::description::ReadTable;
 
 /// Columns of a row's key, as text.
 pub(super) type KeyText = Vec<String>;
+
+/// First rows of a table after a key, in the order of its key.
+#[derive(Debug, Clone)]
+pub(super) struct PagePlace {
+    /// Key before the page; `None` for the first page.
+    pub(super) after: Option<KeyText>,
+    /// Maximum number of rows.
+    pub(super) rows_max: i64,
+}
 
 /// Rows of a table, in the order of its key.
 #[derive(Debug, Default)]
@@ -38,69 +47,120 @@ pub(super) struct Orphan {
     finding: Finding,
 }
 
-/// Row of [`statements::page`]: the page, and one of its orphans if there are any.
+/// Row of [`statements::page`].
 #[derive(FromRow)]
 struct PageRow {
-    row_count: i64,
-    last_key: Vec<String>,
-    account_id: Option<Uuid>,
-    row_id: Option<Uuid>,
-    shard: Option<i16>,
-    key: Option<Vec<String>>,
+    account_ids: Vec<Uuid>,
+    row_ids: Vec<Option<Uuid>>,
+    rests: Vec<String>,
+    last_key: Option<KeyText>,
 }
 
-/// Reads the page after a key, or the first page; an empty page if the table has no explanation.
+/// Row of [`statements::orphans`].
+#[derive(FromRow)]
+struct OrphanRow {
+    account_id: Uuid,
+    row_id: Option<Uuid>,
+    shard: Option<i16>,
+    key: KeyText,
+}
+
+/// Reads a page; an empty page if the table has no explanation.
 pub(super) async fn read_page(
+    log: &PgPool,
     tx: &mut PgConnection,
     target: GenerationTarget,
     table: &ReadTable,
-    after: Option<&KeyText>,
-) -> sqlx::Result<TablePage> {
-    let mut page = TablePage::default();
-    let Some(statement) = statements::page(table, after.is_some()) else {
-        return Ok(page);
+    place: &PagePlace,
+) -> anyhow::Result<TablePage> {
+    let is_continued = place.after.is_some();
+    let (Some(page), Some(orphans)) = (
+        statements::page(table, is_continued),
+        statements::orphans(table),
+    ) else {
+        return Ok(TablePage::default());
     };
-    let mut statement = sqlx::query_as(AssertSqlSafe(statement))
-        .bind(target.projection.name())
+    let mut statement = sqlx::query_as(AssertSqlSafe(page))
         .bind(target.generation)
-        .bind(PAGE_ROWS);
-    if let Some(after) = after {
+        .bind(place.rows_max);
+    if let Some(after) = &place.after {
         statement = statement.bind(after);
     }
-    let rows: Vec<PageRow> = statement.fetch_all(tx).await?;
-    for row in rows {
-        page.rows = row.row_count.unsigned_abs();
-        page.last = (row.row_count >= PAGE_ROWS).then_some(row.last_key);
-        if let (Some(account_id), Some(key)) = (row.account_id, row.key) {
-            let shard = row.shard.and_then(|number| Shard::new(number.into()));
-            let found = FoundRow {
-                kind: FindingKind::Orphan,
-                account_id,
-                row_id: row.row_id,
-                columns: String::new(),
-            };
-            let finding = Finding::of(&found, table, shard, None);
-            page.orphans.push(Orphan { key, finding });
+    let page: PageRow = statement
+        .fetch_one(&mut *tx)
+        .await
+        .with_context(|| format!("cannot read the table `{}`", table.name))?;
+    let exceptions = Exceptions::of_accounts(&mut *tx, target, &page.account_ids).await?;
+    let checkpoints = checkpoints(&mut *tx, target).await?;
+    let rows = page.account_ids.len() as u64;
+    let keys = RowKeys {
+        account_ids: page.account_ids,
+        row_ids: page.row_ids,
+        rests: page.rests,
+    };
+    let statement = exceptions.bind(sqlx::query_as(AssertSqlSafe(orphans)));
+    let statement = statement.bind(checkpoints.to_vec());
+    let orphans: Vec<OrphanRow> = keys
+        .bind(statement)
+        .fetch_all(log)
+        .await
+        .with_context(|| format!("cannot find the events of rows of `{}`", table.name))?;
+    let orphans = orphans.into_iter().map(|row| row.into_orphan(table));
+    Ok(TablePage {
+        rows,
+        last: page
+            .last_key
+            .filter(|_| rows >= place.rows_max.unsigned_abs()),
+        orphans: orphans.collect(),
+    })
+}
+
+impl OrphanRow {
+    fn into_orphan(self, table: &ReadTable) -> Orphan {
+        let shard = self.shard.and_then(|number| Shard::new(number.into()));
+        let found = FoundRow {
+            kind: FindingKind::Orphan,
+            account_id: self.account_id,
+            row_id: self.row_id,
+            columns: String::new(),
+        };
+        Orphan {
+            key: self.key,
+            finding: Finding::of(&found, table, shard, None),
         }
     }
-    Ok(page)
 }
 
 /// Searches a whole table of a generation.
 pub(super) async fn search(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     table: &'static ReadTable,
 ) -> anyhow::Result<VerificationReport> {
     let mut report = VerificationReport::of(target);
+    let mut size = StepSize::default();
     let mut after = None;
     loop {
-        let page = retried(|| read_snapshot(pool, target, table, after.as_ref())).await?;
+        let place = |rows_max| PagePlace {
+            after: after.clone(),
+            rows_max,
+        };
+        let read = |rows_max| {
+            let place = place(rows_max);
+            async move {
+                Ok((
+                    read_snapshot(databases, target, table, &place).await?,
+                    place,
+                ))
+            }
+        };
+        let (page, place) = in_steps(&mut size, read).await?;
         report.rows_found += page.rows;
         let mismatches = page.orphans.len() as u64;
         let named = page.orphans.into_iter().map(|orphan| orphan.finding);
-        let place = FindingPlace::Page { table, after };
-        report.findings.add(place, mismatches, named);
+        report
+            .findings
+            .add(FindingPlace::Page { table, place }, mismatches, named);
         after = page.last;
         if after.is_none() {
             return Ok(report);
@@ -109,15 +169,13 @@ pub(super) async fn search(
 }
 
 async fn read_snapshot(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     table: &ReadTable,
-    after: Option<&KeyText>,
+    place: &PagePlace,
 ) -> anyhow::Result<TablePage> {
-    let mut snapshot = snapshot::begin(pool).await?;
-    let page = read_page(&mut snapshot, target, table, after)
-        .await
-        .with_context(|| format!("cannot read the table `{}`", table.name))?;
+    let mut snapshot = snapshot::begin(&databases.read).await?;
+    let page = read_page(&databases.log, &mut snapshot, target, table, place).await?;
     snapshot.commit().await?;
     Ok(page)
 }

@@ -6,18 +6,20 @@
 //! for some tens of milliseconds for each chunk.
 
 use anyhow::Context as _;
-use linkledger_core::shard::Shard;
+use linkledger_core::{databases::Databases, shard::Shard};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use super::{
-    comparison::{ComparedEvents, WrongRow, wrong_rows},
+    comparison::{ComparedEvents, Comparison, WrongRow},
+    exceptions::Exceptions,
     findings::{FindingPlace, Findings},
-    orphans::{self, KeyText},
+    orphans::{self, KeyText, PagePlace},
     reprojection::project_and_commit,
     served,
     shard_pass::{RareEvents, next},
-    snapshot::{GenerationTarget, LogBucket, ShardSnapshot, ensure_not_paused},
+    snapshot::{GenerationTarget, LogBucket, ShardSnapshot, begin_locking, ensure_not_paused},
     statements,
+    step_size::StepSize,
 };
 use crate::{
     operations::rebuild::is_paused,
@@ -29,7 +31,7 @@ use crate::{
 };
 
 /// Most wrong rows of one transaction.
-const CHUNK_ROWS: i64 = 500;
+const CHUNK_ROWS: usize = 500;
 
 /// Most events that one transaction projects, except for a row that alone has more.
 const CHUNK_EVENTS: i64 = 2_000;
@@ -39,7 +41,7 @@ const CHUNK_EVENTS: i64 = 2_000;
 /// # Errors
 /// Returns an error if the database fails. Rows repaired before the error stay right.
 pub(super) async fn repair_findings(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     findings: &Findings,
 ) -> anyhow::Result<u64> {
@@ -50,9 +52,9 @@ pub(super) async fn repair_findings(
                 table,
                 shard,
                 bucket,
-            } => repair_rows(pool, target, (table, *shard, *bucket)).await,
-            FindingPlace::Page { table, after } => {
-                retried(|| delete_orphans(pool, target, table, after.as_ref())).await
+            } => repair_rows(databases, target, (table, *shard, *bucket)).await,
+            FindingPlace::Page { table, place } => {
+                retried(|| delete_orphans(databases, target, table, place)).await
             }
             // A wrong entry of a ledger is also found as a wrong row; otherwise the log itself is wrong.
             FindingPlace::Ledger => Ok(0),
@@ -65,13 +67,13 @@ pub(super) async fn repair_findings(
 /// Repairs the wrong rows of a bucket, chunk by chunk. For a table with [`ReadTable::rare_events`],
 /// repairs the whole shard instead.
 async fn repair_rows(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
-    place: (&ReadTable, Shard, LogBucket),
+    place: (&'static ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<u64> {
     let (mut rows, mut wrong_at_first) = (0, None);
     loop {
-        let chunk = retried(|| repair_chunk(pool, target, place)).await?;
+        let chunk = retried(|| repair_chunk(databases, target, place)).await?;
         rows += chunk.rows;
         // The last chunk covers all rows that are still wrong. There are at most as many repairs as
         // there were wrong rows at first: a row that stays wrong must not be repaired for ever.
@@ -91,17 +93,23 @@ struct RepairedChunk {
 }
 
 async fn repair_chunk(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
-    (table, shard, bucket): (&ReadTable, Shard, LogBucket),
+    (table, shard, bucket): (&'static ReadTable, Shard, LogBucket),
 ) -> anyhow::Result<RepairedChunk> {
     let (mut snapshot, events) = if table.rare_events.is_empty() {
-        let snapshot = ShardSnapshot::lock(pool, target, shard).await?;
+        let snapshot = ShardSnapshot::lock(databases, target, shard).await?;
         (snapshot, ComparedEvents::Bucket(bucket))
     } else {
-        lock_at_rare_events(pool, target, shard).await?
+        lock_at_rare_events(databases, target, shard).await?
     };
-    let wrong = wrong_rows(&mut snapshot, table, &events, CHUNK_ROWS, CHUNK_EVENTS).await?;
+    let exceptions = Exceptions::of_shard(&mut snapshot.tx, target, shard).await?;
+    let comparison = Comparison::make(&mut snapshot, table, &exceptions, &events).await?;
+    let wrong_rows = comparison.wrong_count();
+    let wrong = comparison
+        .events_of_wrong_rows(CHUNK_ROWS, CHUNK_EVENTS)
+        .await
+        .with_context(|| format!("cannot find the events of rows of `{}`", table.name))?;
     let orphans = wrong.iter().filter(|row| row.positions.is_empty());
     let orphans: Vec<&KeyText> = orphans.map(|row| &row.key).collect();
     delete_in_tx(&mut snapshot.tx, target, table, &orphans).await?;
@@ -110,12 +118,10 @@ async fn repair_chunk(
         add_change(&mut changes, table, row);
     }
     let positions = wrong.iter().flat_map(|row| &row.positions).copied();
-    project_and_commit(snapshot, positions, changes).await?;
+    project_and_commit(databases, snapshot, positions, changes).await?;
     Ok(RepairedChunk {
         rows: wrong.len() as u64,
-        wrong_rows: wrong
-            .first()
-            .map_or(0, |row| row.wrong_count.unsigned_abs()),
+        wrong_rows,
     })
 }
 
@@ -130,22 +136,22 @@ fn add_change(changes: &mut RedirectChanges, table: &ReadTable, row: &WrongRow) 
 /// Locks the checkpoint, and returns the rare events of the whole shard. Most of the log is read
 /// before the lock; the rest is shorter than a bucket.
 async fn lock_at_rare_events(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     shard: Shard,
 ) -> anyhow::Result<(ShardSnapshot, ComparedEvents)> {
     let mut rare_events = RareEvents::default();
     let mut after = 0;
     loop {
-        let mut snapshot = ShardSnapshot::begin(pool, target, shard).await?;
-        let mut bucket = next(after, &snapshot);
+        let mut snapshot = ShardSnapshot::begin(databases, target, shard).await?;
+        let mut bucket = next(after, &snapshot, StepSize::default());
         let is_last = bucket.last == snapshot.checkpoint;
         if is_last {
             snapshot.tx.commit().await?;
-            snapshot = ShardSnapshot::lock(pool, target, shard).await?;
-            bucket = next(after, &snapshot);
+            snapshot = ShardSnapshot::lock(databases, target, shard).await?;
+            bucket = next(after, &snapshot, StepSize::default());
         }
-        rare_events.read(&mut snapshot, bucket).await?;
+        rare_events.read(&snapshot, bucket).await?;
         if is_last && bucket.last == snapshot.checkpoint {
             return Ok((snapshot, rare_events.compared()));
         }
@@ -156,14 +162,14 @@ async fn lock_at_rare_events(
 
 /// Deletes the orphans of a page, which has rows of all shards.
 async fn delete_orphans(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     table: &ReadTable,
-    after: Option<&KeyText>,
+    place: &PagePlace,
 ) -> anyhow::Result<u64> {
-    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
-    let is_live = lock_all_in_tx(&mut tx, pool, target).await?;
-    let page = orphans::read_page(&mut tx, target, table, after).await?;
+    let mut tx = begin_locking(&databases.read).await?;
+    let is_live = lock_all_in_tx(&mut tx, &databases.read, target).await?;
+    let page = orphans::read_page(&databases.log, &mut tx, target, table, place).await?;
     let keys: Vec<&KeyText> = page.orphans.iter().map(|orphan| &orphan.key).collect();
     delete_in_tx(&mut tx, target, table, &keys).await?;
     let mut changes = RedirectChanges::default();

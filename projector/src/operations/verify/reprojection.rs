@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{event_store::log, shard::Position};
+use linkledger_core::{databases::Databases, event_store::log, shard::Position};
 
 use super::snapshot::ShardSnapshot;
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
 /// Returns an error if the log lacks an event or an event cannot be read, or if the database
 /// fails or refuses a row.
 pub(crate) async fn project_and_commit(
+    databases: &Databases,
     mut snapshot: ShardSnapshot,
     positions: impl IntoIterator<Item = Position>,
     mut changes: RedirectChanges,
@@ -28,12 +29,12 @@ pub(crate) async fn project_and_commit(
     let positions: BTreeSet<Position> = positions.into_iter().collect();
     let positions: Vec<Position> = positions.into_iter().collect();
     let target = snapshot.target;
-    let events = read(&mut snapshot, &positions).await?;
+    let events = read(&snapshot, &positions).await?;
     let projected: Vec<_> = events
         .iter()
         .map(|event| (target.projection, target.generation, event))
         .collect();
-    let rows = Rows::of(&mut *snapshot.tx, &projected).await?;
+    let rows = Rows::of(databases, &projected).await?;
     rows.write_in_tx(&mut snapshot.tx, Creation::Put).await?;
     changes.append(rows.into_redirect_changes_of_all_rows());
     snapshot.commit(&changes).await?;
@@ -41,11 +42,11 @@ pub(crate) async fn project_and_commit(
 }
 
 async fn read(
-    snapshot: &mut ShardSnapshot,
+    snapshot: &ShardSnapshot,
     positions: &[Position],
 ) -> anyhow::Result<Vec<DecodedEvent>> {
     let shard = snapshot.shard;
-    let found = log::read_at(&mut *snapshot.tx, shard, positions)
+    let found = log::read_at(&snapshot.log, shard, positions)
         .await
         .context("cannot read the event store")?;
     ensure!(

@@ -10,19 +10,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail};
-use linkledger_core::shard::{Position, Shard};
-use sqlx::PgPool;
+use linkledger_core::{
+    databases::Databases,
+    shard::{Position, Shard},
+};
 use uuid::Uuid;
 
 use super::{
     VerificationReport,
-    comparison::{ComparedEvents, compare},
+    comparison::{ComparedEvents, Comparison},
+    exceptions::Exceptions,
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
+    step_size::StepSize,
 };
 use crate::{pipeline::retry::Retries, read_models::tables};
-
-/// Events of a bucket: the database needs some tens of milliseconds.
-const BUCKET_EVENTS: i64 = 5_000;
 
 /// Most passes over a shard whose accounts are released meanwhile.
 const PASSES_MAX: u32 = 5;
@@ -37,7 +38,7 @@ impl RareEvents {
     /// end of the pass.
     pub(super) async fn read(
         &mut self,
-        snapshot: &mut ShardSnapshot,
+        snapshot: &ShardSnapshot,
         bucket: LogBucket,
     ) -> anyhow::Result<()> {
         let tables = tables(snapshot.target.projection).iter();
@@ -59,7 +60,7 @@ impl RareEvents {
             bucket.last,
             &types as &[&str]
         )
-        .fetch_all(&mut *snapshot.tx)
+        .fetch_all(&snapshot.log)
         .await
         .context("cannot read the status events of accounts")?;
         self.0.extend(positions);
@@ -73,10 +74,10 @@ impl RareEvents {
 }
 
 /// Returns the bucket after a position; an empty bucket at the checkpoint.
-pub(super) fn next(after: Position, snapshot: &ShardSnapshot) -> LogBucket {
+pub(super) fn next(after: Position, snapshot: &ShardSnapshot, size: StepSize) -> LogBucket {
     LogBucket {
         first: after + 1,
-        last: snapshot.checkpoint.min(after + BUCKET_EVENTS),
+        last: snapshot.checkpoint.min(after + size.get()),
     }
 }
 
@@ -140,7 +141,7 @@ impl PassedOver {
 
 /// Compares the rows of a shard with the log.
 pub(super) async fn verify_shard(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     shard: Shard,
     on_progress: &(dyn Fn(u64) + Sync),
@@ -153,17 +154,18 @@ pub(super) async fn verify_shard(
             rare_events: RareEvents::default(),
             passed_over: PassedOver::default(),
             compared_up_to: 0,
+            size: StepSize::default(),
             is_at_end: false,
             is_outdated: false,
         };
         let mut retries = Retries::default();
         while !pass.is_at_end {
-            match pass.compare_bucket(pool).await {
+            match pass.compare_bucket(databases).await {
                 Ok(events) => {
                     on_progress(events);
                     retries.reset();
                 }
-                Err(error) => retries.wait_after(error).await?,
+                Err(error) => pass.size.after(error, &mut retries).await?,
             }
         }
         if !pass.is_outdated {
@@ -183,6 +185,8 @@ struct ShardPass {
     passed_over: PassedOver,
     /// Position of the last compared event.
     compared_up_to: Position,
+    /// Number of events of the next bucket.
+    size: StepSize,
     /// True if all buckets up to the checkpoint are compared.
     is_at_end: bool,
     /// True if an account was released during the pass.
@@ -192,14 +196,15 @@ struct ShardPass {
 impl ShardPass {
     /// Compares the next bucket, and returns the number of its events. After an error the bucket can
     /// be compared again: only a whole bucket is added to the report.
-    async fn compare_bucket(&mut self, pool: &PgPool) -> anyhow::Result<u64> {
-        let mut snapshot = ShardSnapshot::begin(pool, self.target, self.shard).await?;
-        let bucket = next(self.compared_up_to, &snapshot);
+    async fn compare_bucket(&mut self, databases: &Databases) -> anyhow::Result<u64> {
+        let mut snapshot = ShardSnapshot::begin(databases, self.target, self.shard).await?;
+        let bucket = next(self.compared_up_to, &snapshot, self.size);
         let is_last = bucket.last == snapshot.checkpoint;
         let events = snapshot.count_events(bucket).await?;
         let mut report = VerificationReport::of(self.target);
         report.events = events;
-        self.rare_events.read(&mut snapshot, bucket).await?;
+        self.rare_events.read(&snapshot, bucket).await?;
+        let exceptions = Exceptions::of_shard(&mut snapshot.tx, self.target, self.shard).await?;
         for table in tables(self.target.projection) {
             let compared = if table.rare_events.is_empty() {
                 ComparedEvents::Bucket(bucket)
@@ -208,7 +213,8 @@ impl ShardPass {
             } else {
                 continue;
             };
-            compare(&mut snapshot, table, (bucket, &compared), &mut report).await?;
+            let comparison = Comparison::make(&mut snapshot, table, &exceptions, &compared).await?;
+            comparison.report(bucket, &mut report).await?;
         }
         self.passed_over.read(&mut snapshot, bucket).await?;
         let is_outdated = is_last && !self.passed_over.waits_in(&mut snapshot).await?;

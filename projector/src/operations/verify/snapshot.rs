@@ -2,11 +2,12 @@
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    event_store::log::PerShard,
+    databases::Databases,
+    event_store::log::{self, PerShard},
     shard::{Position, Shard},
 };
 use serde::Serialize;
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::{PgExecutor, PgPool, Postgres, Transaction};
 
 use crate::read_models::{Projection, redirects::RedirectChanges};
 
@@ -34,6 +35,16 @@ pub struct LogBucket {
 const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL idle_in_transaction_session_timeout = '30s'";
 
+/// Begins a transaction that locks checkpoints, and is idle while the log is read in another session: for
+/// longer than one second, but a frozen process must not hold the locks for long.
+const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+
+/// Begins a transaction that locks checkpoints.
+pub(super) async fn begin_locking(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
+    let tx = pool.begin_with(BEGIN_LOCKING).await;
+    tx.context("cannot begin a transaction")
+}
+
 /// Begins a transaction that reads one snapshot.
 pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
     let snapshot = pool.begin_with(BEGIN).await;
@@ -42,6 +53,9 @@ pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<Transaction<'static, 
 
 /// Snapshot of one shard of a generation.
 pub(crate) struct ShardSnapshot {
+    /// Sessions with the log, which only grows: what is read is cut off at the checkpoint.
+    pub(crate) log: PgPool,
+    /// Snapshot of the read tables.
     pub(crate) tx: Transaction<'static, Postgres>,
     pub(crate) target: GenerationTarget,
     pub(crate) shard: Shard,
@@ -54,21 +68,22 @@ pub(crate) struct ShardSnapshot {
 impl ShardSnapshot {
     /// Begins a snapshot for reading.
     pub(crate) async fn begin(
-        pool: &PgPool,
+        databases: &Databases,
         target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {
-        Self::of(begin(pool).await?, target, shard).await
+        let tx = begin(&databases.read).await?;
+        Self::of(databases, tx, target, shard).await
     }
 
     /// Begins a transaction for writing, which locks the checkpoint: nobody else changes the rows of the
     /// shard before its end. Refuses a paused projection: no process writes its served generation.
     pub(crate) async fn lock(
-        pool: &PgPool,
+        databases: &Databases,
         target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {
-        let mut tx = pool.begin().await.context("cannot begin a transaction")?;
+        let mut tx = begin_locking(&databases.read).await?;
         let is_paused = sqlx::query_scalar!(
             r#"
             SELECT (role = 'live' AND paused_at IS NOT NULL) AS "is_paused!"
@@ -84,21 +99,19 @@ impl ShardSnapshot {
         .await
         .context("cannot lock the checkpoint")?;
         ensure_not_paused(target.projection, is_paused == Some(true))?;
-        Self::of(tx, target, shard).await
+        Self::of(databases, tx, target, shard).await
     }
 
     async fn of(
+        databases: &Databases,
         mut tx: Transaction<'static, Postgres>,
         target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {
         let row = sqlx::query!(
             "
-            SELECT c.epoch, c.position, c.role, l.head, m.epoch AS log_epoch
-            FROM read_model.checkpoints AS c
-            JOIN event_store.log_shards AS l USING (shard)
-            CROSS JOIN event_store.log_meta AS m
-            WHERE c.projection = $1 AND c.generation = $2 AND c.shard = $3
+            SELECT epoch, position, role FROM read_model.checkpoints
+            WHERE projection = $1 AND generation = $2 AND shard = $3
             ",
             target.projection.name(),
             target.generation,
@@ -111,20 +124,25 @@ impl ShardSnapshot {
             let (projection, generation) = (target.projection, target.generation);
             format!("there is no generation {generation} of `{projection}`")
         })?;
+        // Read after the checkpoint: heads only grow.
+        let end = log::end(&databases.log).await;
+        let end = end.context("cannot read the end of the log")?;
+        let head = end.heads[shard.index()];
         ensure!(
-            row.epoch == row.log_epoch,
+            row.epoch == end.epoch,
             "the checkpoint is of epoch {}, the log of epoch {}: rebuild the projection",
             row.epoch,
-            row.log_epoch
+            end.epoch
         );
         ensure!(
-            row.position <= row.head,
+            row.position <= head,
             "the checkpoint is at position {}, beyond the log's end at {}: the log has lost events, \
              or was restored",
             row.position,
-            row.head
+            head
         );
         Ok(Self {
+            log: databases.log.clone(),
             tx,
             target,
             shard,
@@ -145,7 +163,7 @@ impl ShardSnapshot {
     ///
     /// # Errors
     /// Returns an error if the log lacks an event: its rows cannot be verified then.
-    pub(crate) async fn count_events(&mut self, bucket: LogBucket) -> anyhow::Result<u64> {
+    pub(crate) async fn count_events(&self, bucket: LogBucket) -> anyhow::Result<u64> {
         let events = sqlx::query_scalar!(
             r#"
             SELECT count(*) AS "events!" FROM event_store.events
@@ -155,7 +173,7 @@ impl ShardSnapshot {
             bucket.first,
             bucket.last
         )
-        .fetch_one(&mut *self.tx)
+        .fetch_one(&self.log)
         .await
         .context("cannot read the log")?;
         ensure!(
@@ -179,7 +197,7 @@ pub(super) fn ensure_not_paused(projection: Projection, is_paused: bool) -> anyh
 
 /// Returns the positions of the checkpoints of a generation; 0 where there is no checkpoint.
 pub(crate) async fn checkpoints(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     target: GenerationTarget,
 ) -> anyhow::Result<PerShard<Position>> {
     let rows = sqlx::query!(
@@ -190,7 +208,7 @@ pub(crate) async fn checkpoints(
         target.projection.name(),
         target.generation
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await
     .context("cannot read checkpoints")?;
     let mut positions = PerShard::default();

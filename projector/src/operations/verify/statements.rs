@@ -1,154 +1,180 @@
-//! The statements of verification and repair, assembled from the description of a read table.
+//! The statements of verification and repair, assembled from the description of a read table. Each
+//! statement names one schema: log and read tables may be on two servers.
 //!
 //! The statements find rows by key, whatever the planner knows of the tables: each subquery that looks
 //! up one row is lateral with a limit, so that the planner cannot turn the subquery into a scan.
 
 use crate::read_models::description::{
-    Column, NOT_SKIPPED, ReadTable, RowId, applied_up_to, first_waiting_version,
+    APPLIED_UP_TO, Column, EXCEPTIONS, FIRST_WAITING, NOT_SKIPPED, ReadTable, RowId,
+    first_waiting_version,
 };
 
-/// Returns the statement that compares the rows of a bucket, or of a shard for a table with rare
-/// events: counts, and the first wrong rows by name.
-pub fn compare(table: &ReadTable) -> String {
-    let compared = compared(table);
+/// Columns of [`super::row_keys::RowKeys`]: account, row, and the rest of the key as text of an array.
+const KEY_COLUMNS: &str = "account_id, row_id, rest";
+
+/// Returns the statement on the log of the rows that the events of a bucket determine: keys, and for each
+/// row its hash, or NULL if the table must not have the row.
+pub fn expected(table: &ReadTable) -> String {
+    let expected = (table.expected)();
+    let (rest, hash) = (rest(table, "e"), hash(table, "e"));
     format!(
-        "WITH {compared}, summary AS (
-            SELECT count(expected) AS expected_count, count(found) AS found_count,
-                   count(*) FILTER (WHERE expected IS DISTINCT FROM found) AS mismatches
-            FROM compared
-        ), named AS (
-            SELECT * FROM compared WHERE expected IS DISTINCT FROM found
-            ORDER BY account_id, row_id
-            LIMIT 100
-        )
-        SELECT summary.*, named.account_id, named.row_id, named.columns,
-               named.expected IS NOT NULL AS is_expected, named.found IS NOT NULL AS is_found
-        FROM summary
-        LEFT JOIN named ON true"
+        "WITH {EXCEPTIONS}, {expected}
+         SELECT coalesce(array_agg(e.account_id), '{{}}') AS account_ids,
+                coalesce(array_agg(e.row_id), '{{}}') AS row_ids,
+                coalesce(array_agg({rest}), '{{}}') AS rests,
+                coalesce(array_agg(CASE WHEN e.is_expected THEN {hash} END), '{{}}') AS hashes
+         FROM expected AS e"
     )
 }
 
-/// Returns the statement that names up to `$7` wrong rows with up to `$8` events (`$6` and `$7` for a
-/// table with rare events): account, key, the positions of the events from which the projection writes
-/// the row, and the number of all wrong rows. A row with more events is named alone.
-pub fn wrong_rows(table: &ReadTable) -> String {
-    let compared = compared(table);
+/// Returns the statement on the table that compares its rows with the hashes `$5` of the keys `$2` to
+/// `$4`: the number of rows, and which of the keys have a wrong row or a wrong lack of a row.
+pub fn compare(table: &ReadTable) -> String {
+    let name = table.name;
+    let (hash, same_key) = (hash(table, "r"), same_key(table));
+    format!(
+        "WITH compared AS MATERIALIZED (
+            SELECT k.nth, k.expected, CASE WHEN r.generation IS NOT NULL THEN {hash} END AS found
+            FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) WITH ORDINALITY
+                AS k ({KEY_COLUMNS}, expected, nth)
+            LEFT JOIN read_model.{name} AS r ON r.generation = $1 AND {same_key}
+        )
+        SELECT count(found) AS found_count,
+               coalesce(array_agg(nth) FILTER (WHERE expected IS DISTINCT FROM found), '{{}}')
+                   AS wrong,
+               coalesce(array_agg(found IS NOT NULL)
+                            FILTER (WHERE expected IS DISTINCT FROM found), '{{}}') AS are_found
+        FROM compared"
+    )
+}
+
+/// Returns the statement on the log of the hashes of each value, for the rows with the keys `$11` to `$13`.
+pub fn expected_values(table: &ReadTable) -> String {
+    let expected = (table.expected)();
+    let (hashes, of_key) = (value_hashes(table, "e"), of_key(table));
+    format!(
+        "WITH {EXCEPTIONS}, {expected}
+         SELECT k.nth, {hashes} AS hashes
+         FROM unnest($11::uuid[], $12::uuid[], $13::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
+         JOIN expected AS e ON {of_key}"
+    )
+}
+
+/// Returns the statement on the table of the hashes of each value, for the rows with the keys `$2` to `$4`.
+pub fn values(table: &ReadTable) -> String {
+    let name = table.name;
+    let (hashes, same_key) = (value_hashes(table, "r"), same_key(table));
+    format!(
+        "SELECT k.nth, {hashes} AS hashes
+         FROM unnest($2::uuid[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
+         JOIN read_model.{name} AS r ON r.generation = $1 AND {same_key}"
+    )
+}
+
+/// Returns the statement on the log that names, for the rows with the keys `$11` to `$13`, the positions of
+/// the events from which the projection writes each row: rows with up to `$14` events together, or the
+/// first row alone.
+pub fn events_of_rows(table: &ReadTable) -> String {
+    let expected = (table.expected)();
+    let of_key = of_key(table);
     let key = key_as_text(table, "wrong");
     let events_of_row = (table.events_of_row)();
-    let (rows_max, events_max) = if table.rare_events.is_empty() {
-        ("$7", "$8")
-    } else {
-        ("$6", "$7")
-    };
     let events_of_row_max = table.events_of_row_max;
     let first_waiting_version = first_waiting_version("owner.account_id");
     format!(
-        "WITH {compared}, numbered AS (
-            SELECT *, row_number() OVER rows_up_to AS number, count(*) OVER () AS wrong_count,
-                   sum({events_of_row_max}) OVER rows_up_to AS events_up_to
-            FROM compared WHERE expected IS DISTINCT FROM found
-            WINDOW rows_up_to AS (ORDER BY account_id, row_id ROWS UNBOUNDED PRECEDING)
+        "WITH {EXCEPTIONS}, {expected}, numbered AS (
+            SELECT e.*, k.nth, sum({events_of_row_max}) OVER (
+                       ORDER BY k.nth ROWS UNBOUNDED PRECEDING
+                   ) AS events_up_to
+            FROM unnest($11::uuid[], $12::uuid[], $13::text[]) WITH ORDINALITY
+                AS k ({KEY_COLUMNS}, nth)
+            JOIN expected AS e ON {of_key}
         ), wrong AS MATERIALIZED (
-            SELECT * FROM numbered
-            WHERE number = 1 OR number <= {rows_max}::bigint AND events_up_to <= {events_max}::bigint
+            SELECT * FROM numbered WHERE nth = 1 OR events_up_to <= $14::bigint
         ), first_waiting AS MATERIALIZED (
             SELECT account_id, {first_waiting_version} AS version
             FROM (SELECT DISTINCT account_id FROM wrong) AS owner
         )
-        SELECT wrong.account_id, {key} AS key, ARRAY({events_of_row}) AS positions,
-               wrong.wrong_count
+        SELECT wrong.account_id, {key} AS key, ARRAY({events_of_row}) AS positions
         FROM wrong
         JOIN first_waiting ON first_waiting.account_id = wrong.account_id"
     )
 }
 
-/// Returns common table expressions. The last one, `compared`, has for each key of `expected` the hash
-/// of the expected row and of the row in the table (NULL for no row) and the names of the columns that
-/// differ. Rows with other keys are orphans, which [`page`] finds.
-fn compared(table: &ReadTable) -> String {
-    let name = table.name;
-    let expected = (table.expected)();
-    let hash = |alias| {
-        let columns = listed(table.columns(), |name| format!("{alias}.{name}"));
-        format!("hash_record_extended(ROW({columns}), 0)")
-    };
-    let (expected_hash, found_hash) = (hash("e"), hash("r"));
-    let same_key = same_key(table, "e");
-    let different = listed(table.values, |name| {
-        format!("CASE WHEN r.{name} IS DISTINCT FROM e.{name} THEN '{name}' END")
-    });
-    let columns = if different.is_empty() {
-        "''".to_owned()
-    } else {
-        format!("concat_ws(', ', {different})")
-    };
-    format!(
-        "{expected}, compared AS MATERIALIZED (
-            SELECT e.*, CASE WHEN e.is_expected THEN {expected_hash} END AS expected,
-                   CASE WHEN r.generation IS NOT NULL THEN {found_hash} END AS found,
-                   {columns} AS columns
-            FROM expected AS e
-            LEFT JOIN read_model.{name} AS r ON r.generation = $2 AND {same_key}
-        )"
-    )
-}
-
-/// Returns the statement of a page of the table, in the order of its key: up to `$3` rows, after the
-/// key `$4` if `is_continued` is set, with the orphans among the rows.
+/// Returns the statement of a page of the table, in the order of its key: up to `$2` rows, after the
+/// key `$3` if `is_continued` is set.
 pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
-    let explanation = table.explanation.as_ref()?;
+    table.explanation.as_ref()?;
     let name = table.name;
     let row_id = match table.row_id {
-        RowId::Link(column) | RowId::Entry(column) => column,
-        RowId::Account => "account_id",
+        RowId::Link(column) | RowId::Entry(column) => format!("page.{column}"),
+        RowId::Account => "NULL::uuid".to_owned(),
     };
     let key = listed(table.key, str::to_owned);
-    let mut columns: Vec<&str> = table.key.iter().map(|it| it.name).collect();
-    for column in [row_id, "account_id"] {
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
-    }
-    let columns = columns.join(", ");
     let after = if is_continued {
         let typed = table.key.iter().enumerate();
         let typed =
-            typed.map(|(index, it)| format!("($4::text[])[{}]::{}", index + 1, it.sql_type));
+            typed.map(|(index, it)| format!("($3::text[])[{}]::{}", index + 1, it.sql_type));
         format!("AND ({key}) > ({})", typed.collect::<Vec<_>>().join(", "))
     } else {
         String::new()
     };
     let backwards = listed(table.key, |name| format!("{name} DESC"));
-    let (last_key, orphan_key) = (key_as_text(table, "last"), key_as_text(table, "orphan"));
-    let (owner, event) = (explanation.owner, explanation.event);
-    let applied_up_to = applied_up_to("c.position");
+    let (rest, last_key) = (rest(table, "page"), key_as_text(table, "last"));
     Some(format!(
         "WITH page AS MATERIALIZED (
-            SELECT {columns} FROM read_model.{name}
-            WHERE generation = $2 {after}
+            SELECT * FROM read_model.{name}
+            WHERE generation = $1 {after}
             ORDER BY {key}
-            LIMIT $3::bigint
-        ), orphans AS MATERIALIZED (
-            SELECT page.*, owner.shard
-            FROM page
-            LEFT JOIN {owner}
-            LEFT JOIN read_model.checkpoints AS c
-                ON c.projection = $1 AND c.generation = $2 AND c.shard = owner.shard
-            LEFT JOIN LATERAL (
-                SELECT e.position, e.account_id FROM event_store.events AS e
-                WHERE e.shard = owner.shard AND {event} AND {NOT_SKIPPED}
-                ORDER BY e.version
-                LIMIT 1
-            ) AS e ON true
-            WHERE e.position IS NULL OR e.position > {applied_up_to}
-        ), last AS (
-            SELECT * FROM page ORDER BY {backwards} LIMIT 1
+            LIMIT $2::bigint
         )
-        SELECT (SELECT count(*) FROM page) AS row_count, {last_key} AS last_key,
-               orphan.account_id, orphan.{row_id} AS row_id, orphan.shard,
-               CASE WHEN orphan.account_id IS NOT NULL THEN {orphan_key} END AS key
-        FROM last
-        LEFT JOIN orphans AS orphan ON true"
+        SELECT coalesce(array_agg(page.account_id), '{{}}') AS account_ids,
+               coalesce(array_agg({row_id}), '{{}}') AS row_ids,
+               coalesce(array_agg({rest}), '{{}}') AS rests,
+               (
+                   SELECT {last_key}
+                   FROM (SELECT * FROM page ORDER BY {backwards} LIMIT 1) AS last
+               ) AS last_key
+        FROM page"
+    ))
+}
+
+/// Returns the statement on the log that finds the orphans among the rows with the keys `$8` to `$10`: rows
+/// without an event that is applied. `$7` has the checkpoints by shard.
+pub fn orphans(table: &ReadTable) -> Option<String> {
+    let explanation = table.explanation.as_ref()?;
+    let (owner, event) = (explanation.owner, explanation.event);
+    let rest = table.key.iter().filter(|it| is_rest(table, it)).enumerate();
+    let rest = rest.map(|(index, column)| {
+        let Column { name, sql_type } = column;
+        format!(", (k.rest::text[])[{}]::{sql_type} AS {name}", index + 1)
+    });
+    let rest = rest.collect::<String>();
+    let row_id = match table.row_id {
+        RowId::Link(column) | RowId::Entry(column) => column,
+        RowId::Account => "row_id",
+    };
+    let key = key_as_text(table, "page");
+    // The checkpoint depends on the shard of the row.
+    let applied_up_to = APPLIED_UP_TO.replace("$8::bigint", "($7::bigint[])[owner.shard + 1]");
+    Some(format!(
+        "WITH {EXCEPTIONS}, page AS MATERIALIZED (
+            SELECT k.nth, k.account_id, k.row_id AS {row_id} {rest}
+            FROM unnest($8::uuid[], $9::uuid[], $10::text[]) WITH ORDINALITY
+                AS k ({KEY_COLUMNS}, nth)
+        )
+        SELECT page.account_id, page.{row_id} AS row_id, owner.shard, {key} AS key
+        FROM page
+        LEFT JOIN {owner}
+        LEFT JOIN LATERAL (
+            SELECT e.position, e.account_id FROM event_store.events AS e
+            WHERE e.shard = owner.shard AND {event} AND {NOT_SKIPPED}
+            ORDER BY e.version
+            LIMIT 1
+        ) AS e ON true
+        {FIRST_WAITING}
+        WHERE e.position IS NULL OR e.position > {applied_up_to}
+        ORDER BY page.nth"
     ))
 }
 
@@ -160,18 +186,66 @@ pub fn delete(table: &ReadTable) -> String {
     let typed = table.key.iter().enumerate();
     let typed = typed.map(|(index, it)| format!("${}::text[]::{}[]", index + 2, it.sql_type));
     let arrays = typed.collect::<Vec<_>>().join(", ");
-    let same_key = same_key(table, "gone");
+    let keys = |alias| listed(table.key, |name| format!("{alias}.{name}"));
+    let (of_row, of_gone) = (keys("r"), keys("gone"));
     format!(
         "DELETE FROM read_model.{name} AS r
          USING unnest({arrays}) AS gone ({key})
-         WHERE r.generation = $1 AND {same_key}"
+         WHERE r.generation = $1 AND ({of_row}) = ({of_gone})"
     )
 }
 
-/// Returns the condition that a row `r` of the table has the key of `other`.
-fn same_key(table: &ReadTable, other: &str) -> String {
-    let keys = |alias| listed(table.key, |name| format!("{alias}.{name}"));
-    format!("({}) = ({})", keys("r"), keys(other))
+/// Returns true if neither the account nor the row's id holds this column of the key.
+fn is_rest(table: &ReadTable, column: &Column) -> bool {
+    let is_row_id =
+        matches!(table.row_id, RowId::Link(name) | RowId::Entry(name) if name == column.name);
+    column.name != "account_id" && !is_row_id
+}
+
+/// Returns the columns of the key that are neither the account nor the row's id, as text of an array.
+fn rest(table: &ReadTable, alias: &str) -> String {
+    let columns = table.key.iter().filter(|it| is_rest(table, it));
+    let columns = listed(columns, |name| format!("{alias}.{name}::text"));
+    format!("ARRAY[{columns}]::text[]::text")
+}
+
+/// Returns the condition that a row `r` of the table has the key `k`.
+fn same_key(table: &ReadTable) -> String {
+    let mut rests = 0;
+    let conditions = table.key.iter().map(|column| {
+        let Column { name, sql_type } = column;
+        if *name == "account_id" {
+            "r.account_id = k.account_id".to_owned()
+        } else if is_rest(table, column) {
+            rests += 1;
+            format!("r.{name} = (k.rest::text[])[{rests}]::{sql_type}")
+        } else {
+            format!("r.{name} = k.row_id")
+        }
+    });
+    conditions.collect::<Vec<_>>().join(" AND ")
+}
+
+/// Returns the condition that an expected row `e` has the key `k`.
+fn of_key(table: &ReadTable) -> String {
+    let rest = rest(table, "e");
+    format!(
+        "e.account_id = k.account_id AND e.row_id IS NOT DISTINCT FROM k.row_id AND {rest} = k.rest"
+    )
+}
+
+/// Returns the hash of a row.
+fn hash(table: &ReadTable, alias: &str) -> String {
+    let columns = listed(table.columns(), |name| format!("{alias}.{name}"));
+    format!("hash_record_extended(ROW({columns}), 0)")
+}
+
+/// Returns the hash of each value of a row.
+fn value_hashes(table: &ReadTable, alias: &str) -> String {
+    let hashes = listed(table.values, |name| {
+        format!("hash_record_extended(ROW({alias}.{name}), 0)")
+    });
+    format!("ARRAY[{hashes}]::bigint[]")
 }
 
 fn key_as_text(table: &ReadTable, alias: &str) -> String {

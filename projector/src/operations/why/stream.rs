@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
+    databases::Databases,
     envelope::RecordedEvent,
     event::Subject,
     event_store::log::{self, StreamPart},
@@ -11,7 +12,7 @@ use sqlx::PgPool;
 
 /// Stream of the subject, with its newest events.
 pub(super) struct Stream<'a> {
-    pub(super) pool: &'a PgPool,
+    pub(super) databases: &'a Databases,
     pub(super) shard: Shard,
     pub(super) subject: Subject,
     pub(super) newest: &'a [RecordedEvent],
@@ -49,7 +50,7 @@ impl Stream<'_> {
             before: version + 1,
             ..StreamPart::newest(self.shard, self.subject, 1)
         };
-        let event = read(self.pool, &part).await?.pop();
+        let event = read(&self.databases.log, &part).await?.pop();
         event.with_context(|| format!("the log lacks version {version} of {}", self.subject))
     }
 

@@ -1,6 +1,7 @@
 //! Isolates the poison event of a batch that the database has refused, and parks its account.
 
 use linkledger_core::{
+    databases::Databases,
     envelope::RecordedEvent,
     event_store::log,
     projection::Projection,
@@ -22,12 +23,12 @@ use crate::pipeline::{
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn is_in_log(
-    pool: &PgPool,
+    log: &PgPool,
     shard: Shard,
     events: &[&RecordedEvent],
 ) -> sqlx::Result<bool> {
     let positions: Vec<Position> = events.iter().map(|event| event.position).collect();
-    let stored = log::read_at(pool, shard, &positions).await?;
+    let stored = log::read_at(log, shard, &positions).await?;
     let is_same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
         event.position == stored.position
             && event.account_id == stored.account_id
@@ -46,7 +47,7 @@ pub async fn is_in_log(
 /// # Errors
 /// Returns an error if the database fails, or refuses to park the account or to pause the projection.
 pub async fn isolate(
-    pool: &PgPool,
+    databases: &Databases,
     batches: &[ShardBatch],
     target: ApplyTarget<'_>,
 ) -> anyhow::Result<()> {
@@ -56,10 +57,10 @@ pub async fn isolate(
             ..target
         };
         for batch in batches {
-            match isolate_batch(pool, batch.clone(), target).await {
+            match isolate_batch(databases, batch.clone(), target).await {
                 Ok(()) => {}
                 Err(error) if target.role == Role::Live && is_table_fault(&error) => {
-                    pause(pool, *projection, &error).await?;
+                    pause(&databases.read, *projection, &error).await?;
                     break;
                 }
                 Err(error) => return Err(error),
@@ -90,7 +91,7 @@ async fn pause(pool: &PgPool, projection: Projection, cause: &anyhow::Error) -> 
 /// Isolates the poison events of one batch. Each iteration applies a part, splits a part, or marks
 /// one event as poison, so the loop ends.
 async fn isolate_batch(
-    pool: &PgPool,
+    databases: &Databases,
     batch: ShardBatch,
     target: ApplyTarget<'_>,
 ) -> anyhow::Result<()> {
@@ -98,7 +99,7 @@ async fn isolate_batch(
     let mut pending = vec![batch];
     while let Some(mut part) = pending.pop() {
         part.parked.clone_from(&parked);
-        match apply(pool, std::slice::from_ref(&part), target).await {
+        match apply(databases, std::slice::from_ref(&part), target).await {
             Ok(Ok(summary)) => {
                 summary.report();
                 parked.extend(summary.parked.iter().map(|parking| parking.account));
@@ -109,7 +110,7 @@ async fn isolate_batch(
             Err(error) if part.events.len() == 1 => match part.events.pop() {
                 Some(BatchEvent::Decoded(event)) => {
                     let shard = event.recorded.shard;
-                    if !is_in_log(pool, shard, &[&event.recorded]).await? {
+                    if !is_in_log(&databases.log, shard, &[&event.recorded]).await? {
                         // The next cycle reads the event from the log.
                         return Ok(());
                     }

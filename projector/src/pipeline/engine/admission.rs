@@ -69,7 +69,7 @@ impl Engine {
         if records.is_empty() {
             return Ok(());
         }
-        let epoch = log::epoch(&self.pool)
+        let epoch = log::epoch(&self.databases.log)
             .await
             .context("cannot read the epoch of the log")?;
         for (shard, record) in records {
@@ -96,7 +96,7 @@ impl Engine {
             ends.map(EventPlace::of)
         });
         let mut places: Vec<EventPlace> = places.collect();
-        while let Some(absent) = log::first_absent(&self.pool, &places)
+        while let Some(absent) = log::first_absent(&self.databases.log, &places)
             .await
             .context("cannot compare the topic with the log")?
         {
@@ -151,7 +151,7 @@ impl Engine {
             let events: Vec<BatchEvent> = events.into_iter().map(BatchEvent::decode).collect();
             let poison: Vec<_> = events.iter().filter_map(BatchEvent::as_poison).collect();
             let is_trusted = poison.is_empty()
-                || apply::is_in_log(&self.pool, shard, &poison)
+                || apply::is_in_log(&self.databases.log, shard, &poison)
                     .await
                     .context("cannot read the event store")?;
             if is_trusted {
@@ -204,7 +204,7 @@ impl Engine {
         starts: &[ReadFrom],
         limit: usize,
     ) -> anyhow::Result<EventsByShard> {
-        let events = log::read_after(&self.pool, starts, limit.try_into()?)
+        let events = log::read_after(&self.databases.log, starts, limit.try_into()?)
             .await
             .context("cannot read the event store")?;
         let empty = starts.iter().map(|start| (start.shard, Vec::new()));

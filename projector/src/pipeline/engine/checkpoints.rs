@@ -25,7 +25,7 @@ impl Engine {
             return Ok(());
         }
         let shards: Vec<Shard> = self.assignments.keys().copied().collect();
-        let rows = checkpoint::load_live(&self.pool, &shards)
+        let rows = checkpoint::load_live(&self.databases.read, &shards)
             .await
             .context("cannot read the checkpoints")?;
         self.checkpoints_due_at = Instant::now() + CHECKPOINTS_INTERVAL;
@@ -90,10 +90,10 @@ impl Engine {
         }
         // Checkpoints are read before the heads: no checkpoint in `rows` is then beyond its head,
         // unless the log has lost events.
-        let rows = checkpoint::load_live(&self.pool, &shards)
+        let rows = checkpoint::load_live(&self.databases.read, &shards)
             .await
             .context("cannot read the checkpoints")?;
-        let end = log::end(&self.pool)
+        let end = log::end(&self.databases.log)
             .await
             .context("cannot read the heads of the log")?;
         for shard in shards {

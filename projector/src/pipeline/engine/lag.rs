@@ -43,7 +43,7 @@ impl Engine {
         {
             return Ok(());
         }
-        let end = log::end(&self.pool)
+        let end = log::end(&self.databases.log)
             .await
             .context("cannot read the heads of the log")?;
         self.lag_checked_at = Some(now);
@@ -89,7 +89,7 @@ impl Engine {
             }));
         }
         let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
-        let recorded = log::recording_times_after(&self.pool, &starts)
+        let recorded = log::recording_times_after(&self.databases.log, &starts)
             .await
             .context("cannot read when events were recorded")?;
         let now = SystemClock.now();

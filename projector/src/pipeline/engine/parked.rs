@@ -72,9 +72,12 @@ impl Engine {
                 .get(shard)
                 .is_some_and(|assignment| assignment.has_parked)
         });
-        table::parked_among(&self.pool, affected.flat_map(|(_, events)| events))
-            .await
-            .context("cannot read which accounts are parked")
+        table::parked_among(
+            &self.databases.read,
+            affected.flat_map(|(_, events)| events),
+        )
+        .await
+        .context("cannot read which accounts are parked")
     }
 
     /// Returns the skipped events among `events`. Queries only the shards with a skipped event
@@ -89,7 +92,7 @@ impl Engine {
             is_affected.then_some((*shard, first.position..=last.position))
         });
         let affected: Vec<_> = affected.collect();
-        Skipped::within(&self.pool, &affected)
+        Skipped::within(&self.databases.read, &affected)
             .await
             .context("cannot read which events are skipped")
     }
@@ -115,7 +118,7 @@ impl Engine {
     /// Makes one attempt, and returns the next one: the next chunk of the same account, a retry
     /// after a backoff, or the next account. `None` after the last parked account of the shard.
     async fn try_release(&self, shard: Shard, attempt: ReleaseAttempt) -> Option<ReleaseAttempt> {
-        let next = listing::next_after(&self.pool, Role::Live, shard, attempt.after)
+        let next = listing::next_after(&self.databases.read, Role::Live, shard, attempt.after)
             .await
             .context("cannot read the parked accounts");
         let parking = match next {
@@ -129,25 +132,26 @@ impl Engine {
         };
         let Parking { account, .. } = parking;
         let (account_id, projection) = (account.account_id, account.projection);
-        let same_account = match release(&self.pool, &parking, Role::Live, CHUNK_EVENTS_MAX).await {
-            Ok(ReleaseOutcome { state, applied }) => match state {
-                ReleaseState::Released => {
-                    tracing::info!(%account_id, %projection, "a parked account is released");
-                    None
+        let same_account =
+            match release(&self.databases, &parking, Role::Live, CHUNK_EVENTS_MAX).await {
+                Ok(ReleaseOutcome { state, applied }) => match state {
+                    ReleaseState::Released => {
+                        tracing::info!(%account_id, %projection, "a parked account is released");
+                        None
+                    }
+                    ReleaseState::Unfinished if applied > 0 => {
+                        Some(ReleaseAttempt::after(attempt.after))
+                    }
+                    ReleaseState::Unfinished => attempt.retry(),
+                    ReleaseState::Stuck(_) | ReleaseState::Paused => None,
+                },
+                Err(error) => {
+                    let is_transient = retry::passes_by_itself(&error);
+                    let error = format!("{error:#}");
+                    tracing::warn!(%account_id, %projection, error, "cannot release the account");
+                    if is_transient { attempt.retry() } else { None }
                 }
-                ReleaseState::Unfinished if applied > 0 => {
-                    Some(ReleaseAttempt::after(attempt.after))
-                }
-                ReleaseState::Unfinished => attempt.retry(),
-                ReleaseState::Stuck(_) | ReleaseState::Paused => None,
-            },
-            Err(error) => {
-                let is_transient = retry::passes_by_itself(&error);
-                let error = format!("{error:#}");
-                tracing::warn!(%account_id, %projection, error, "cannot release the account");
-                if is_transient { attempt.retry() } else { None }
-            }
-        };
+            };
         same_account.or_else(|| Some(ReleaseAttempt::after(Some(account))))
     }
 }

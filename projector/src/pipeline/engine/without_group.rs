@@ -26,8 +26,8 @@ impl Engine {
         let is_unassigned = |shard: &Shard| !self.assignments.contains_key(shard);
         let unassigned: Vec<Shard> = Shard::all().filter(is_unassigned).collect();
         let reading = async {
-            let rows = checkpoint::load_live(&self.pool, &unassigned).await?;
-            Ok::<_, sqlx::Error>((rows, log::end(&self.pool).await?))
+            let rows = checkpoint::load_live(&self.databases.read, &unassigned).await?;
+            Ok::<_, sqlx::Error>((rows, log::end(&self.databases.log).await?))
         };
         let (rows, end) = within(ANSWER_TIME_MAX, reading)
             .await

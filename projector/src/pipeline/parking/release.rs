@@ -4,7 +4,9 @@
 //! account wait as well during the release. The account is parked until no event waits.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{envelope::RecordedEvent, event_store::log, shard::Position};
+use linkledger_core::{
+    databases::Databases, envelope::RecordedEvent, event_store::log, shard::Position,
+};
 use sqlx::PgPool;
 
 use super::{ParkedAccount, Parking, ParkingCause, table};
@@ -57,18 +59,18 @@ pub enum ReleaseState {
 /// # Errors
 /// Returns an error if the database fails, or the log lacks a waiting event.
 pub async fn release(
-    pool: &PgPool,
+    databases: &Databases,
     parking: &Parking,
     role: Role,
     events_max: u16,
 ) -> anyhow::Result<ReleaseOutcome> {
     let mut events_max = events_max;
     loop {
-        let chunk = Chunk::read(pool, parking.account, events_max).await?;
+        let chunk = Chunk::read(databases, parking.account, events_max).await?;
         if let ([], Some(cause)) = (chunk.events.as_slice(), &chunk.poison) {
-            return record_cause(pool, parking, role, cause.clone()).await;
+            return record_cause(&databases.read, parking, role, cause.clone()).await;
         }
-        match chunk.apply(pool, role).await {
+        match chunk.apply(databases, role).await {
             Ok(ChunkOutcome::NotApplied(state)) => return Ok(ReleaseOutcome::none(state)),
             // The skipped events wait no longer: the loop continues with the next chunk.
             Ok(ChunkOutcome::Applied(ReleaseState::Unfinished)) if chunk.is_all_skipped() => {}
@@ -83,7 +85,7 @@ pub async fn release(
                 [] => return Err(error).context("cannot end the parking of an account"),
                 [event] => {
                     let cause = cause_of(event, Poison::refused(error));
-                    return record_cause(pool, parking, role, cause).await;
+                    return record_cause(&databases.read, parking, role, cause).await;
                 }
                 // One of the events is poison: the earlier half is tried, down to one event.
                 events => events_max = u16::try_from(events.len() / 2)?,
@@ -117,11 +119,15 @@ impl Chunk {
     }
 
     /// Reads the next chunk of at most `limit` waiting events.
-    async fn read(pool: &PgPool, account: ParkedAccount, limit: u16) -> anyhow::Result<Self> {
-        let positions = table::waiting(pool, account, limit.into())
+    async fn read(
+        databases: &Databases,
+        account: ParkedAccount,
+        limit: u16,
+    ) -> anyhow::Result<Self> {
+        let positions = table::waiting(&databases.read, account, limit.into())
             .await
             .context("cannot read the waiting events of a parked account")?;
-        let waiting = log::read_at(pool, account.shard, &positions)
+        let waiting = log::read_at(&databases.log, account.shard, &positions)
             .await
             .context("cannot read the event store")?;
         ensure!(
@@ -134,7 +140,7 @@ impl Chunk {
             (Some(first), Some(last)) => vec![(account.shard, *first..=*last)],
             _ => Vec::new(),
         };
-        let skipped = Skipped::within(pool, &range)
+        let skipped = Skipped::within(&databases.read, &range)
             .await
             .context("cannot read which events are skipped")?;
         Ok(Self::of(account, waiting, &skipped))
@@ -181,16 +187,16 @@ impl Chunk {
 
     /// Applies the chunk in one transaction, under the lock of the checkpoint. Applies nothing if
     /// another session has removed some of the waiting events.
-    async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
+    async fn apply(&self, databases: &Databases, role: Role) -> sqlx::Result<ChunkOutcome> {
         let account = self.account;
         let events: Vec<_> = self
             .events
             .iter()
             .map(|event| (account.projection, account.generation, event))
             .collect();
-        let rows = Rows::of(pool, &events).await?;
+        let rows = Rows::of(databases, &events).await?;
         let last = self.positions.last().copied().unwrap_or(0);
-        let mut tx = pool.begin().await?;
+        let mut tx = databases.read.begin().await?;
         if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {
             tx.rollback().await?;
             return Ok(ChunkOutcome::NotApplied(state));

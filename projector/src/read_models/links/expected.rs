@@ -5,31 +5,27 @@
 //! the command side; the projections read payloads instead. Where an operator has skipped an event
 //! of the account, the payloads of the remaining events say what is left.
 
-use crate::read_models::description::{NOT_SKIPPED, applied_up_to};
+use crate::read_models::description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED};
 
 /// Returns common table expressions that end with `link_states`: the state of each link whose last
 /// applied event is in the bucket. Its column `created` is the payload of the link's `LinkCreated`.
 pub(crate) fn link_states() -> String {
-    let applied_up_to = applied_up_to("$4");
     format!(
         "happened AS MATERIALIZED (
-            SELECT DISTINCT ON (e.stream_id) e.*
-            FROM (
-                SELECT *, {applied_up_to} AS applied_up_to
-                FROM event_store.events AS e
-                WHERE shard = $3 AND position BETWEEN $5 AND $6 AND stream_id <> account_id
-            ) AS e
-            WHERE e.position <= e.applied_up_to AND {NOT_SKIPPED}
+            SELECT DISTINCT ON (e.stream_id) e.*, {APPLIED_UP_TO} AS applied_up_to
+            FROM event_store.events AS e
+            {FIRST_WAITING}
+            WHERE e.shard = $7 AND e.position BETWEEN $9 AND $10 AND e.stream_id <> e.account_id
+              AND e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
             ORDER BY e.stream_id, e.version DESC
         ), latest AS MATERIALIZED (
             SELECT h.*, EXISTS (
-                SELECT FROM read_model.skipped_events AS s
-                WHERE s.account_id = h.account_id AND s.projection = $1
+                SELECT FROM skipped AS s WHERE s.account_id = h.account_id
             ) AS is_incomplete
             FROM happened AS h
             LEFT JOIN LATERAL (
                 SELECT e.position FROM event_store.events AS e
-                WHERE e.shard = $3 AND e.stream_id = h.stream_id AND e.version > h.version
+                WHERE e.shard = $7 AND e.stream_id = h.stream_id AND e.version > h.version
                   AND {NOT_SKIPPED}
                 ORDER BY e.version
                 LIMIT 1
@@ -55,7 +51,7 @@ pub(crate) fn link_states() -> String {
                 UNION ALL
                 SELECT e.payload, e.recorded_at
                 FROM event_store.events AS e
-                WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version = 1
+                WHERE e.shard = $7 AND e.stream_id = l.stream_id AND e.version = 1
                   AND l.version > 1 AND {NOT_SKIPPED}
             ) AS first
             LEFT JOIN LATERAL (
@@ -66,7 +62,7 @@ pub(crate) fn link_states() -> String {
                             FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
                        )[1] AS is_disabled
                 FROM event_store.events AS e
-                WHERE e.shard = $3 AND e.stream_id = l.stream_id AND e.version <= l.version
+                WHERE e.shard = $7 AND e.stream_id = l.stream_id AND e.version <= l.version
                   AND {NOT_SKIPPED}
             ) AS left_over ON l.is_incomplete
         )"
@@ -77,7 +73,7 @@ pub(crate) fn link_states() -> String {
 pub(crate) fn events_of_link() -> String {
     format!(
         "SELECT e.position FROM event_store.events AS e
-         WHERE e.shard = $3 AND e.stream_id = wrong.row_id AND e.version <= wrong.version
+         WHERE e.shard = $7 AND e.stream_id = wrong.row_id AND e.version <= wrong.version
            AND {NOT_SKIPPED}"
     )
 }

@@ -1,7 +1,7 @@
 //! Rows that the log expects in `read_model.redirects` and `read_model.stopped_accounts`.
 
 use crate::read_models::{
-    description::{NOT_SKIPPED, applied_up_to},
+    description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED},
     links::expected::link_states,
 };
 
@@ -21,20 +21,20 @@ pub(super) fn redirects() -> String {
 /// row without such an event is compared in the shard of its account, in shard 0 if there is no
 /// such account.
 pub(super) fn stopped_accounts() -> String {
-    let applied_up_to = applied_up_to("$4");
     // The payload is searched as text: a waiting event may be no JSON object.
     format!(
         r#"latest AS MATERIALIZED (
             SELECT DISTINCT ON (e.account_id) e.account_id, e.position,
                    e.type = 'AccountSuspended'
                        AND e.payload::text ~ '"stop_redirects"\s*:\s*true' AS stops
-            FROM unnest($5::bigint[]) AS rare (position)
+            FROM unnest($9::bigint[]) AS rare (position)
             CROSS JOIN LATERAL (
                 SELECT * FROM event_store.events
-                WHERE shard = $3 AND position = rare.position
+                WHERE shard = $7 AND position = rare.position
                 LIMIT 1
             ) AS e
-            WHERE e.position <= {applied_up_to} AND {NOT_SKIPPED}
+            {FIRST_WAITING}
+            WHERE e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
             ORDER BY e.account_id, e.position DESC
         ), expected AS MATERIALIZED (
             SELECT account_id, NULL::uuid AS row_id, bool_or(stops) AS is_expected,
@@ -43,9 +43,9 @@ pub(super) fn stopped_accounts() -> String {
                 SELECT account_id, stops, position FROM latest
                 UNION ALL
                 SELECT s.account_id, false, NULL
-                FROM read_model.stopped_accounts AS s
+                FROM unnest($10::uuid[]) AS s (account_id)
                 LEFT JOIN event_store.accounts AS a USING (account_id)
-                WHERE s.generation = $2 AND coalesce(a.shard, 0) = $3
+                WHERE coalesce(a.shard, 0) = $7
             ) AS either
             GROUP BY account_id
         )"#

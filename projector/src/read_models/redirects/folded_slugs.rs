@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use linkledger_core::{
-    envelope::RecordedEvent, event::Event, event_store::log, id::LinkId, link::LinkEvent,
-    projection::Projection, shard::Shard,
+    databases::Databases, envelope::RecordedEvent, event::Event, event_store::log, id::LinkId,
+    link::LinkEvent, projection::Projection, shard::Shard,
 };
-use sqlx::{Acquire, PgConnection, Postgres};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::read_models::{DecodedEvent, skipped::Skipped};
@@ -23,7 +23,7 @@ impl FoldedSlugs {
     /// Returns an error if the database fails, or if the creation of a link is absent or
     /// cannot be decoded.
     pub async fn read(
-        source: impl Acquire<'_, Database = Postgres>,
+        databases: &Databases,
         events: impl Iterator<Item = &DecodedEvent>,
     ) -> sqlx::Result<Self> {
         let links: BTreeSet<(Shard, LinkId)> = events.filter_map(link_without_slug).collect();
@@ -31,13 +31,12 @@ impl FoldedSlugs {
         if links.is_empty() {
             return Ok(Self::default());
         }
-        let mut session = source.acquire().await?;
         let mut slugs = HashMap::with_capacity(links.len());
-        for beginning in log::link_beginnings(&mut *session, &links).await? {
+        for beginning in log::link_beginnings(&databases.log, &links).await? {
             let link_id = beginning.stream_id;
             let slug = match beginning.decode() {
                 Ok(Event::Link(LinkEvent::Created(created))) => Some(fold(&created.slug)),
-                _ if is_skipped(&mut session, &beginning).await? => None,
+                _ if is_skipped(&databases.read, &beginning).await? => None,
                 Ok(_) => continue,
                 Err(error) => return Err(sqlx::Error::Decode(error.into())),
             };
@@ -65,9 +64,9 @@ impl FoldedSlugs {
     }
 }
 
-async fn is_skipped(session: &mut PgConnection, event: &RecordedEvent) -> sqlx::Result<bool> {
+async fn is_skipped(read: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> {
     let place = event.position..=event.position;
-    let skipped = Skipped::within(session, &[(event.shard, place)]).await?;
+    let skipped = Skipped::within(read, &[(event.shard, place)]).await?;
     Ok(skipped.contains(Projection::Redirects, event))
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn run(command: DropGeneration) -> anyhow::Result<()> {
         operator,
         options,
     } = &command;
-    let pool = options.rebuild_pool().await?;
+    let pool = options.rebuild_databases().await?.read;
     let dropped = Dropped {
         dry_run: operator.dry_run,
         projection: projection.name(),

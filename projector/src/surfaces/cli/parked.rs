@@ -51,7 +51,7 @@ pub(super) async fn run(command: ParkedSubcommand) -> anyhow::Result<()> {
 }
 
 async fn list(command: List) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
+    let pool = command.options.databases().await?.read;
     let parked = parked::list(&pool, None, command.limit.into()).await?;
     let text = text_of(&parked);
     command.options.print(&ParkedAccounts { parked }, &text)

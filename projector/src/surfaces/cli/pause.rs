@@ -30,7 +30,7 @@ struct AllPaused {
 }
 
 pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
+    let pool = command.options.databases().await?.read;
     let projections = command.selection.projections();
     let OperatorArgs {
         dry_run, reason, ..

@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{event_store::SessionKind, id::AccountId};
+use linkledger_core::{databases::Databases, event_store::SessionKind, id::AccountId};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -103,8 +103,8 @@ struct PlannedBuild {
 }
 
 impl Options {
-    pub(super) async fn rebuild_pool(&self) -> anyhow::Result<PgPool> {
-        self.pool_for_lock(SessionKind::Projector, CONNECTIONS_MAX)
+    pub(super) async fn rebuild_databases(&self) -> anyhow::Result<Databases> {
+        self.databases_for_lock(SessionKind::Projector, CONNECTIONS_MAX)
             .await
     }
 }
@@ -113,10 +113,10 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     let Rebuild {
         operator, options, ..
     } = &command;
-    let pool = options.rebuild_pool().await?;
+    let databases = options.rebuild_databases().await?;
     let projections = one_or_all(command.projection);
     if let Some(account_id) = command.account {
-        return account::run(&pool, account_id, &projections, operator, options).await;
+        return account::run(&databases, account_id, &projections, operator, options).await;
     }
     let settings = RebuildSettings {
         max_rate: command.rate.max(),
@@ -125,7 +125,7 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     if operator.dry_run {
         let mut planned = Vec::new();
         for projection in projections {
-            planned.push(planned_rebuild(&pool, projection, settings).await?);
+            planned.push(planned_rebuild(&databases, projection, settings).await?);
         }
         return print_planned(options, planned);
     }
@@ -137,8 +137,8 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
         operator: &operator.operator(),
         reason: operator.reason.as_deref(),
     };
-    let work = rebuild::rebuild(&pool, &projections, settings, progress);
-    run_recorded(&pool, &recorded, options, work).await
+    let work = rebuild::rebuild(&databases, &projections, settings, progress);
+    run_recorded(&databases.read, &recorded, options, work).await
 }
 
 /// Runs the work as a recorded command, and prints the reports.
@@ -200,11 +200,11 @@ async fn tell_served(
 }
 
 async fn planned_rebuild(
-    pool: &PgPool,
+    databases: &Databases,
     projection: Projection,
     settings: RebuildSettings,
 ) -> anyhow::Result<PlannedBuild> {
-    let plan = plan::plan(pool, projection).await?;
+    let plan = plan::plan(databases, projection).await?;
     Ok(PlannedBuild {
         does: if plan.is_begun { "continue" } else { "build" },
         projection: projection.name(),
@@ -213,7 +213,7 @@ async fn planned_rebuild(
         resumes: plan.is_begun,
         events: plan.events,
         swaps: settings.swap,
-        is_paused: is_paused(pool, projection).await?,
+        is_paused: is_paused(&databases.read, projection).await?,
     })
 }
 
@@ -224,18 +224,18 @@ pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
         operator,
         options,
     } = &command;
-    let pool = options.rebuild_pool().await?;
+    let databases = options.rebuild_databases().await?;
     if operator.dry_run {
-        let build = rollback::plan(&pool, *projection).await?;
+        let build = rollback::plan(&databases, *projection).await?;
         let planned = PlannedBuild {
             does: "go back to",
             projection: projection.name(),
             generation: build.generation,
             served: build.live,
             resumes: true,
-            events: plan::events_to_head(&pool, build).await?,
+            events: plan::events_to_head(&databases, build).await?,
             swaps: true,
-            is_paused: is_paused(&pool, *projection).await?,
+            is_paused: is_paused(&databases.read, *projection).await?,
         };
         return print_planned(options, vec![planned]);
     }
@@ -248,10 +248,10 @@ pub(super) async fn run_rollback(command: Rollback) -> anyhow::Result<()> {
         reason: operator.reason.as_deref(),
     };
     let work = async {
-        let rebuilt = rollback::rollback(&pool, *projection, rate.max(), progress).await?;
+        let rebuilt = rollback::rollback(&databases, *projection, rate.max(), progress).await?;
         Ok(vec![rebuilt])
     };
-    run_recorded(&pool, &recorded, options, work).await
+    run_recorded(&databases.read, &recorded, options, work).await
 }
 
 fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ mod watch;
 
 use anyhow::bail;
 use clap::Args;
-use sqlx::PgPool;
+use linkledger_core::databases::Databases;
 
 use super::{Options, columns::Screen};
 use crate::{
@@ -34,11 +34,11 @@ pub struct ShowStatus {
 }
 
 pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
+    let databases = command.options.databases().await?;
     if let Some(seconds) = command.watch {
-        return watch::run(&pool, &command, seconds).await;
+        return watch::run(&databases, &command, seconds).await;
     }
-    let status = command.collect(&pool).await?;
+    let status = command.collect(&databases).await?;
     let text = command.text(&status, Screen::of_stdout());
     command.options.print(&status, &text.join("\n"))?;
     if command.check && !status.findings.is_empty() {
@@ -51,8 +51,8 @@ pub(super) async fn run(command: ShowStatus) -> anyhow::Result<()> {
 }
 
 impl ShowStatus {
-    async fn collect(&self, pool: &PgPool) -> anyhow::Result<StatusReport> {
-        let status = status::collect(pool).await?;
+    async fn collect(&self, databases: &Databases) -> anyhow::Result<StatusReport> {
+        let status = status::collect(databases).await?;
         Ok(match self.projection {
             Some(projection) => status.narrowed_to(projection),
             None => status,

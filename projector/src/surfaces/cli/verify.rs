@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use linkledger_core::{event_store::SessionKind, failure, id::AccountId};
+use linkledger_core::{databases::Databases, event_store::SessionKind, failure, id::AccountId};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -80,17 +80,17 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     // One session more, for the lock of the command.
     let repairs = command.repair && !command.operator.dry_run;
     let (options, kind, sessions) = (&command.options, SessionKind::Writer, SESSIONS + 1);
-    let pool = if repairs {
-        options.pool_for_lock(kind, sessions).await?
+    let databases = if repairs {
+        options.databases_for_lock(kind, sessions).await?
     } else {
-        options.pool_of(kind, sessions).await?
+        options.databases_of(kind, sessions).await?
     };
     let progress = ProgressReport::shown(command.options.json);
     let work = Box::pin(async {
         let mut projections = Vec::new();
         // The lock of the command comes first: no other command swaps generations in between.
-        for target in targets(&pool, &command).await? {
-            projections.push(verify_one(&pool, target, &command, &progress).await?);
+        for target in targets(&databases.read, &command).await? {
+            projections.push(verify_one(&databases, target, &command, &progress).await?);
         }
         anyhow::Ok(projections)
     });
@@ -102,9 +102,12 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
             operator: &command.operator.operator(),
             reason: command.operator.reason.as_deref(),
         };
-        Box::pin(hold(&pool, &operation, work, |shown, projection| {
-            outcome_of(shown, projection)
-        }))
+        Box::pin(hold(
+            &databases.read,
+            &operation,
+            work,
+            |shown, projection| outcome_of(shown, projection),
+        ))
         .await?
     } else {
         work.await?
@@ -145,17 +148,17 @@ async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Generati
 }
 
 async fn verify_one(
-    pool: &PgPool,
+    databases: &Databases,
     target: GenerationTarget,
     command: &Verify,
     progress: &ProgressReport,
 ) -> anyhow::Result<ProjectionOutput> {
     let projection = target.projection;
     let on_progress = |events| progress.advance(events);
-    let events = verify::event_count(pool, target).await?;
+    let events = verify::event_count(&databases.read, target).await?;
     progress.enter(&format!("verifying {projection}"), events, "events");
     let mut shown = ProjectionOutput {
-        found: verify::verify_generation(pool, target, &on_progress).await?,
+        found: verify::verify_generation(databases, target, &on_progress).await?,
         repaired: None,
     };
     if command.operator.dry_run {
@@ -163,10 +166,10 @@ async fn verify_one(
     }
     if command.repair && !shown.found.findings.is_empty() {
         progress.enter(&format!("repairing {projection}"), events, "events");
-        shown.repaired = Some(verify::repair(pool, target, &shown.found, &on_progress).await?);
+        shown.repaired = Some(verify::repair(databases, target, &shown.found, &on_progress).await?);
     }
     let operator = command.operator.operator();
-    if let Err(error) = outcome::record(pool, shown.last(), &operator).await {
+    if let Err(error) = outcome::record(&databases.read, shown.last(), &operator).await {
         let error = failure::text(&error.into());
         // A role that may only read can verify too.
         let warning =

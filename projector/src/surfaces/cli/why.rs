@@ -40,8 +40,12 @@ pub struct ShowWhy {
 }
 
 pub(super) async fn run(command: ShowWhy) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
-    let why = why(&pool, WhyRequest::newest(command.subject, command.limit)).await?;
+    let databases = command.options.databases().await?;
+    let why = why(
+        &databases,
+        WhyRequest::newest(command.subject, command.limit),
+    )
+    .await?;
     let text = lines(&why, Screen::of_stdout()).join("\n");
     command.options.print(&why, &text)
 }

@@ -33,8 +33,8 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         before: history::take_before(&mut parameters, "an account")?,
         ..WhyRequest::newest(Subject::Account(account_id), PAGE_EVENTS)
     };
-    let why = why_or_history(&console.pool, request).await?;
-    let parkings = parked::list(&console.pool, Some(account_id), PARKINGS_MAX).await?;
+    let why = why_or_history(&console.databases, request).await?;
+    let parkings = parked::list(&console.databases.read, Some(account_id), PARKINGS_MAX).await?;
     let page = format!("/accounts/{account_id}");
     let content = html! {
         h1 { "Account " bdi { (why.account.name) } }

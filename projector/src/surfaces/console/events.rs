@@ -50,7 +50,7 @@ struct Shown {
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let query = Query::of(&uri)?;
-    let shown = query.run(&console.pool).await?;
+    let shown = query.run(&console.databases.log).await?;
     let content = html! {
         h1 { "Events" }
         (query.form())

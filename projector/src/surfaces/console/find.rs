@@ -31,7 +31,7 @@ async fn link_of(console: &Console, wanted: &str) -> Result<LinkId, ErrorPage> {
     let path = wanted.split(['?', '#']).next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
     let slug = Slug::parse_stored(last).map_err(|_| ErrorPage::unfindable(wanted))?;
-    let link_id = slugs::find_link(&console.pool, &slug).await?;
+    let link_id = slugs::find_link(&console.databases.log, &slug).await?;
     link_id
         .ok_or_else(|| ErrorPage::not_found(&format!("No link has the slug `{}`.", slug.as_str())))
 }

@@ -6,8 +6,7 @@ use std::{
     time::Duration,
 };
 
-use linkledger_core::shard::Position;
-use sqlx::PgPool;
+use linkledger_core::{databases::Databases, shard::Position};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -50,12 +49,12 @@ impl LagSamples {
     /// Never returns an error.
     pub(super) async fn keep_taking(
         self,
-        pool: PgPool,
+        databases: Databases,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut periodic = Periodic::new(INTERVAL, shutdown);
         while periodic.is_due().await {
-            let taken = status::collect(&pool).await;
+            let taken = status::collect(&databases).await;
             if let Err(error) = &taken {
                 tracing::debug!(
                     error = format!("{error:#}"),

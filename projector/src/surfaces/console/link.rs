@@ -31,7 +31,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         on,
         ..WhyRequest::newest(Subject::Link(link_id), PAGE_EVENTS)
     };
-    let why = why_or_history(&console.pool, request).await?;
+    let why = why_or_history(&console.databases, request).await?;
     let page = format!("/links/{link_id}");
     let content = html! {
         @if let Some(link) = &why.link {

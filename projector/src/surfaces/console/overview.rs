@@ -26,8 +26,8 @@ const PARKED_MAX: i64 = 20;
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     Parameters::of(&uri, &[])?;
-    let status = status::collect(&console.pool).await?;
-    let parkings = list(&console.pool, None, PARKED_MAX).await?;
+    let status = status::collect(&console.databases).await?;
+    let parkings = list(&console.databases.read, None, PARKED_MAX).await?;
     let content = html! {
         div.title {
             h1 { "Overview" }

@@ -60,7 +60,9 @@ async fn verify_beside_running_projector_finds_nothing() {
                 append_round(&stage, second, "second", round / 4).await;
                 restore(stage.database.pool(), &unknown).await;
             }
-            retry(stage.database.pool(), None).await.unwrap();
+            retry(&stage.database.pool().clone().into(), None)
+                .await
+                .unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
     };
@@ -70,7 +72,9 @@ async fn verify_beside_running_projector_finds_nothing() {
         }
     };
     tokio::join!(appends, verifications);
-    retry(stage.database.pool(), None).await.unwrap();
+    retry(&stage.database.pool().clone().into(), None)
+        .await
+        .unwrap();
     stage.eventually_complete().await;
     projector.stop().await;
     assert_eq!(findings(&stage).await, []);
@@ -127,7 +131,7 @@ async fn verify_compares_accounts_released_meanwhile() {
     // The release blocks the thread while another snapshot is open: no timeout may end it.
     let url = stage.database.url();
     let session = event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();
-    let verified = verify::verify_generation(&session, target, &release).await;
+    let verified = verify::verify_generation(&session.clone().into(), target, &release).await;
     let named = verified.unwrap().findings.named;
     assert!(is_released.into_inner());
     assert_eq!(named.len(), 1);
@@ -143,7 +147,7 @@ fn release_and_damage(url: &str) {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(async {
         let pool = PgPool::connect(url).await.unwrap();
-        let retried = retry(&pool, None).await.unwrap();
+        let retried = retry(&pool.clone().into(), None).await.unwrap();
         assert!(retried.iter().all(|it| it.released));
         let wrong = "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'parked-0X'";
         damage(&pool, wrong).await;

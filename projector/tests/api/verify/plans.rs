@@ -1,7 +1,7 @@
 //! Verification reads by key, also with plans that were made while the tables were empty.
 
+use linkledger_core::databases::Databases;
 use linkledger_projector::{operations::verify, read_models::Projection};
-use sqlx::PgPool;
 
 use super::first_generation;
 use crate::{
@@ -14,10 +14,23 @@ const PROJECTIONS: u64 = Projection::ALL.len() as u64;
 /// projection, and one for each stopped account in each of sixteen shards.
 const ENTRIES_PER_EVENT_MAX: u64 = 16 + 18 * PROJECTIONS;
 
-async fn verify_all(pool: &PgPool) -> u64 {
+/// Returns one session with each schema: later statements use the plans of the first ones.
+fn sessions(stage: &Stage) -> Databases {
+    Databases {
+        log: measured(stage),
+        read: measured(stage),
+    }
+}
+
+async fn end_both(stage: &Stage, sessions: Databases) {
+    sessions.log.close().await;
+    end(stage, sessions.read).await;
+}
+
+async fn verify_all(sessions: &Databases) -> u64 {
     let mut events = 0;
     for target in Projection::ALL.map(first_generation) {
-        let verified = verify::verify_generation(pool, target, &|_| ())
+        let verified = verify::verify_generation(sessions, target, &|_| ())
             .await
             .unwrap();
         events += verified.events;
@@ -28,7 +41,7 @@ async fn verify_all(pool: &PgPool) -> u64 {
 #[tokio::test]
 async fn plans_of_empty_tables_use_keys_later() {
     let stage = Stage::set().await;
-    let session = measured(&stage);
+    let session = sessions(&stage);
     assert_eq!(verify_all(&session).await, 0);
     fill(stage.database.pool(), LARGE).await;
     let before = reads(stage.database.pool()).await;
@@ -36,7 +49,7 @@ async fn plans_of_empty_tables_use_keys_later() {
         verify_all(&session).await,
         PROJECTIONS * u64::from(LARGE.unsigned_abs())
     );
-    end(&stage, session).await;
+    end_both(&stage, session).await;
     let after = reads(stage.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "rows read without an index");
     let entries = after.1 - before.1;
@@ -61,10 +74,10 @@ async fn statistics_of_one_large_account_keep_reads_linear() {
         .await
         .unwrap();
     let before = reads(stage.database.pool()).await;
-    let session = measured(&stage);
+    let session = sessions(&stage);
     let events = log.len() as u64;
     assert_eq!(verify_all(&session).await, PROJECTIONS * events);
-    end(&stage, session).await;
+    end_both(&stage, session).await;
     let after = reads(stage.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "rows read without an index");
     let entries = (after.1 - before.1).unsigned_abs();

@@ -131,7 +131,7 @@ async fn parked_account_is_compared_up_to_waiting_event() {
     }
 
     restore(pool, change).await;
-    retry(pool, None).await.unwrap();
+    retry(&pool.clone().into(), None).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     assert_nothing_is_wrong(&stage).await;
 }

@@ -23,11 +23,15 @@ async fn assembled_statements_prepare() {
     for projection in Projection::ALL {
         for table in tables(projection) {
             for statement in [
+                Some(statements::expected(table)),
                 Some(statements::compare(table)),
-                Some(statements::wrong_rows(table)),
+                Some(statements::expected_values(table)),
+                Some(statements::values(table)),
+                Some(statements::events_of_rows(table)),
                 Some(statements::delete(table)),
                 statements::page(table, false),
                 statements::page(table, true),
+                statements::orphans(table),
             ] {
                 assert_prepares(pool, &statement.unwrap_or("SELECT".to_owned())).await;
             }

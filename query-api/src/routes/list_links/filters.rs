@@ -20,7 +20,7 @@ use crate::{
         links::{self, LinkKey, LinkRange, LinkView},
         read_in_time,
     },
-    routes::ApiState,
+    read_servers::ReadServer,
 };
 
 pub(super) const SLUG: &str = "slug";
@@ -104,14 +104,14 @@ impl LinkFilter {
     /// Reads the links of the range that meet the filters.
     pub(super) async fn read(
         &self,
-        api: &ApiState,
+        server: &ReadServer,
         range: LinkRange,
     ) -> Result<SnapshotRead<Vec<LinkView>>, Problem> {
         match self {
-            Self::Any(None) => api.link_pages.read(range).await,
+            Self::Any(None) => server.link_pages.read(range).await,
             Self::Any(Some(destination)) => {
                 let destination = destination.as_str();
-                read_in_time(links::list_by_destination(&api.pool, range, destination)).await
+                read_in_time(links::list_by_destination(&server.pool, range, destination)).await
             }
             Self::One(link_id, destination) => {
                 let is_match = |link: &LinkView| {
@@ -123,7 +123,7 @@ impl LinkFilter {
                     account_id: range.account_id,
                     link_id: *link_id,
                 };
-                let snapshot = api.links.read(key).await?;
+                let snapshot = server.links.read(key).await?;
                 Ok(snapshot.map(|link| link.into_iter().filter(is_match).collect()))
             }
         }

@@ -36,7 +36,7 @@ const USUAL_PLACES: [(&str, &str); 5] = [
 const UNPACKING: &str = "unpacking.";
 
 /// Folder of both programs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Binaries {
     dir: PathBuf,
 }

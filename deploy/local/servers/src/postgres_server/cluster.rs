@@ -120,6 +120,18 @@ impl Cluster {
             .with_context(context)
     }
 
+    /// Makes this copy of a cluster a streaming replica of the server at `primary_url`.
+    pub(super) fn follow(&self, primary_url: &str) -> anyhow::Result<()> {
+        let setting = format!("primary_conninfo = '{primary_url}'\n");
+        for (name, text) in [("postgresql.auto.conf", &*setting), ("standby.signal", "")] {
+            let path = self.dir.join(name);
+            fs::write(&path, text)
+                .and_then(|()| self.account.take(&path))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn url(&self, port: u16, database: &str) -> String {
         format!(
             "postgres://{SUPERUSER}:{}@127.0.0.1:{port}/{database}",

@@ -31,7 +31,12 @@ while read -r port postgres; do "$postgres" "$@" -p "$port" & pid=$!; done
 while [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; do sleep 0.1; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$dir" && break; sleep 1; done
 "#;
-const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "64MB"), ("max_connections", "300")];
+const SETTINGS: [(&str, &str); 3] = [
+    ("shared_buffers", "64MB"),
+    ("max_connections", "300"),
+    // A replica whose replay is paused still receives the log.
+    ("wal_keep_size", "256MB"),
+];
 
 /// A server on a new cluster, without durability.
 ///
@@ -51,18 +56,39 @@ impl TemporaryPostgres {
     /// Returns an error if Postgres is missing, or if the server's account can reach no folder.
     pub async fn start() -> anyhow::Result<Self> {
         let account = Account::for_clusters(&[])?;
-        let home = tempfile::Builder::new()
-            .prefix("linkledger-test.")
-            .tempdir_in(reachable_temp_dir(account)?)
-            .context("cannot create a temporary folder")?;
-        account.take(home.path())?;
-        let cluster = Cluster::new(home.path().to_owned(), account, random_password());
-        let mut watchdog = start_watchdog(&cluster)?;
-        // From here on, the watchdog removes the folder.
-        drop(home.keep());
-
+        let (cluster, watchdog) = prepare(account, random_password())?;
         let binaries = binaries::find_or_download(&cluster.home, None, account).await?;
         cluster.init(&binaries, false).await?;
+        Self::launch(cluster, watchdog, binaries).await
+    }
+
+    /// Creates a cluster, and starts a primary and a streaming replica.
+    ///
+    /// # Errors
+    /// Returns an error as [`TemporaryPostgres::start`] does.
+    pub async fn start_with_replica() -> anyhow::Result<(Self, Self)> {
+        let account = Account::for_clusters(&[])?;
+        let password = random_password();
+        let (primary, watchdog) = prepare(account, password.clone())?;
+        let (replica, watchdog_of_replica) = prepare(account, password)?;
+        let binaries = binaries::find_or_download(&primary.home, None, account).await?;
+        primary.init(&binaries, false).await?;
+        // A copy of a cluster that was never started needs no base backup.
+        let mut copy = account.command(Path::new("/bin/cp"));
+        let copied = copy.arg("-R").arg(primary.dir()).arg(replica.dir());
+        let copied = copied.status().context("cannot run /bin/cp")?;
+        anyhow::ensure!(copied.success(), "cannot copy the cluster");
+        let primary = Self::launch(primary, watchdog, binaries.clone()).await?;
+        replica.follow(&primary.url("postgres"))?;
+        let replica = Self::launch(replica, watchdog_of_replica, binaries).await?;
+        Ok((primary, replica))
+    }
+
+    async fn launch(
+        cluster: Cluster,
+        mut watchdog: Child,
+        binaries: Binaries,
+    ) -> anyhow::Result<Self> {
         let port = start_server(&mut watchdog, &binaries, &cluster).await?;
         Ok(Self {
             cluster,
@@ -101,6 +127,20 @@ impl TemporaryPostgres {
     pub fn url(&self, database: &str) -> String {
         self.cluster.url(self.port, database)
     }
+}
+
+/// Creates the folder of a cluster, and starts the watchdog that removes the folder.
+fn prepare(account: Account, password: String) -> anyhow::Result<(Cluster, Child)> {
+    let home = tempfile::Builder::new()
+        .prefix("linkledger-test.")
+        .tempdir_in(reachable_temp_dir(account)?)
+        .context("cannot create a temporary folder")?;
+    account.take(home.path())?;
+    let cluster = Cluster::new(home.path().to_owned(), account, password);
+    let watchdog = start_watchdog(&cluster)?;
+    // From here on, the watchdog removes the folder.
+    drop(home.keep());
+    Ok((cluster, watchdog))
 }
 
 /// Starts the watchdog, whose input is a pipe of this process.

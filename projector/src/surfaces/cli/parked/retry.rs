@@ -47,12 +47,12 @@ struct Preview {
 }
 
 pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
+    let databases = command.options.databases().await?;
     if command.operator.dry_run {
-        return dry_run(&pool, &command).await;
+        return dry_run(&databases.read, &command).await;
     }
-    let result = retry(&pool, command.account).await;
-    let recorded = record(&pool, &command, &result).await;
+    let result = retry(&databases, command.account).await;
+    let recorded = record(&databases.read, &command, &result).await;
     let retried = result?;
     recorded.context("the retry is done, but cannot be recorded")?;
     let stuck = stuck(&retried);

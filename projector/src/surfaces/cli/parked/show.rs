@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use clap::Args;
 use linkledger_core::{
+    databases::Databases,
     event_store::log,
     id::{AccountId, EventId},
     printable::printable,
@@ -12,7 +13,6 @@ use linkledger_core::{
     timestamp,
 };
 use serde::Serialize;
-use sqlx::PgPool;
 
 use crate::{
     operations::figures::counted,
@@ -68,13 +68,14 @@ struct Wait {
 }
 
 pub(super) async fn run(command: Show) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
-    let shown = show(&pool, command.account, command.limit).await?;
+    let databases = command.options.databases().await?;
+    let shown = show(&databases, command.account, command.limit).await?;
     let text = shown.text();
     command.options.print(&shown, &text)
 }
 
-async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
+async fn show(databases: &Databases, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
+    let pool = &databases.read;
     let parked = parkings(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let mut waits = BTreeMap::<Position, Wait>::new();
     for listed in &parked {
@@ -91,7 +92,7 @@ async fn show(pool: &PgPool, account_id: AccountId, limit: u16) -> anyhow::Resul
         }
     }
     let positions: Vec<Position> = waits.keys().copied().take(limit.into()).collect();
-    let events = log::read_at(pool, Shard::of(account_id), &positions)
+    let events = log::read_at(&databases.log, Shard::of(account_id), &positions)
         .await
         .context("cannot read the event store")?;
     let skipped = skipped::list(pool, account_id, limit.into())

@@ -49,12 +49,12 @@ pub(super) async fn run(command: SkipEvent) -> anyhow::Result<()> {
         operator: &operator,
         reason,
     };
-    let pool = command.options.pool().await?;
+    let databases = command.options.databases().await?;
     let (skipped, retried) = if dry_run {
-        (preview(&pool, request).await?, Vec::new())
+        (preview(&databases, request).await?, Vec::new())
     } else {
-        let skipped = skip(&pool, request).await?;
-        (skipped, parked::retry(&pool, Some(account_id)).await?)
+        let skipped = skip(&databases, request).await?;
+        (skipped, parked::retry(&databases, Some(account_id)).await?)
     };
     let shown = Shown {
         dry_run,

@@ -1,8 +1,7 @@
 //! `rebuild --account`: projects the rows of one account again, in the served generations.
 
-use linkledger_core::id::AccountId;
+use linkledger_core::{databases::Databases, id::AccountId};
 use serde::Serialize;
-use sqlx::PgPool;
 
 use crate::{
     operations::{
@@ -30,13 +29,13 @@ struct PlannedAccount {
 }
 
 pub(super) async fn run(
-    pool: &PgPool,
+    databases: &Databases,
     account_id: AccountId,
     projections: &[Projection],
     operator: &OperatorArgs,
     options: &Options,
 ) -> anyhow::Result<()> {
-    let events = event_count(pool, account_id).await?;
+    let events = event_count(&databases.log, account_id).await?;
     if operator.dry_run {
         return print_planned(options, account_id, projections, events);
     }
@@ -51,11 +50,11 @@ pub(super) async fn run(
     let work = Box::pin(async {
         let mut rebuilt = Vec::with_capacity(projections.len());
         for projection in projections {
-            rebuilt.push(rebuild_account(pool, *projection, account_id).await?);
+            rebuilt.push(rebuild_account(databases, *projection, account_id).await?);
         }
         Ok(rebuilt)
     });
-    let rebuilt = hold(pool, &operation, work, |rebuilt, projection| {
+    let rebuilt = hold(&databases.read, &operation, work, |rebuilt, projection| {
         let events = rebuilt
             .iter()
             .filter(|report| report.projection == projection.name())

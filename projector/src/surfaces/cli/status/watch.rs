@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use console::{Term, measure_text_width, truncate_str};
-use sqlx::PgPool;
+use linkledger_core::databases::Databases;
 use tokio::{
     signal,
     time::{self, MissedTickBehavior},
@@ -27,7 +27,11 @@ const CLEAR_BELOW: &str = "\x1b[J";
 const SIZE: (u16, u16) = (24, 80);
 
 /// Shows the status until Ctrl-C. Shows an error of the database and retries.
-pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> anyhow::Result<()> {
+pub(super) async fn run(
+    databases: &Databases,
+    command: &ShowStatus,
+    seconds: u16,
+) -> anyhow::Result<()> {
     let is_redrawn = std::io::stdout().is_terminal() && !command.options.json;
     let mut due = time::interval(Duration::from_secs(seconds.into()));
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -35,7 +39,7 @@ pub(super) async fn run(pool: &PgPool, command: &ShowStatus, seconds: u16) -> an
     let shown = async {
         loop {
             due.tick().await;
-            let text = match command.collect(pool).await {
+            let text = match command.collect(databases).await {
                 Ok(status) if command.options.json => {
                     command.options.print(&status, "")?;
                     continue;

@@ -1,0 +1,112 @@
+//! Read tables on a server of their own: the pipeline and the operators' commands read the log from one
+//! server, and write the tables of the other.
+
+use std::sync::Arc;
+
+use linkledger_core::{event::Subject, event_store::SessionKind};
+use linkledger_projector::{
+    operations::{
+        parked::retry,
+        rebuild::{self, CONNECTIONS_MAX, RebuildSettings, account::rebuild_account, rollback},
+        status,
+        why::{WhyRequest, why},
+    },
+    read_models::Projection,
+    surfaces::progress_report::ProgressReport,
+};
+
+use crate::{
+    poisoned::{paint, parkings, restore},
+    rebuild::TO_SWAP,
+    stage::Stage,
+    tables::Tables,
+    verify::{assert_nothing_is_wrong, damage, history, repair_all, verify_all},
+};
+
+/// Statements on the server of the read tables that damage one row each.
+const DAMAGES: [&str; 6] = [
+    "DELETE FROM read_model.links WHERE slug = 'first-1X'",
+    "UPDATE read_model.redirects SET state = 'active' WHERE state = 'disabled'",
+    "INSERT INTO read_model.redirects
+     SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
+     WHERE slug_folded = 'second-0x'",
+    "INSERT INTO read_model.stopped_accounts SELECT 1, gen_random_uuid()",
+    "UPDATE read_model.credit_entries SET amount = -2 WHERE balance_after = 999997",
+    "DELETE FROM read_model.credit_balances WHERE balance = 999990",
+];
+
+#[tokio::test]
+async fn read_tables_follow_log_of_another_server() {
+    let stage = Stage::set_on_two_servers().await;
+    let account_id = stage.account_with_links("every", 1).await;
+    stage.append_every_change(account_id, "every").await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
+    assert_nothing_is_wrong(&stage).await;
+
+    let databases = stage.databases(SessionKind::Writer, 2);
+    let request = WhyRequest::newest(Subject::Account(account_id), 20);
+    let why = why(&databases, request).await.unwrap();
+    assert_eq!(why.projections.len(), Projection::ALL.len());
+    let status = status::collect(&databases).await.unwrap();
+    assert_eq!(status.log_epoch, 1);
+}
+
+#[tokio::test]
+async fn damage_on_another_server_is_found_and_repaired() {
+    let stage = Stage::set_on_two_servers().await;
+    history(&stage).await;
+    let expected = Tables::read(stage.read.pool()).await;
+    for statement in DAMAGES {
+        damage(stage.read.pool(), statement).await;
+    }
+    let found: u64 = verify_all(&stage)
+        .await
+        .iter()
+        .map(|it| it.findings.mismatches - it.findings.unbalanced)
+        .sum();
+    assert_eq!(found, DAMAGES.len() as u64);
+    assert_eq!(repair_all(&stage).await, DAMAGES.len() as u64);
+    assert_eq!(Tables::read(stage.read.pool()).await, expected);
+}
+
+#[tokio::test]
+async fn rebuild_and_rollback_work_on_two_servers() {
+    let stage = Stage::set_on_two_servers().await;
+    history(&stage).await;
+    let databases = stage.databases(SessionKind::Projector, CONNECTIONS_MAX);
+    let progress = || Arc::new(ProgressReport::silent());
+    let settings: RebuildSettings = TO_SWAP;
+    let rebuilt = rebuild::rebuild(&databases, &Projection::ALL, settings, progress()).await;
+    assert!(rebuilt.unwrap().iter().all(|it| it.served));
+    let back = rollback::rollback(&databases, Projection::Links, None, progress()).await;
+    assert_eq!(back.unwrap().generation, 1);
+}
+
+#[tokio::test]
+async fn parked_account_is_released_on_two_servers() {
+    let stage = Stage::set_on_two_servers().await;
+    let account_id = stage.account_with_links("parked", 2).await;
+    let log = stage.log().await;
+    let poison = &log[log.len() - 1];
+    paint(stage.database.pool(), poison).await;
+    let painted = stage.log().await;
+    stage.engine().cycle(painted).await.unwrap();
+    assert!(!parkings(stage.read.pool(), account_id).await.is_empty());
+    assert_nothing_is_wrong(&stage).await;
+
+    restore(stage.database.pool(), poison).await;
+    let databases = stage.databases(SessionKind::Writer, 2);
+    let retried = retry(&databases, Some(account_id)).await.unwrap();
+    assert!(retried.iter().all(|it| it.released), "{retried:?}");
+    damage(
+        stage.read.pool(),
+        "DELETE FROM read_model.links WHERE slug = 'parked-1X'",
+    )
+    .await;
+    let rebuilt = rebuild_account(&databases, Projection::Links, account_id).await;
+    assert!(rebuilt.unwrap().events > 0);
+    assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
+    assert_nothing_is_wrong(&stage).await;
+}

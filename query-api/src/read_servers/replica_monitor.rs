@@ -1,0 +1,218 @@
+//! Checks the replicas once a second: a replica is used while it answers, replays the log of the
+//! primary, and does not lag too far behind.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::metrics::{READ_REPLICA_LAG_SECONDS, READ_REPLICA_USABLE};
+use metrics::gauge;
+use sqlx::PgPool;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Replica;
+
+/// Interval of the checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of the check of one server.
+const CHECK_TIME_MAX: Duration = Duration::from_secs(1);
+/// Lag above which a replica is skipped, in seconds: a list may be this old.
+const LAG_MAX: Duration = Duration::from_secs(10);
+/// Maximum number of remembered positions of the primary's write-ahead log, one for each check.
+const WRITTEN_MAX: usize = 60;
+
+/// Age up to which the newest position of the primary counts as its present one.
+const KNOWN_FOR: Duration = Duration::from_secs(3);
+
+/// Position in the write-ahead log, in bytes.
+type WalPosition = i64;
+
+/// Positions that the primary had written, with the time at which each was read, oldest first.
+#[derive(Debug, Default)]
+struct WrittenPositions(VecDeque<(Instant, WalPosition)>);
+
+impl WrittenPositions {
+    fn add(&mut self, at: Instant, position: WalPosition) {
+        if self.0.len() == WRITTEN_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((at, position));
+    }
+
+    /// Returns the lag of a server that has replayed the log up to `replayed`: the age of the oldest
+    /// position beyond it. Without one the age of the newest position, if that one is old: the primary may
+    /// have written more since.
+    fn lag(&self, now: Instant, replayed: WalPosition) -> Duration {
+        let beyond = self.0.iter().find(|(_, written)| *written > replayed);
+        let newest = self.0.back().filter(|(at, _)| now - *at > KNOWN_FOR);
+        beyond
+            .or(newest)
+            .map_or(Duration::ZERO, |(at, _)| now - *at)
+    }
+}
+
+/// Identifier of the cluster, and name of the database: a replica has the same ones.
+type Identity = (i64, String);
+
+/// Checks the replicas.
+pub(super) struct ReplicaMonitor {
+    primary: PgPool,
+    replicas: Arc<[Replica]>,
+    written: WrittenPositions,
+    identity: Option<Identity>,
+}
+
+impl ReplicaMonitor {
+    pub(super) fn new(primary: PgPool, replicas: Arc<[Replica]>) -> Self {
+        Self {
+            primary,
+            replicas,
+            written: WrittenPositions::default(),
+            identity: None,
+        }
+    }
+
+    /// Checks until the shutdown.
+    ///
+    /// # Errors
+    /// Never returns an error.
+    pub(super) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut due = interval(CHECK_INTERVAL);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = shutdown.cancelled() => return Ok(()),
+            }
+            tokio::select! {
+                () = self.check_all() => {}
+                () = shutdown.cancelled() => return Ok(()),
+            }
+        }
+    }
+
+    async fn check_all(&mut self) {
+        match in_time(read_primary(&self.primary)).await {
+            Ok((identity, position)) => {
+                self.identity = Some(identity);
+                self.written.add(Instant::now(), position);
+            }
+            Err(error) => tracing::debug!(
+                error = format!("{error:#}"),
+                "cannot read the position of the primary of the read tables; retrying in 1 s"
+            ),
+        }
+        let replicas = Arc::clone(&self.replicas);
+        let checks = replicas.iter().map(|replica| self.check(replica));
+        futures::future::join_all(checks).await;
+    }
+
+    async fn check(&self, replica: &Replica) {
+        let checked = in_time(self.lag_of(replica)).await;
+        let is_usable =
+            checked.as_ref().is_ok_and(|lag| *lag <= LAG_MAX) && !replica.has_just_failed();
+        let name = replica.name.clone();
+        if let Ok(lag) = &checked {
+            gauge!(READ_REPLICA_LAG_SECONDS, "replica" => name.clone()).set(lag.as_secs_f64());
+        }
+        gauge!(READ_REPLICA_USABLE, "replica" => name.clone()).set(f64::from(u8::from(is_usable)));
+        if replica.is_usable.swap(is_usable, Ordering::Relaxed) == is_usable {
+            return;
+        }
+        match checked {
+            Ok(_) if is_usable => tracing::info!(replica = name, "reading from the replica"),
+            Ok(lag) => tracing::warn!(
+                replica = name,
+                ?lag,
+                "the replica lags too far behind, or its reads fail; skipping the replica"
+            ),
+            Err(error) => tracing::warn!(
+                replica = name,
+                error = format!("{error:#}"),
+                "cannot read from the replica; skipping the replica"
+            ),
+        }
+    }
+
+    async fn lag_of(&self, replica: &Replica) -> anyhow::Result<Duration> {
+        let (identity, replayed) = read_replica(&replica.server.pool).await?;
+        let replayed = replayed.context("the server is a primary, not a replica")?;
+        ensure!(
+            Some(identity) == self.identity,
+            "the server is not a replica of the primary of the read tables, or the primary has not \
+             answered yet"
+        );
+        Ok(self.written.lag(Instant::now(), replayed))
+    }
+}
+
+async fn in_time<T>(check: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let checked = timeout(CHECK_TIME_MAX, check).await;
+    checked.unwrap_or_else(|_| Err(anyhow::anyhow!("the server did not answer within 1 s")))
+}
+
+async fn read_primary(pool: &PgPool) -> anyhow::Result<(Identity, WalPosition)> {
+    let row = sqlx::query!(
+        r#"
+        SELECT system_identifier AS "identifier!", current_database()::text AS "database!",
+               pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS "written!"
+        FROM pg_control_system()
+        "#
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(((row.identifier, row.database), row.written))
+}
+
+/// Reads the identity of the cluster, and the replayed position; `None` for a primary.
+async fn read_replica(pool: &PgPool) -> anyhow::Result<(Identity, Option<WalPosition>)> {
+    let row = sqlx::query!(
+        r#"
+        SELECT system_identifier AS "identifier!", current_database()::text AS "database!",
+               CASE WHEN pg_is_in_recovery()
+                    THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
+               END AS replayed
+        FROM pg_control_system()
+        "#
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(((row.identifier, row.database), row.replayed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lag_is_age_of_oldest_position_not_replayed() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut written = WrittenPositions::default();
+        assert_eq!(written.lag(start, 0), Duration::ZERO);
+        for (seconds, position) in [(0, 100), (1, 100), (2, 200), (3, 300)] {
+            written.add(at(seconds), position);
+        }
+        for (replayed, seconds) in [(99, 5), (100, 3), (250, 2), (300, 0), (400, 0)] {
+            let lag = written.lag(at(5), replayed);
+            assert_eq!(lag, Duration::from_secs(seconds), "{replayed}");
+        }
+        // The primary has not answered for long.
+        assert_eq!(written.lag(at(13), 300), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn positions_of_primary_are_bounded() {
+        let start = Instant::now();
+        let mut written = WrittenPositions::default();
+        for position in 1..=1_000 {
+            written.add(start, position);
+        }
+        assert_eq!(written.0.len(), WRITTEN_MAX);
+        assert_eq!(written.0.back(), Some(&(start, 1_000)));
+    }
+}
