@@ -112,7 +112,7 @@ pub async fn adopt_epoch(log: &PgPool, read: &PgPool) -> sqlx::Result<()> {
     let epoch = log::epoch(log).await?;
     sqlx::query(
         "UPDATE read_model.checkpoints AS c SET epoch = $1
-         WHERE role = 'live' AND epoch < $1 AND NOT EXISTS (
+         WHERE role = 'live' AND position = 0 AND epoch < $1 AND NOT EXISTS (
              SELECT FROM read_model.checkpoints AS other
              WHERE other.projection = c.projection AND other.role = 'live' AND other.position > 0
          )",

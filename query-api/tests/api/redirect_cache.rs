@@ -178,8 +178,9 @@ async fn missed_changes_clear_cache() {
              UPDATE read_model.hidden SET last_number = last_number - 1000",
         ),
         (
-            "restored",
-            "UPDATE event_store.log_meta SET epoch = epoch + 1",
+            "rebuilt",
+            "UPDATE event_store.log_meta SET epoch = epoch + 1;
+             UPDATE read_model.checkpoints SET epoch = epoch + 1",
         ),
     ] {
         // Two slugs: the first is requested during the bypass, the second only afterwards.

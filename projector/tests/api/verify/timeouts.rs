@@ -46,18 +46,6 @@ async fn links() -> Stage {
 }
 
 #[tokio::test]
-async fn step_that_times_out_is_halved() {
-    let stage = links().await;
-    // All rows in one step would take 2 s.
-    let slow = slow_sessions(&stage, 0.005, "1s").await;
-    let target = first_generation(Projection::Links);
-    let verified = verify::verify_generation(&slow, target, &|_| ()).await;
-    let verified = verified.unwrap();
-    assert_eq!(verified.rows_found, LINKS as u64, "{verified:?}");
-    assert!(verified.findings.is_empty(), "{verified:?}");
-}
-
-#[tokio::test]
 async fn timeout_of_smallest_step_names_statement() {
     let stage = links().await;
     let slow = slow_sessions(&stage, 1.0, "200ms").await;
