@@ -80,7 +80,7 @@ pub enum CacheEntry {
 /// Description of a read table.
 ///
 /// The SQL on the log names no read table, because the log may be on another server. Its parameters: `$1`
-/// to `$6` are those of [`EXCEPTIONS`], `$7` is the shard, `$8` the position of the shard's checkpoint,
+/// to `$6` are those of `EXCEPTIONS`, `$7` is the shard, `$8` the position of the shard's checkpoint,
 /// `$9` and `$10` the first and last position of a bucket. With `rare_events`, `$9` is an array of positions
 /// instead, and `$10` an array of the accounts that have a row.
 #[derive(Debug)]
