@@ -1,9 +1,9 @@
 //! Servers of the read tables: the primary, and streaming replicas that answer if their snapshot is
 //! new enough.
 //!
-//! Reads of one account go to one replica, so that the data of an account rarely go back in time from one
-//! request to the next: only if another server answers instead. A replica is never waited for: if its snapshot is too old, or if it
-//! fails, the primary answers.
+//! Reads of an account go to one replica. The data of an account go back in time between two requests
+//! only if another server answers the second request. If the snapshot of the replica is too old, or if
+//! the replica fails, the primary answers.
 
 mod replica_monitor;
 
@@ -38,7 +38,7 @@ use crate::{
     shared_reads::SharedReads,
 };
 
-/// Timeout of a read of a replica, in milliseconds: the primary has to answer in the rest of the second
+/// Timeout of a read of a replica: the primary has to answer in the rest of the second
 /// that a request may wait.
 const REPLICA_TIME_MAX: Duration = Duration::from_millis(500);
 

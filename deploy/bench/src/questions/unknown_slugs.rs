@@ -1,4 +1,4 @@
-//! How much do visits to links that do not exist cost, and whom do they delay?
+//! Visits to slugs without a link: their cost, and the delay of other requests beside them.
 
 use std::{sync::Arc, time::Duration};
 
