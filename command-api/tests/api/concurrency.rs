@@ -153,24 +153,44 @@ async fn busy_account_leaves_room_for_others() {
     linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
         .await
         .unwrap();
-    // More requests than a writer has room for.
-    let refused = AtomicUsize::new(0);
+    // More requests than a writer has room for. On a slow machine some wait until their deadline.
+    let (overloaded, late) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let requests = (0..9_000).map(async |_| {
         let answer = send(&app.router, create(&busy, fresh_key(), &destination())).await;
-        if answer.status != 201 {
-            assert_eq!(answer.problem(), "overloaded");
-            refused.fetch_add(1, Ordering::Relaxed);
+        match answer.status {
+            201 => {}
+            503 if answer.problem() == "overloaded" => {
+                overloaded.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {
+                assert_eq!(answer.problem(), "deadline_exceeded");
+                late.fetch_add(1, Ordering::Relaxed);
+            }
         }
     });
     let (_, ()) = tokio::join!(join_all(requests), async {
-        let is_full = async || (refused.load(Ordering::Relaxed) > 0).then_some(());
+        let is_full = async || (overloaded.load(Ordering::Relaxed) > 0).then_some(());
         testing::eventually("the busy account is refused", is_full).await;
-        let answer = send(&app.router, create(&quiet, fresh_key(), &destination())).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
+        let is_created = async || {
+            let answer = send(&app.router, create(&quiet, fresh_key(), &destination())).await;
+            let is_created = answer.status == 201;
+            assert!(
+                is_created || answer.problem() == "deadline_exceeded",
+                "{answer:?}"
+            );
+            is_created.then_some(())
+        };
+        testing::eventually("the quiet account creates a link", is_created).await;
         holder.rollback().await.unwrap();
     });
-    let created = i64::try_from(9_000 - refused.into_inner()).unwrap();
-    assert_eq!(app.balance(busy_id).await, 9_999 - created);
+    let not_refused = i64::try_from(9_000 - overloaded.into_inner()).unwrap();
+    let late = i64::try_from(late.into_inner()).unwrap();
+    // The outcome of a late request is unknown.
+    let charged = 9_999 - app.balance(busy_id).await;
+    assert!(
+        (not_refused - late..=not_refused).contains(&charged),
+        "{charged} of {not_refused}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

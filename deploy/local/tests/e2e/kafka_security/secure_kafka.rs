@@ -60,10 +60,16 @@ impl SecureKafka {
 
     /// Returns the Kafka settings of a user, with the user's files in `folder`.
     pub(crate) fn config(&self, user: &str, topic: &str, folder: &Path) -> KafkaConfig {
-        let ca_file = folder.join("authority.pem");
-        fs::write(&ca_file, &self.authority).unwrap();
-        let password_file = folder.join(format!("{user}.password"));
-        fs::write(&password_file, password(user) + "\n").unwrap();
+        // A running client may read the files again at any time: they are written once.
+        let written = |name: String, content: &str| {
+            let file = folder.join(name);
+            if !file.exists() {
+                fs::write(&file, content).unwrap();
+            }
+            file
+        };
+        let ca_file = written("authority.pem".to_owned(), &self.authority);
+        let password_file = written(format!("{user}.password"), &(password(user) + "\n"));
         KafkaConfig {
             brokers: self.kafka.bootstrap_servers(),
             topic: topic.parse().unwrap(),
