@@ -1,6 +1,7 @@
 use std::{
     collections::HashSet,
     sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
@@ -12,6 +13,8 @@ use uuid::Uuid;
 use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
 
 const REQUESTS: usize = 200;
+/// Time for which a command waits for its batch.
+const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
 
 fn with_status(answers: &[Answer], status: u16) -> Vec<&Answer> {
     answers
@@ -153,37 +156,44 @@ async fn busy_account_leaves_room_for_others() {
     linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
         .await
         .unwrap();
-    // More requests than a writer has room for. On a slow machine some wait until their deadline.
-    let (overloaded, late) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // More requests than a writer has room for. On a slow machine some are late, or their key cannot be
+    // looked up.
+    let (overloaded, unavailable, late) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
     let requests = (0..9_000).map(async |_| {
         let answer = send(&app.router, create(&busy, fresh_key(), &destination())).await;
-        match answer.status {
-            201 => {}
-            503 if answer.problem() == "overloaded" => {
-                overloaded.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {
-                assert_eq!(answer.problem(), "deadline_exceeded");
-                late.fetch_add(1, Ordering::Relaxed);
-            }
+        if answer.status != 201 {
+            let count = match answer.problem().as_str() {
+                "overloaded" => &overloaded,
+                "storage_unavailable" => &unavailable,
+                "deadline_exceeded" => &late,
+                other => panic!("{other}"),
+            };
+            count.fetch_add(1, Ordering::Relaxed);
         }
     });
     let (_, ()) = tokio::join!(join_all(requests), async {
         let is_full = async || (overloaded.load(Ordering::Relaxed) > 0).then_some(());
         testing::eventually("the busy account is refused", is_full).await;
         let is_created = async || {
+            let sent_at = Instant::now();
             let answer = send(&app.router, create(&quiet, fresh_key(), &destination())).await;
             let is_created = answer.status == 201;
-            assert!(
-                is_created || answer.problem() == "deadline_exceeded",
-                "{answer:?}"
-            );
+            // A command that expires on a slow machine is `overloaded` too.
+            let is_refused_at_once = sent_at.elapsed() < WAITING_TIME_MAX
+                && !is_created
+                && answer.problem() == "overloaded";
+            assert!(!is_refused_at_once, "{answer:?}");
             is_created.then_some(())
         };
         testing::eventually("the quiet account creates a link", is_created).await;
         holder.rollback().await.unwrap();
     });
-    let not_refused = i64::try_from(9_000 - overloaded.into_inner()).unwrap();
+    let not_refused = 9_000 - overloaded.into_inner() - unavailable.into_inner();
+    let not_refused = i64::try_from(not_refused).unwrap();
     let late = i64::try_from(late.into_inner()).unwrap();
     // The outcome of a late request is unknown.
     let charged = 9_999 - app.balance(busy_id).await;
