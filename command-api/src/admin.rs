@@ -12,13 +12,13 @@ pub mod topic;
 
 use std::io::Write as _;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     databases::{DatabaseSettings, Databases},
     event_store::{self, SessionKind, errors::is_lock_timeout},
-    failure,
+    failure, log_identity,
     migrations::{self, Schema},
     printable::printable,
     shard::Shard,
@@ -104,15 +104,57 @@ struct Migrated {
 async fn migrate(options: &LogAndReadOptions) -> anyhow::Result<()> {
     for database in options.databases.all() {
         let pool = connect(database.url, SessionKind::Migration, 1).await?;
+        if database.schemas == Schema::ALL {
+            ensure_none_is_elsewhere(&pool, options).await?;
+        }
         let migrated = migrations::run(&pool, database.schemas).await;
         migrated.map_err(|error| explain(&error))?;
     }
     let databases = options.databases.pools(SessionKind::Migration, 1)?;
-    migrations::adopt_epoch(&databases.log, &databases.read)
-        .await
-        .context("cannot give new checkpoints the epoch of the log; retry `migrate`")?;
+    log_identity::adopt(&databases).await?;
     let migrated = Migrated { migrated: true };
-    print(options.json, &migrated, "The database is up to date.")
+    let lines = options.databases.all().into_iter().map(|database| {
+        let schemas: Vec<_> = database.schemas.iter().map(|it| it.name()).collect();
+        let (schemas, address) = (schemas.join(", "), database.address());
+        format!("The database {address} is up to date: schema {schemas}.")
+    });
+    let lines: Vec<_> = lines.collect();
+    print(options.json, &migrated, &lines.join("\n"))
+}
+
+/// Refuses to create the read tables beside a log with events, or a log beside read tables, unless an
+/// address asks for them: they are probably on another server, whose address was forgotten.
+async fn ensure_none_is_elsewhere(
+    pool: &PgPool,
+    options: &LogAndReadOptions,
+) -> anyhow::Result<()> {
+    let DatabaseSettings {
+        log_database_url,
+        read_database_url,
+        ..
+    } = &options.databases;
+    let exists = async |table: &str| {
+        let exists = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(table);
+        let exists: sqlx::Result<bool> = exists.fetch_one(pool).await;
+        exists.context("cannot read the schemas of the database; retry `migrate`")
+    };
+    let has_log = exists("event_store.log_shards").await?;
+    let has_read_tables = exists("read_model.checkpoints").await?;
+    if has_log && !has_read_tables && read_database_url.is_none() {
+        let heads = event_store::log::heads(pool).await;
+        let heads = heads.context("cannot read the heads of the log; retry `migrate`")?;
+        ensure!(
+            heads.iter().all(|head| *head == 0),
+            "the log has events, and its database has no read tables: set READ_DATABASE_URL to the \
+             address of their server, or to the address of this database to create them here"
+        );
+    }
+    ensure!(
+        has_log || !has_read_tables || log_database_url.is_some(),
+        "the database has read tables, and no log: set LOG_DATABASE_URL to the address of the log, or to \
+         the address of this database to create a log here"
+    );
+    Ok(())
 }
 
 fn explain(error: &MigrateError) -> anyhow::Error {
@@ -132,7 +174,7 @@ fn explain(error: &MigrateError) -> anyhow::Error {
 impl AdminCommandOptions {
     /// Returns a pool on a database that is reachable and has all migrations.
     async fn pool(&self) -> anyhow::Result<PgPool> {
-        let url = self.database.database_url.reveal();
+        let url = self.database.log_url();
         let pool = connect(url, SessionKind::Writer, CONNECTIONS_MAX).await?;
         migrations::check(&pool, &[Schema::EventStore]).await?;
         Ok(pool)
@@ -140,7 +182,7 @@ impl AdminCommandOptions {
 
     /// Returns such a pool for commands that read much of the log.
     async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
-        let url = self.database.database_url.reveal();
+        let url = self.database.log_url();
         let pool = connect(url, SessionKind::Reader, connections_max).await?;
         migrations::check(&pool, &[Schema::EventStore]).await?;
         Ok(pool)

@@ -17,6 +17,17 @@ pub struct DatabaseConfig {
     /// Address of the Postgres database: postgres://user:password@host:port/name.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
+    /// Address of the database of the log, schema `event_store` [default: --database-url].
+    #[arg(long, env = "LOG_DATABASE_URL", hide_env_values = true)]
+    pub log_database_url: Option<Secret>,
+}
+
+impl DatabaseConfig {
+    /// Returns the address of the log.
+    pub fn log_url(&self) -> &str {
+        let url = self.log_database_url.as_ref();
+        url.unwrap_or(&self.database_url).reveal()
+    }
 }
 
 /// All settings of `serve`.
@@ -34,7 +45,7 @@ pub struct CommandApiConfig {
     #[command(flatten)]
     pub database: DatabaseConfig,
     /// Address of the same database for the relay, with a user that moves cursors and cannot append
-    /// events [default: --database-url].
+    /// events [default: the address of the log].
     #[arg(long, env = "RELAY_DATABASE_URL", hide_env_values = true)]
     pub relay_database_url: Option<Secret>,
     /// Accept a Postgres that can lose acknowledged events in a crash: only for tests.
@@ -90,7 +101,7 @@ impl CommandApiConfig {
     /// Returns the address of the database for the relay.
     pub fn relay_database_url(&self) -> &str {
         let url = self.relay_database_url.as_ref();
-        url.unwrap_or(&self.database.database_url).reveal()
+        url.map_or_else(|| self.database.log_url(), Secret::reveal)
     }
 }
 

@@ -41,7 +41,7 @@ const RETENTION_DAYS: u16 = 30;
 
 /// Examines the settings without connecting to a server.
 pub fn check_config(CommandApiSettings { config, listen }: &CommandApiSettings) -> Vec<Finding> {
-    let mut findings = configuration::database(config.database.database_url.reveal());
+    let mut findings = configuration::database(config.database.log_url());
     if let Some(url) = &config.relay_database_url {
         findings.extend(configuration::database(url.reveal()));
     }
@@ -73,7 +73,7 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     };
     let mut findings = check_config(settings);
     let database = DatabaseOf {
-        url: config.database.database_url.reveal(),
+        url: config.database.log_url(),
         schemas: &[Schema::EventStore],
     };
     findings.extend(doctor::examine(database, &patient).await);

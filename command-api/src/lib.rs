@@ -93,7 +93,7 @@ async fn start_unboxed(
     tasks: &mut Tasks,
 ) -> anyhow::Result<CommandApi> {
     let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
-    let url = config.database.database_url.reveal();
+    let url = config.database.log_url();
     let sessions = u32::from(config.writers) * command_queue::SESSIONS_PER_WRITER;
     let writers = event_store::pool(url, SessionKind::Writer, sessions)?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
@@ -161,7 +161,7 @@ async fn start_unboxed(
 
 /// Checks that the servers do not lose committed events, and that the relay uses the same database.
 async fn check_servers(config: &CommandApiConfig) -> anyhow::Result<()> {
-    let url = config.database.database_url.reveal();
+    let url = config.database.log_url();
     let allows_unsafe = config.allow_unsafe_postgres;
     server::admit(url, SessionKind::Writer, allows_unsafe).await?;
     if config.relay_database_url.is_some() {

@@ -11,7 +11,7 @@ use crate::{
     config::Secret,
     doctor::server,
     event_store::{self, SessionKind},
-    failure,
+    failure, log_identity,
     migrations::{self, Schema},
 };
 
@@ -86,7 +86,7 @@ impl DatabaseSettings {
     }
 
     /// Refuses databases that a service with sessions of this kind must not use: servers that can lose
-    /// events, and databases without the schemas of this release.
+    /// events, databases without the schemas of this release, and read tables of another log.
     ///
     /// # Errors
     /// Returns the first reason to refuse, or the reason why a server does not answer.
@@ -95,20 +95,29 @@ impl DatabaseSettings {
             server::admit(database.url, kind, allows_unsafe).await?;
             database.check_migrations(kind).await?;
         }
-        Ok(())
+        self.check_log(kind).await
     }
 
-    /// Connects once to each database, and checks its migrations.
+    /// Connects once to each database, and checks its migrations and that both are of one log.
     ///
     /// # Errors
-    /// Returns an error that names the server that does not answer, or the migration that is missing.
+    /// Returns an error that names the server that does not answer, the migration that is missing, or
+    /// both logs.
     pub async fn check(&self) -> anyhow::Result<()> {
         for database in self.all() {
             let checked = event_store::check_connection(database.url).await;
             checked.map_err(|error| failure::unreachable_database(database.url, &error))?;
             database.check_migrations(SessionKind::Reader).await?;
         }
-        Ok(())
+        self.check_log(SessionKind::Reader).await
+    }
+
+    /// Checks that the read tables follow the log.
+    pub(crate) async fn check_log(&self, kind: SessionKind) -> anyhow::Result<()> {
+        let databases = self.pools(kind, 1)?;
+        let checked = log_identity::check(&databases).await;
+        databases.close().await;
+        checked
     }
 
     /// Returns pools of up to `connections_max` sessions each; one pool if there is one database.

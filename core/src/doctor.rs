@@ -60,7 +60,7 @@ pub struct DatabaseRequirements<'a> {
     pub role: &'static str,
 }
 
-/// Examines each database of a process.
+/// Examines each database of a process, and compares their logs.
 pub async fn examine_each(
     databases: &DatabaseSettings,
     requirements: &DatabaseRequirements<'_>,
@@ -68,6 +68,15 @@ pub async fn examine_each(
     let mut findings = Vec::new();
     for database in databases.all() {
         findings.extend(examine(database, requirements).await);
+    }
+    if findings
+        .iter()
+        .all(|finding| finding.verdict != Severity::Error)
+    {
+        findings.push(match databases.check_log(requirements.kind).await {
+            Ok(()) => Finding::ok("log", "the read tables follow this log"),
+            Err(error) => Finding::failed("log", &error),
+        });
     }
     findings
 }

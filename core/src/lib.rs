@@ -125,6 +125,8 @@ pub mod kafka_errors;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]
+pub mod log_identity;
+#[cfg(feature = "service")]
 pub mod operator;
 #[cfg(feature = "service")]
 pub mod settings;

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use crate::event_store::log;
 use sqlx::{
     PgPool,
     migrate::{MigrateError, Migrator},
@@ -99,27 +98,6 @@ pub async fn check(pool: &PgPool, schemas: &[Schema]) -> Result<(), SchemaError>
             }
         }
     }
-    Ok(())
-}
-
-/// Gives the checkpoints of read models without any applied event the epoch of the log: migrations cannot
-/// read the log, which may be on another server. Every other read model of an older epoch needs a rebuild,
-/// also its shards without events: the checkpoints of a read model must be of one epoch.
-///
-/// # Errors
-/// Returns an error if a database fails.
-pub async fn adopt_epoch(log: &PgPool, read: &PgPool) -> sqlx::Result<()> {
-    let epoch = log::epoch(log).await?;
-    sqlx::query(
-        "UPDATE read_model.checkpoints AS c SET epoch = $1
-         WHERE role = 'live' AND position = 0 AND epoch < $1 AND NOT EXISTS (
-             SELECT FROM read_model.checkpoints AS other
-             WHERE other.projection = c.projection AND other.role = 'live' AND other.position > 0
-         )",
-    )
-    .bind(epoch)
-    .execute(read)
-    .await?;
     Ok(())
 }
 

@@ -142,6 +142,9 @@ BEGIN
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
     GRANT SELECT ON read_model._sqlx_migrations TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+    -- Identity of the log that the read tables follow.
+    GRANT SELECT ON read_model.followed_log TO
+        linkledger_projector, linkledger_query_api, linkledger_operator;
 
     -- The projector writes the read tables. It deletes rows of deleted links, of lifted suspensions, and changes
     -- that no redirect cache waits for. It may not choose the generation that is served.

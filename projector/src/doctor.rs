@@ -10,12 +10,13 @@ use linkledger_core::{
 use crate::{config::Settings, operations::status, surfaces::console};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
-const RIGHTS: [Privilege; 10] = [
+const RIGHTS: [Privilege; 11] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.accounts", "SELECT"),
     ("event_store.relay_cursors", "SELECT"),
     ("read_model.checkpoints", "UPDATE"),
+    ("read_model.followed_log", "SELECT"),
     ("read_model.links", "INSERT"),
     ("read_model.links", "DELETE"),
     ("read_model.credit_entries", "INSERT"),

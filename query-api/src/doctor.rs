@@ -12,13 +12,14 @@ use linkledger_core::{
 use crate::{FOLLOWER_CONNECTIONS, config::QueryApiSettings};
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 10] = [
+const RIGHTS: [Privilege; 11] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
     ("event_store.accounts", "SELECT"),
     ("event_store.api_keys", "SELECT"),
     ("event_store.api_keys", "UPDATE"),
+    ("read_model.followed_log", "SELECT"),
     ("read_model.links", "SELECT"),
     ("read_model.redirects", "SELECT"),
     ("read_model.credit_entries", "SELECT"),

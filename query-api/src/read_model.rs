@@ -9,6 +9,7 @@ pub(crate) mod redirects;
 
 use linkledger_core::{
     event_store::{
+        errors::is_collision,
         log::PerShard,
         time_limit::{ANSWER_TIME_MAX, within},
     },
@@ -123,9 +124,15 @@ pub(crate) async fn read_in_time<T>(
 
 /// Logs the error and returns `storage_unavailable`.
 pub(crate) fn storage_unavailable(error: &sqlx::Error) -> Problem {
-    tracing::error!(
-        error = error as &dyn std::error::Error,
-        "cannot read the database"
-    );
+    let cause = error as &dyn std::error::Error;
+    if is_collision(error) {
+        // Replayed changes of the primary cancel a read of a replica (SQLSTATE 40001).
+        tracing::warn!(
+            error = cause,
+            "a read was cancelled; the primary answers instead"
+        );
+    } else {
+        tracing::error!(error = cause, "cannot read the database");
+    }
     Problem::storage_unavailable()
 }

@@ -330,3 +330,52 @@ async fn unusable_database_is_a_one_line_error() {
         "{message}"
     );
 }
+
+#[tokio::test]
+async fn migrate_asks_for_forgotten_address_of_other_schema() {
+    let app = TestApp::start().await;
+    let url = app.database.url();
+    let drop = async |schema: &str| {
+        let drop = format!("DROP SCHEMA {schema} CASCADE");
+        let dropped = sqlx::raw_sql(sqlx::AssertSqlSafe(drop));
+        dropped.execute(app.database.pool()).await.unwrap();
+    };
+    let with = |variable: &str| {
+        let mut migrate = Command::new(env!("CARGO_BIN_EXE_command-api"));
+        migrate.arg("migrate").env("DATABASE_URL", url);
+        migrate.env(variable, url).output().unwrap()
+    };
+    drop("read_model").await;
+    // As a first `migrate` that was interrupted.
+    json(url, &["migrate"]);
+    let (_, key) = app.account(1).await;
+    app.link(&key).await;
+    drop("read_model").await;
+    let refused = error(url, &["migrate"], 1);
+    assert!(refused.contains("set READ_DATABASE_URL"), "{refused}");
+    let migrated = with("READ_DATABASE_URL");
+    assert!(migrated.status.success(), "{migrated:?}");
+    let printed = String::from_utf8(migrated.stdout).unwrap();
+    assert!(
+        printed.ends_with("is up to date: schema event_store, read_model.\n"),
+        "{printed}"
+    );
+
+    drop("event_store").await;
+    let refused = error(url, &["migrate"], 1);
+    assert!(refused.contains("set LOG_DATABASE_URL"), "{refused}");
+    assert!(with("LOG_DATABASE_URL").status.success());
+}
+
+#[tokio::test]
+async fn address_of_log_wins_in_every_command() {
+    let database = TestDatabase::create().await;
+    let create = ["account", "create", "--name", "Acme", "--json"];
+    let created = Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .args(create)
+        .env("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
+        .env("LOG_DATABASE_URL", database.url())
+        .output()
+        .unwrap();
+    assert!(created.status.success(), "{created:?}");
+}

@@ -1,7 +1,7 @@
 //! `log epoch`: a new epoch for a log that has lost events.
 
 use linkledger_command_api::epoch::{self, Raise};
-use linkledger_core::{consistency::ConsistencyToken, migrations};
+use linkledger_core::{consistency::ConsistencyToken, log_identity};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
@@ -138,7 +138,7 @@ async fn migrate_gives_only_unused_read_models_the_epoch() {
     .execute(pool)
     .await
     .unwrap();
-    migrations::adopt_epoch(pool, pool).await.unwrap();
+    log_identity::adopt(&pool.clone().into()).await.unwrap();
     let epochs: Vec<(String, i32, i64)> = sqlx::query_as(
         "SELECT projection, epoch, count(*) FROM read_model.checkpoints
          GROUP BY projection, epoch ORDER BY projection",

@@ -113,6 +113,7 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
     CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
+            log_database_url: None,
         },
         relay_database_url: None,
         allow_unsafe_postgres: true,

@@ -60,28 +60,32 @@ pub async fn heads(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<Posit
     Ok(per_shard(rows.iter().map(|row| (row.shard, row.head))))
 }
 
-/// The epoch and the heads of the log, read in one snapshot.
+/// Identity, epoch and heads of the log, read in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
+    /// Identity of the log; a restored backup keeps the id.
+    pub log_id: Uuid,
     /// Epoch, within which positions can be compared.
     pub epoch: i32,
     /// Head of each shard.
     pub heads: PerShard<Position>,
 }
 
-/// Reads the epoch and the head of each shard, in one snapshot.
+/// Reads identity, epoch and the head of each shard, in one snapshot.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn end(pool: &PgPool) -> sqlx::Result<LogEnd> {
     let rows = sqlx::query!(
-        "SELECT s.shard, s.head, m.epoch
+        "SELECT s.shard, s.head, m.epoch, m.log_id
          FROM event_store.log_shards AS s CROSS JOIN event_store.log_meta AS m"
     )
     .fetch_all(pool)
     .await?;
+    let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(LogEnd {
-        epoch: rows.first().ok_or(sqlx::Error::RowNotFound)?.epoch,
+        log_id: first.log_id,
+        epoch: first.epoch,
         heads: per_shard(rows.iter().map(|row| (row.shard, row.head))),
     })
 }

@@ -20,8 +20,9 @@ use crate::{
     read_models::Projection,
 };
 
-/// Longest wait for a batch. Postgres ends the transaction of a frozen process after one second
-/// (`idle_in_transaction_session_timeout`) or five (`statement_timeout`).
+/// Longest wait for a batch or a repair. Postgres ends the transaction of a frozen process after one second
+/// of a batch or seven of a repair (`idle_in_transaction_session_timeout`), or five of a statement
+/// (`statement_timeout`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Change of a projection by an operator.

@@ -13,6 +13,7 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use crate::pipeline::parking::ParkedAccount;
 
@@ -58,6 +59,8 @@ pub struct LiveCheckpoint {
     pub shard: Shard,
     /// Generation, epoch and position.
     pub checkpoint: Checkpoint,
+    /// Identity of the log that the read tables follow; `None` before `migrate` has stored the id.
+    pub log_id: Option<Uuid>,
     /// True if the projection is paused.
     pub is_paused: bool,
     /// Number of accounts parked in the shard, counted up to [`PARKED_COUNTED_MAX`].
@@ -93,6 +96,7 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
     let rows = sqlx::query!(
         r#"
         SELECT c.projection, c.generation, c.shard, c.epoch, c.position,
+               (SELECT log_id FROM read_model.followed_log WHERE singleton) AS log_id,
                c.paused_at IS NOT NULL AS "is_paused!", EXISTS (
             SELECT FROM read_model.skipped_events AS s
             WHERE s.projection = c.projection AND s.shard = c.shard AND s.position > c.position
@@ -124,6 +128,7 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
             projection,
             shard,
             checkpoint,
+            log_id: row.log_id,
             is_paused: row.is_paused,
             has_skipped: row.has_skipped,
             parked_accounts: u32::try_from(row.parked_accounts).ok()?,

@@ -134,8 +134,12 @@ impl ReadTable {
 pub(crate) const EXCEPTIONS: &str = "
     skipped (shard, position, event_id, account_id) AS MATERIALIZED (
         SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::uuid[])
-    ), waiting (account_id, position) AS MATERIALIZED (
-        SELECT * FROM unnest($5::uuid[], $6::bigint[])
+    ), waiting (position_of) AS MATERIALIZED (
+        -- One object with sorted keys: hash joins are off, and a nested loop would compare each event
+        -- with each parked account.
+        SELECT jsonb_object(
+            $5::uuid[]::text[], $6::bigint[]::text[]
+        )
     )";
 
 /// Condition on the event `e`: no operator has skipped the event.
@@ -145,18 +149,26 @@ pub(crate) const NOT_SKIPPED: &str = "NOT EXISTS (
 )";
 
 /// Join of an event `e` with the first waiting event of its account, for [`APPLIED_UP_TO`].
-pub(crate) const FIRST_WAITING: &str = "LEFT JOIN waiting AS w ON w.account_id = e.account_id";
+pub(crate) const FIRST_WAITING: &str = "CROSS JOIN LATERAL (
+    SELECT ((SELECT position_of FROM waiting) ->> e.account_id::text)::bigint AS position
+) AS w";
 
 /// Last position that is applied to the account of the event `e`: a parked account stands before its
 /// first waiting event.
 pub(crate) const APPLIED_UP_TO: &str = "least($8::bigint, w.position - 1)";
 
+/// Returns the expression of the position of an account's first waiting event; NULL without one.
+pub(crate) fn first_waiting_position(account_id: &str) -> String {
+    format!("((SELECT position_of FROM waiting) ->> {account_id}::text)::bigint")
+}
+
 /// Returns the expression of the version of the first waiting event in the stream of a parked account,
 /// or the largest version: a search for the last applied event passes over few waiting events.
 pub(crate) fn first_waiting_version(account_id: &str) -> String {
+    let first_waiting = first_waiting_position(account_id);
     format!(
         "coalesce((
-            SELECT first.version FROM waiting AS w
+            SELECT first.version FROM (SELECT {first_waiting} AS position) AS w
             CROSS JOIN LATERAL (
                 SELECT version FROM event_store.events
                 WHERE shard = $7 AND position BETWEEN w.position AND w.position + 1000
@@ -164,7 +176,6 @@ pub(crate) fn first_waiting_version(account_id: &str) -> String {
                 ORDER BY position
                 LIMIT 1
             ) AS first
-            WHERE w.account_id = {account_id}
         ), 9223372036854775807)"
     )
 }

@@ -71,7 +71,7 @@ impl Stage {
         self.settings().pools(kind, connections_max).unwrap()
     }
 
-    fn settings(&self) -> DatabaseSettings {
+    pub(crate) fn settings(&self) -> DatabaseSettings {
         DatabaseSettings::two(self.database.url(), self.read.url())
     }
 

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{event::Subject, event_store::SessionKind};
+use linkledger_core::{event::Subject, event_store::SessionKind, log_identity};
 use linkledger_projector::{
     operations::{
         parked::retry,
         rebuild::{self, CONNECTIONS_MAX, RebuildSettings, account::rebuild_account, rollback},
         status,
+        verify::verify_generation,
         why::{WhyRequest, why},
     },
     read_models::Projection,
@@ -20,7 +21,7 @@ use crate::{
     rebuild::TO_SWAP,
     stage::Stage,
     tables::Tables,
-    verify::{assert_nothing_is_wrong, damage, history, repair_all, verify_all},
+    verify::{assert_nothing_is_wrong, damage, first_generation, history, repair_all, verify_all},
 };
 
 /// Statements on the server of the read tables that damage one row each.
@@ -109,4 +110,50 @@ async fn parked_account_is_released_on_two_servers() {
     assert!(rebuilt.unwrap().events > 0);
     assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
     assert_nothing_is_wrong(&stage).await;
+}
+
+#[tokio::test]
+async fn read_tables_refuse_another_log() {
+    let stage = Stage::set_on_two_servers().await;
+    history(&stage).await;
+    let databases = stage.databases(SessionKind::Projector, CONNECTIONS_MAX);
+    // Tables of an earlier release have no identity yet.
+    log_identity::adopt(&databases).await.unwrap();
+    assert_nothing_is_wrong(&stage).await;
+    let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";
+    damage(stage.database.pool(), other).await;
+    let expected = Tables::read(stage.read.pool()).await;
+    stage.account_with_links("foreign", 1).await;
+
+    let is_refusal = |error: anyhow::Error| {
+        let error = format!("{error:#}");
+        error.contains("READ_DATABASE_URL") && error.contains("LOG_DATABASE_URL")
+    };
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    assert_eq!(Tables::read(stage.read.pool()).await, expected);
+    for target in Projection::ALL.map(first_generation) {
+        let verified = verify_generation(&databases, target, &|_| ()).await;
+        assert!(is_refusal(verified.unwrap_err()), "{target:?}");
+    }
+    let progress = Arc::new(ProgressReport::silent());
+    let rebuilt = rebuild::rebuild(&databases, &Projection::ALL, TO_SWAP, progress).await;
+    assert!(is_refusal(rebuilt.unwrap_err()));
+    assert!(is_refusal(stage.settings().check().await.unwrap_err()));
+    assert!(is_refusal(
+        log_identity::adopt(&databases).await.unwrap_err()
+    ));
+}
+
+#[tokio::test]
+async fn empty_read_tables_follow_another_log() {
+    let stage = Stage::set_on_two_servers().await;
+    let databases = stage.databases(SessionKind::Projector, 2);
+    for _ in 0..2 {
+        log_identity::adopt(&databases).await.unwrap();
+        stage.settings().check().await.unwrap();
+        let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";
+        damage(stage.database.pool(), other).await;
+        assert!(stage.settings().check().await.is_err());
+    }
 }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Returns the first generation of a projection.
-const fn first_generation(projection: Projection) -> GenerationTarget {
+pub(crate) const fn first_generation(projection: Projection) -> GenerationTarget {
     GenerationTarget {
         projection,
         generation: 1,

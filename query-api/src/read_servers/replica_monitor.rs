@@ -36,22 +36,32 @@ type WalPosition = i64;
 struct WrittenPositions(VecDeque<(Instant, WalPosition)>);
 
 impl WrittenPositions {
+    /// Adds a position. A position that falls is one of another timeline, as after a restore: the earlier
+    /// positions are forgotten.
     fn add(&mut self, at: Instant, position: WalPosition) {
+        if self.0.back().is_some_and(|(_, newest)| *newest > position) {
+            self.0.clear();
+        }
         if self.0.len() == WRITTEN_MAX {
             self.0.pop_front();
         }
         self.0.push_back((at, position));
     }
 
-    /// Returns the lag of a server that has replayed the log up to `replayed`: the age of the oldest
-    /// position beyond it. Without one the age of the newest position, if that one is old: the primary may
-    /// have written more since.
-    fn lag(&self, now: Instant, replayed: WalPosition) -> Duration {
+    /// Returns the lag of a server that had replayed the log up to `replayed` at `read_at`: the age of the
+    /// oldest position beyond it. Without one the age of the newest position, if that one is old: the primary
+    /// may have written more since.
+    ///
+    /// Returns `None` if the primary had written less afterwards: the server has replayed another timeline.
+    fn lag(&self, now: Instant, (read_at, replayed): (Instant, WalPosition)) -> Option<Duration> {
+        let newest = self.0.back();
+        if newest.is_some_and(|(at, written)| *at >= read_at && *written < replayed) {
+            return None;
+        }
         let beyond = self.0.iter().find(|(_, written)| *written > replayed);
-        let newest = self.0.back().filter(|(at, _)| now - *at > KNOWN_FOR);
-        beyond
-            .or(newest)
-            .map_or(Duration::ZERO, |(at, _)| now - *at)
+        let newest = newest.filter(|(at, _)| now - *at > KNOWN_FOR);
+        let since = beyond.or(newest);
+        Some(since.map_or(Duration::ZERO, |(at, _)| now - *at))
     }
 }
 
@@ -96,6 +106,13 @@ impl ReplicaMonitor {
     }
 
     async fn check_all(&mut self) {
+        let replicas = Arc::clone(&self.replicas);
+        // Read before the primary: a replica of its timeline is then never ahead of its position.
+        let read = replicas.iter().map(|replica| async {
+            let read_at = Instant::now();
+            Ok((read_at, in_time(read_replica(&replica.server.pool)).await?))
+        });
+        let read = futures::future::join_all(read).await;
         match in_time(read_primary(&self.primary)).await {
             Ok((identity, position)) => {
                 self.identity = Some(identity);
@@ -106,47 +123,50 @@ impl ReplicaMonitor {
                 "cannot read the position of the primary of the read tables; retrying in 1 s"
             ),
         }
-        let replicas = Arc::clone(&self.replicas);
-        let checks = replicas.iter().map(|replica| self.check(replica));
-        futures::future::join_all(checks).await;
-    }
-
-    async fn check(&self, replica: &Replica) {
-        let checked = in_time(self.lag_of(replica)).await;
-        let is_usable =
-            checked.as_ref().is_ok_and(|lag| *lag <= LAG_MAX) && !replica.has_just_failed();
-        let name = replica.name.clone();
-        if let Ok(lag) = &checked {
-            gauge!(READ_REPLICA_LAG_SECONDS, "replica" => name.clone()).set(lag.as_secs_f64());
-        }
-        gauge!(READ_REPLICA_USABLE, "replica" => name.clone()).set(f64::from(u8::from(is_usable)));
-        if replica.is_usable.swap(is_usable, Ordering::Relaxed) == is_usable {
-            return;
-        }
-        match checked {
-            Ok(_) if is_usable => tracing::info!(replica = name, "reading from the replica"),
-            Ok(lag) => tracing::warn!(
-                replica = name,
-                ?lag,
-                "the replica lags too far behind, or its reads fail; skipping the replica"
-            ),
-            Err(error) => tracing::warn!(
-                replica = name,
-                error = format!("{error:#}"),
-                "cannot read from the replica; skipping the replica"
-            ),
+        for (replica, read) in replicas.iter().zip(read) {
+            check(replica, read.and_then(|read| self.lag_of(read)));
         }
     }
 
-    async fn lag_of(&self, replica: &Replica) -> anyhow::Result<Duration> {
-        let (identity, replayed) = read_replica(&replica.server.pool).await?;
+    fn lag_of(&self, (read_at, replica): (Instant, ReplicaState)) -> anyhow::Result<Duration> {
+        let (identity, replayed) = replica;
         let replayed = replayed.context("the server is a primary, not a replica")?;
         ensure!(
             Some(identity) == self.identity,
             "the server is not a replica of the primary of the read tables, or the primary has not \
              answered yet"
         );
-        Ok(self.written.lag(Instant::now(), replayed))
+        let lag = self.written.lag(Instant::now(), (read_at, replayed));
+        lag.context(
+            "the replica is ahead of the primary: it has replayed another timeline, as after a restore; \
+             make it again from the primary",
+        )
+    }
+}
+
+/// Uses or skips a replica, and logs a change.
+fn check(replica: &Replica, checked: anyhow::Result<Duration>) {
+    let is_usable = checked.as_ref().is_ok_and(|lag| *lag <= LAG_MAX) && !replica.has_just_failed();
+    let name = replica.name.clone();
+    if let Ok(lag) = &checked {
+        gauge!(READ_REPLICA_LAG_SECONDS, "replica" => name.clone()).set(lag.as_secs_f64());
+    }
+    gauge!(READ_REPLICA_USABLE, "replica" => name.clone()).set(f64::from(u8::from(is_usable)));
+    if replica.is_usable.swap(is_usable, Ordering::Relaxed) == is_usable {
+        return;
+    }
+    match checked {
+        Ok(_) if is_usable => tracing::info!(replica = name, "reading from the replica"),
+        Ok(lag) => tracing::warn!(
+            replica = name,
+            ?lag,
+            "the replica lags too far behind, or its reads fail; skipping the replica"
+        ),
+        Err(error) => tracing::warn!(
+            replica = name,
+            error = format!("{error:#}"),
+            "cannot read from the replica; skipping the replica"
+        ),
     }
 }
 
@@ -168,8 +188,10 @@ async fn read_primary(pool: &PgPool) -> anyhow::Result<(Identity, WalPosition)> 
     Ok(((row.identifier, row.database), row.written))
 }
 
-/// Reads the identity of the cluster, and the replayed position; `None` for a primary.
-async fn read_replica(pool: &PgPool) -> anyhow::Result<(Identity, Option<WalPosition>)> {
+/// Identity of the cluster, and the replayed position; `None` for a primary.
+type ReplicaState = (Identity, Option<WalPosition>);
+
+async fn read_replica(pool: &PgPool) -> anyhow::Result<ReplicaState> {
     let row = sqlx::query!(
         r#"
         SELECT system_identifier AS "identifier!", current_database()::text AS "database!",
@@ -193,16 +215,32 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut written = WrittenPositions::default();
-        assert_eq!(written.lag(start, 0), Duration::ZERO);
+        assert_eq!(written.lag(start, (start, 0)), Some(Duration::ZERO));
         for (seconds, position) in [(0, 100), (1, 100), (2, 200), (3, 300)] {
             written.add(at(seconds), position);
         }
         for (replayed, seconds) in [(99, 5), (100, 3), (250, 2), (300, 0), (400, 0)] {
-            let lag = written.lag(at(5), replayed);
-            assert_eq!(lag, Duration::from_secs(seconds), "{replayed}");
+            let lag = written.lag(at(5), (at(5), replayed));
+            assert_eq!(lag, Some(Duration::from_secs(seconds)), "{replayed}");
         }
         // The primary has not answered for long.
-        assert_eq!(written.lag(at(13), 300), Duration::from_secs(10));
+        let lag = written.lag(at(13), (at(13), 300));
+        assert_eq!(lag, Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn replica_ahead_of_later_position_is_of_another_timeline() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut written = WrittenPositions::default();
+        written.add(at(0), 300);
+        assert_eq!(written.lag(at(0), (at(0), 400)), None);
+        // The primary may have written more after its last answer.
+        assert_eq!(written.lag(at(1), (at(1), 400)), Some(Duration::ZERO));
+        // The primary is restored: the former position must not count as lag.
+        written.add(at(5), 200);
+        assert_eq!(written.lag(at(5), (at(5), 200)), Some(Duration::ZERO));
+        assert_eq!(written.lag(at(5), (at(5), 300)), None);
     }
 
     #[test]

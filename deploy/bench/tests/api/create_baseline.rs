@@ -69,6 +69,7 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
     let config = CommandApiConfig {
         database: DatabaseConfig {
             database_url: url.to_owned().into(),
+            log_database_url: None,
         },
         relay_database_url: None,
         allow_unsafe_postgres: true,

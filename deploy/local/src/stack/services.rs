@@ -141,6 +141,7 @@ impl ServiceSettings {
         Ok(command_api::config::CommandApiConfig {
             database: command_api::config::DatabaseConfig {
                 database_url: self.database_url.clone().into(),
+                log_database_url: None,
             },
             relay_database_url: None,
             allow_unsafe_postgres: self.allow_unsafe_postgres,

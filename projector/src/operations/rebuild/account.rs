@@ -22,7 +22,9 @@ use crate::{
     pipeline::retry::retried,
     read_models::{
         Projection,
-        description::{EXCEPTIONS, NOT_SKIPPED, RebuiltFrom, first_waiting_version},
+        description::{
+            EXCEPTIONS, NOT_SKIPPED, RebuiltFrom, first_waiting_position, first_waiting_version,
+        },
         read_model,
         redirects::RedirectChanges,
     },
@@ -149,12 +151,12 @@ async fn rebuild_chunk(
 /// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
     let (link, positions, admitted) = chunk_parts(read_model(projection).rebuilt_from);
-    let first_waiting_version = first_waiting_version("$9");
+    let first_waiting_position = first_waiting_position("$9::uuid");
+    let first_waiting_version = first_waiting_version("$9::uuid");
     format!(
         "WITH {EXCEPTIONS}, bound AS MATERIALIZED (
-            SELECT least($8::bigint, (
-                SELECT w.position - 1 FROM waiting AS w WHERE w.account_id = $9
-            )) AS applied_up_to, {first_waiting_version} AS first_waiting_version
+            SELECT least($8::bigint, {first_waiting_position} - 1) AS applied_up_to,
+                   {first_waiting_version} AS first_waiting_version
         ), next AS MATERIALIZED (
             SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
                             AS is_credit_event

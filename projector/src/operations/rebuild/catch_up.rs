@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
     databases::Databases,
     event_store::log::{self, PerShard},
+    log_identity,
     shard::{Position, Shard},
 };
 
@@ -27,13 +28,14 @@ const ROUNDS_IN_VAIN_MAX: u32 = 10;
 /// events, the served generation is of an earlier epoch.
 ///
 /// # Errors
-/// Returns an error if the log has lost events and its epoch was not raised, or if the database
-/// fails.
+/// Returns an error if the read tables are of another log, if the log has lost events and its epoch was
+/// not raised, or if the database fails.
 pub(super) async fn is_same_log(
     databases: &Databases,
     projection: Projection,
     live: i32,
 ) -> anyhow::Result<bool> {
+    log_identity::check(databases).await?;
     // The log is read after the checkpoints: a checkpoint read first is never beyond its head.
     let served = generation_progress(&databases.read, projection, live, Role::Live)
         .await
@@ -57,6 +59,7 @@ pub(super) async fn is_same_log(
 
 /// Loads events until few are left up to the head of the log; the log is read once for all builds.
 pub(super) async fn catch_up(loader: &Loader, builds: &[GenerationBuild]) -> anyhow::Result<()> {
+    log_identity::check(&loader.databases).await?;
     let (mut in_vain, mut before) = (0, u64::MAX);
     for _ in 0..ROUNDS_MAX {
         let heads = log::heads(&loader.databases.log)

@@ -69,8 +69,7 @@ impl Exceptions {
         .await
         .context("cannot read the waiting events of parked accounts")?;
         for row in waiting {
-            exceptions.waiting_accounts.push(row.account_id);
-            exceptions.waiting_positions.push(row.position);
+            exceptions.add_waiting(row.account_id, row.position);
         }
         Ok(exceptions)
     }
@@ -122,8 +121,7 @@ impl Exceptions {
         .await
         .context("cannot read the waiting events of parked accounts")?;
         for row in waiting {
-            exceptions.waiting_accounts.push(row.account_id);
-            exceptions.waiting_positions.push(row.position);
+            exceptions.add_waiting(row.account_id, row.position);
         }
         Ok(exceptions)
     }
@@ -133,6 +131,11 @@ impl Exceptions {
         self.skipped_positions.push(position);
         self.skipped_event_ids.push(event_id);
         self.skipped_accounts.push(account_id);
+    }
+
+    fn add_waiting(&mut self, account_id: Uuid, first: Position) {
+        self.waiting_accounts.push(account_id);
+        self.waiting_positions.push(first);
     }
 
     /// Returns true if an operator has skipped an event.

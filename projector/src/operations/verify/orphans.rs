@@ -63,6 +63,8 @@ struct OrphanRow {
     row_id: Option<Uuid>,
     shard: Option<i16>,
     key: KeyText,
+    /// Account of the event that explains the row, if that is another account than the row's.
+    explained_by: Option<Uuid>,
 }
 
 /// Reads a page; an empty page if the table has no explanation.
@@ -90,22 +92,30 @@ pub(super) async fn read_page(
         .fetch_one(&mut *tx)
         .await
         .with_context(|| format!("cannot read the table `{}`", table.name))?;
-    let exceptions = Exceptions::of_accounts(&mut *tx, target, &page.account_ids).await?;
     let checkpoints = checkpoints(&mut *tx, target).await?;
     let rows = page.account_ids.len() as u64;
+    let mut accounts = page.account_ids.clone();
     let keys = RowKeys {
         account_ids: page.account_ids,
         row_ids: page.row_ids,
         rests: page.rests,
     };
-    let statement = exceptions.bind(sqlx::query_as(AssertSqlSafe(orphans)));
-    let statement = statement.bind(checkpoints.to_vec());
-    let orphans: Vec<OrphanRow> = keys
-        .bind(statement)
-        .fetch_all(log)
-        .await
-        .with_context(|| format!("cannot find the events of rows of `{}`", table.name))?;
-    let orphans = orphans.into_iter().map(|row| row.into_orphan(table));
+    let mut find = async |accounts: &[Uuid]| {
+        let exceptions = Exceptions::of_accounts(&mut *tx, target, accounts).await?;
+        let statement = exceptions.bind(sqlx::query_as(AssertSqlSafe(orphans.clone())));
+        let statement = keys.bind(statement.bind(checkpoints.to_vec()));
+        let found: sqlx::Result<Vec<OrphanRow>> = statement.fetch_all(log).await;
+        found.with_context(|| format!("cannot find the events of rows of `{}`", table.name))
+    };
+    let mut found = find(&accounts).await?;
+    let others: Vec<Uuid> = found.iter().filter_map(|row| row.explained_by).collect();
+    if !others.is_empty() {
+        // The events of rows with a wrong account may be exceptions of the right one.
+        accounts.extend(others);
+        found = find(&accounts).await?;
+    }
+    let orphans = found.into_iter().filter(|row| row.explained_by.is_none());
+    let orphans = orphans.map(|row| row.into_orphan(table));
     Ok(TablePage {
         rows,
         last: page

@@ -6,7 +6,7 @@
 //! for some tens of milliseconds for each chunk.
 
 use anyhow::Context as _;
-use linkledger_core::{databases::Databases, shard::Shard};
+use linkledger_core::{databases::Databases, log_identity, shard::Shard};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
 use super::{
@@ -167,6 +167,7 @@ async fn delete_orphans(
     table: &ReadTable,
     place: &PagePlace,
 ) -> anyhow::Result<u64> {
+    log_identity::check(databases).await?;
     let mut tx = begin_locking(&databases.read).await?;
     let is_live = lock_all_in_tx(&mut tx, &databases.read, target).await?;
     let page = orphans::read_page(&databases.log, &mut tx, target, table, place).await?;

@@ -164,6 +164,7 @@ pub(super) async fn verify_shard(
                 Ok(events) => {
                     on_progress(events);
                     retries.reset();
+                    pass.size.after_success();
                 }
                 Err(error) => pass.size.after(error, &mut retries).await?,
             }

@@ -4,6 +4,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     databases::Databases,
     event_store::log::{self, PerShard},
+    log_identity,
     shard::{Position, Shard},
 };
 use serde::Serialize;
@@ -36,8 +37,9 @@ const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
                      SET LOCAL idle_in_transaction_session_timeout = '30s'";
 
 /// Begins a transaction that locks checkpoints, and is idle while the log is read in another session: for
-/// longer than one second, but a frozen process must not hold the locks for long.
-const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+/// longer than the `statement_timeout` of that session, five seconds, but a frozen process must not hold the
+/// locks for long.
+const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '7s'";
 
 /// Begins a transaction that locks checkpoints.
 pub(super) async fn begin_locking(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
@@ -110,7 +112,9 @@ impl ShardSnapshot {
     ) -> anyhow::Result<Self> {
         let row = sqlx::query!(
             "
-            SELECT epoch, position, role FROM read_model.checkpoints
+            SELECT epoch, position, role,
+                   (SELECT log_id FROM read_model.followed_log WHERE singleton) AS log_id
+            FROM read_model.checkpoints
             WHERE projection = $1 AND generation = $2 AND shard = $3
             ",
             target.projection.name(),
@@ -127,6 +131,7 @@ impl ShardSnapshot {
         // Read after the checkpoint: heads only grow.
         let end = log::end(&databases.log).await;
         let end = end.context("cannot read the end of the log")?;
+        log_identity::compare(end.log_id, row.log_id)?;
         let head = end.heads[shard.index()];
         ensure!(
             row.epoch == end.epoch,

@@ -141,6 +141,9 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
 
 /// Returns the statement on the log that finds the orphans among the rows with the keys `$8` to `$10`: rows
 /// without an event that is applied. `$7` has the checkpoints by shard.
+///
+/// Also returns each row that an event of another account explains, with that account as `explained_by`:
+/// the event may be an exception of that account.
 pub fn orphans(table: &ReadTable) -> Option<String> {
     let explanation = table.explanation.as_ref()?;
     let (owner, event) = (explanation.owner, explanation.event);
@@ -163,7 +166,8 @@ pub fn orphans(table: &ReadTable) -> Option<String> {
             FROM unnest($8::uuid[], $9::uuid[], $10::text[]) WITH ORDINALITY
                 AS k ({KEY_COLUMNS}, nth)
         )
-        SELECT page.account_id, page.{row_id} AS row_id, owner.shard, {key} AS key
+        SELECT page.account_id, page.{row_id} AS row_id, owner.shard, {key} AS key,
+               CASE WHEN e.position <= {applied_up_to} THEN e.account_id END AS explained_by
         FROM page
         LEFT JOIN {owner}
         LEFT JOIN LATERAL (
@@ -174,6 +178,7 @@ pub fn orphans(table: &ReadTable) -> Option<String> {
         ) AS e ON true
         {FIRST_WAITING}
         WHERE e.position IS NULL OR e.position > {applied_up_to}
+           OR e.account_id <> page.account_id
         ORDER BY page.nth"
     ))
 }

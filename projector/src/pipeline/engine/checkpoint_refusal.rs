@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use linkledger_core::{
     event_store::log,
+    log_identity::{self, OtherLog},
     metrics::PROJECTION_REFUSED,
     projection::Projection,
     shard::{Position, Shard},
@@ -24,6 +25,8 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Reason for which a shard is not applied; the message names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CheckpointRefusal {
+    #[error(transparent)]
+    OtherLog(#[from] OtherLog),
     #[error(
         "`{projection}` is of epoch {epoch} in shard {shard}, and the log is of epoch {log_epoch}: \
          rebuild the read tables from the log: `projector rebuild --all`"
@@ -49,13 +52,16 @@ pub(crate) enum CheckpointRefusal {
 }
 
 impl CheckpointRefusal {
-    /// Returns a refusal if the checkpoint has another epoch than the log, or is beyond its head.
+    /// Returns a refusal if the checkpoint is of another log or epoch, or beyond the head of the shard.
     pub(super) fn of(row: &LiveCheckpoint, end: &log::LogEnd) -> Option<Self> {
         let (projection, shard) = (row.projection, row.shard);
         let Checkpoint {
             epoch, position, ..
         } = row.checkpoint;
         let (log_epoch, head) = (end.epoch, end.heads[shard.index()]);
+        if let Err(other) = log_identity::compare(end.log_id, row.log_id) {
+            return Some(other.into());
+        }
         if epoch != log_epoch {
             return Some(Self::OtherEpoch {
                 projection,

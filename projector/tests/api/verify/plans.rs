@@ -1,7 +1,17 @@
 //! Verification reads by key, also with plans that were made while the tables were empty.
 
-use linkledger_core::databases::Databases;
-use linkledger_projector::{operations::verify, read_models::Projection};
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    databases::Databases,
+    shard::Shard,
+};
+use linkledger_projector::{
+    operations::verify::{self, statements::expected},
+    read_models::{Projection, tables},
+};
+use serde_json::Value;
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
 
 use super::first_generation;
 use crate::{
@@ -85,4 +95,48 @@ async fn statistics_of_one_large_account_keep_reads_linear() {
         entries < ENTRIES_PER_EVENT_MAX * events,
         "{entries} entries"
     );
+}
+
+/// Parked accounts of one shard.
+const PARKED: usize = 2_000;
+
+/// Returns the rows that the joins of a plan have read and dropped.
+fn rows_dropped_by_joins(plan: &Value) -> u64 {
+    let dropped = plan["Rows Removed by Join Filter"].as_f64().unwrap_or(0.0);
+    let dropped = dropped * plan["Actual Loops"].as_f64().unwrap_or(1.0);
+    let filtered = plan["Rows Removed by Filter"].as_f64().unwrap_or(0.0);
+    let filtered = filtered * plan["Actual Loops"].as_f64().unwrap_or(1.0);
+    let parts = plan["Plans"].as_array().into_iter().flatten();
+    (dropped + filtered) as u64 + parts.map(rows_dropped_by_joins).sum::<u64>()
+}
+
+#[tokio::test]
+async fn parked_accounts_are_found_by_key_for_each_event() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("large", 1_000).await;
+    let session = sessions(&stage);
+    for table in Projection::ALL.into_iter().flat_map(tables) {
+        if !table.rare_events.is_empty() {
+            continue;
+        }
+        let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) {}", expected(table));
+        let accounts: Vec<Uuid> = (0..PARKED).map(|_| new_uuid(SystemClock.now())).collect();
+        let plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
+            .bind(Vec::<i16>::new())
+            .bind(Vec::<i64>::new())
+            .bind(Vec::<Uuid>::new())
+            .bind(Vec::<Uuid>::new())
+            .bind(accounts)
+            .bind(vec![1_i64; PARKED])
+            .bind(Shard::of(account_id).number())
+            .bind(i64::MAX)
+            .bind(1_i64)
+            .bind(5_000_i64)
+            .fetch_one(&session.log)
+            .await
+            .unwrap();
+        let dropped = rows_dropped_by_joins(&plan[0]["Plan"]);
+        assert!(dropped < 10_000, "{dropped} rows for `{}`", table.name);
+    }
+    end_both(&stage, session).await;
 }

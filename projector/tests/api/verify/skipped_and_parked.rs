@@ -155,3 +155,28 @@ async fn skip_excuses_no_other_event_there() {
     let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
     assert_eq!(kinds, [FindingKind::Unbalanced, FindingKind::Missing]);
 }
+
+#[tokio::test]
+async fn wrong_account_of_skipped_creation_is_an_orphan() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    stage.account_with_links("owner", 1).await;
+    let other = stage.account_with_links("other", 1).await;
+    let log = stage.log().await;
+    stage.engine().cycle(log.clone()).await.unwrap();
+    let creation = log
+        .iter()
+        .find(|it| it.event.event_type == "LinkCreated" && it.event.account_id != other);
+    skip(pool, creation.unwrap()).await;
+    // The row was written before the skip, and has the wrong account.
+    let wrong = format!(
+        "UPDATE read_model.redirects SET account_id = '{}' WHERE slug_folded = 'owner-0x'",
+        other.uuid()
+    );
+    damage(pool, &wrong).await;
+    damage(pool, "DELETE FROM read_model.links WHERE slug = 'owner-0X'").await;
+    let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [FindingKind::Orphan]);
+    repair_all(&stage).await;
+    assert_nothing_is_wrong(&stage).await;
+}
