@@ -159,7 +159,7 @@ async fn highest_known(
 ) -> anyhow::Result<i32> {
     let cursors = cursor::lock_in_tx(&mut *tx).await?;
     for (shard, cursor) in Shard::all().zip(&cursors) {
-        if cursor.lease_s.is_some() && cursor.refusal.is_none() {
+        if cursor.is_published() {
             let owner = cursor.owner.as_deref().unwrap_or_default();
             bail!(
                 "{owner} publishes shard {shard}: the epoch can only be raised while no relay \

@@ -203,6 +203,7 @@ impl<P: EventPublisher> Relay<P> {
         self.connect(lease).await?;
         self.handle_ended_retries().await?;
         let events = self.read().await?;
+        self.store_stop_reasons(lease).await?;
         let events = self.stopped.retry(events);
         let count = events.len();
         if count > 0 {

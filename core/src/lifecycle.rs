@@ -82,37 +82,21 @@ impl Tasks {
     ) where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        let shutdown = self.shutdown();
-        let failures = counter!(TASK_FAILURES_TOTAL, "task" => name);
-        failures.increment(0);
-        self.set.spawn(async move {
-            let start = Arc::new(start);
-            let mut backoff = RESTART_BACKOFF_MIN;
-            loop {
-                let begun = Instant::now();
-                // A task of its own, so that a panic ends only this run.
-                let mut run = JoinSet::new();
-                let (start, until) = (Arc::clone(&start), shutdown.clone());
-                run.spawn(async move { start(until).await });
-                let error = match run.join_next().await {
-                    _ if shutdown.is_cancelled() => return (name, Ok(())),
-                    None | Some(Ok(Ok(()))) => "it ended by itself".to_owned(),
-                    Some(Ok(Err(error))) => format!("{error:#}"),
-                    Some(Err(error)) => error.to_string(),
-                };
-                if begun.elapsed() > RESTART_BACKOFF_MAX {
-                    backoff = RESTART_BACKOFF_MIN;
-                }
-                failures.increment(1);
-                tracing::error!(
-                    error,
-                    ?backoff,
-                    "task `{name}` failed; starting it again after a backoff"
-                );
-                timeout(backoff, shutdown.cancelled()).await.ok();
-                backoff = (backoff * 2).min(RESTART_BACKOFF_MAX);
-            }
-        });
+        self.set
+            .spawn(run_housekeeping(name, start, self.shutdown()));
+    }
+
+    /// Spawns housekeeping that must outlive the requests, and ends when the token of
+    /// [`Tasks::drained`] is cancelled.
+    pub fn spawn_housekeeping_until_drained<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.until_drained
+            .spawn(run_housekeeping(name, start, self.drained()));
     }
 
     /// Returns the token that is cancelled when all other tasks have ended. No request is left then, so
@@ -166,6 +150,45 @@ impl Tasks {
             self.shutdown.cancel();
             failure.get_or_insert(error);
         }
+    }
+}
+
+/// Runs housekeeping until the token is cancelled, and starts the task again after each failure.
+async fn run_housekeeping<F>(
+    name: &'static str,
+    start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    end: CancellationToken,
+) -> (&'static str, anyhow::Result<()>)
+where
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let failures = counter!(TASK_FAILURES_TOTAL, "task" => name);
+    failures.increment(0);
+    let start = Arc::new(start);
+    let mut backoff = RESTART_BACKOFF_MIN;
+    loop {
+        let begun = Instant::now();
+        // A task of its own, so that a panic ends only this run.
+        let mut run = JoinSet::new();
+        let (start, until) = (Arc::clone(&start), end.clone());
+        run.spawn(async move { start(until).await });
+        let error = match run.join_next().await {
+            _ if end.is_cancelled() => return (name, Ok(())),
+            None | Some(Ok(Ok(()))) => "it ended by itself".to_owned(),
+            Some(Ok(Err(error))) => format!("{error:#}"),
+            Some(Err(error)) => error.to_string(),
+        };
+        if begun.elapsed() > RESTART_BACKOFF_MAX {
+            backoff = RESTART_BACKOFF_MIN;
+        }
+        failures.increment(1);
+        tracing::error!(
+            error,
+            ?backoff,
+            "task `{name}` failed; starting it again after a backoff"
+        );
+        timeout(backoff, end.cancelled()).await.ok();
+        backoff = (backoff * 2).min(RESTART_BACKOFF_MAX);
     }
 }
 
@@ -290,6 +313,34 @@ mod tests {
                     _ => shutdown.cancel(),
                 }
                 until.cancelled().await;
+                Ok(())
+            }
+        });
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn housekeeping_until_drained_ends_after_requests() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        let (answer, request) = tokio::sync::oneshot::channel();
+        tasks.spawn_essential("request", async move {
+            shutdown.cancelled().await;
+            Ok(request.await?)
+        });
+        let shutdown = tasks.shutdown();
+        let answer = std::sync::Mutex::new(Some(answer));
+        tasks.spawn_housekeeping_until_drained("fails", move |drained| {
+            let answer = answer.lock().unwrap().take();
+            let shutdown = shutdown.clone();
+            async move {
+                if !shutdown.is_cancelled() {
+                    shutdown.cancel();
+                    anyhow::ensure!(!drained.is_cancelled(), "the request still waits");
+                    answer.expect("the first run has it").send(()).ok();
+                    panic!("on purpose");
+                }
+                drained.cancelled().await;
                 Ok(())
             }
         });

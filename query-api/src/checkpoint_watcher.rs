@@ -11,10 +11,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     databases::Databases,
-    event_store::{
-        log::{self, PerShard},
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
+    event_store::log::{self, PerShard},
     lifecycle::Tasks,
     projection::Projection,
 };
@@ -25,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::read_model::{self, Checkpoints, LogPosition};
+use crate::read_model::{self, Checkpoints, LogPosition, try_read_in_time};
 
 /// Interval of polling the checkpoints while a request waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -109,7 +106,7 @@ impl CheckpointWatcher {
     }
 
     async fn poll_checkpoints(&self, pool: &PgPool) {
-        let pause = match within(ANSWER_TIME_MAX, read_model::checkpoints(pool)).await {
+        let pause = match try_read_in_time(|| read_model::checkpoints(pool)).await {
             Ok(checkpoints) => {
                 self.published.send_replace(checkpoints);
                 POLL_INTERVAL
@@ -124,7 +121,7 @@ impl CheckpointWatcher {
     }
 
     async fn poll_epoch(&self, pool: &PgPool) {
-        match within(ANSWER_TIME_MAX, log::epoch(pool)).await {
+        match try_read_in_time(|| log::epoch(pool)).await {
             Ok(epoch) => {
                 if self.log_epoch.swap(epoch, Ordering::Relaxed) != epoch {
                     tracing::info!(epoch, "the epoch of the log has changed");

@@ -11,7 +11,7 @@ use linkledger_core::{
     event_store::{
         errors::is_collision,
         log::PerShard,
-        time_limit::{ANSWER_TIME_MAX, within},
+        time_limit::{ANSWER_TIME_MAX, read_on_live_session, within},
     },
     problem::Problem,
     projection::{PerProjection, Projection},
@@ -110,16 +110,26 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     Ok(checkpoints)
 }
 
-/// Waits for the result of a statement, up to a timeout. An error is logged, because the caller
-/// only learns that the storage is unavailable.
+/// Reads on a live session, up to a timeout. An error is logged, because the caller only learns that
+/// the storage is unavailable.
 ///
 /// # Errors
 /// Returns `storage_unavailable` if the database fails or does not answer in time.
-pub(crate) async fn read_in_time<T>(
-    reading: impl Future<Output = sqlx::Result<T>>,
+pub(crate) async fn read_in_time<T, F: Future<Output = sqlx::Result<T>>>(
+    read: impl FnMut() -> F,
 ) -> Result<T, Problem> {
-    let read = within(ANSWER_TIME_MAX, reading).await;
+    let read = try_read_in_time(read).await;
     read.map_err(|error| storage_unavailable(&error))
+}
+
+/// Reads on a live session, up to a timeout: no answer fails because its session has ended.
+///
+/// # Errors
+/// Returns an error if the database fails or does not answer in time.
+pub(crate) async fn try_read_in_time<T, F: Future<Output = sqlx::Result<T>>>(
+    read: impl FnMut() -> F,
+) -> sqlx::Result<T> {
+    within(ANSWER_TIME_MAX, read_on_live_session(read)).await
 }
 
 /// Logs the error and returns `storage_unavailable`.

@@ -198,11 +198,9 @@ impl Redirects {
         };
         let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                read_in_time(redirects::find_with_visibility(
-                    &self.pool,
-                    slug,
-                    holder.account_id,
-                ))
+                read_in_time(|| {
+                    redirects::find_with_visibility(&self.pool, slug, holder.account_id)
+                })
             })
             .await?;
         // The link exists, although the read table lacks it at a later checkpoint.

@@ -9,7 +9,7 @@ use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 use linkledger_core::{
     event_store::{
         slugs::{self, SlugHolder},
-        time_limit::{ANSWER_TIME_MAX, within},
+        time_limit::ANSWER_TIME_MAX,
     },
     lifecycle::Tasks,
     link::Slug,
@@ -27,7 +27,7 @@ use crate::read_model::{
     links::{self, LinkKey, LinkRange, LinkView},
     read_in_time,
     redirects::{self, Redirect},
-    storage_unavailable,
+    storage_unavailable, try_read_in_time,
 };
 
 /// Maximum number of concurrent statements: one statement that hangs must not block the others.
@@ -196,7 +196,7 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
     if keys.is_empty() {
         return;
     }
-    match within(ANSWER_TIME_MAX, R::read_each(pool, &keys)).await {
+    match try_read_in_time(|| R::read_each(pool, &keys)).await {
         Ok(values) => {
             for (request, value) in requests.drain(..).zip(values) {
                 // Sending fails if the client has disconnected.
@@ -206,8 +206,8 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
         Err(error) if keys.len() > 1 && may_concern_one_account(&error) => {
             let open = |request: &QueuedRead<R>| !request.reply.is_closed();
             for request in requests.drain(..).filter(open) {
-                let values =
-                    read_in_time(R::read_each(pool, std::slice::from_ref(&request.key))).await;
+                let key = std::slice::from_ref(&request.key);
+                let values = read_in_time(|| R::read_each(pool, key)).await;
                 let value = values.map(|mut values| values.remove(0));
                 request.reply.send(value).ok();
             }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{AdminCommandOptions, operator::OPERATOR, parse_shard, print};
 use crate::relay::{
+    cursor::STOPPED,
     pause::{self, Pause},
     refill::{self, Refill},
     status::{self, RelayStatus},
@@ -160,7 +161,13 @@ fn headline(status: &RelayStatus) -> Vec<String> {
     refusals.dedup_by_key(|(refusal, _)| *refusal);
     for (refusal, shard) in refusals {
         let since = shard.refused_since.as_deref().unwrap_or("-");
-        lines.push(format!("Refused since {since}: {refusal}"));
+        lines.push(match refusal.strip_prefix(STOPPED) {
+            Some(reason) => format!(
+                "Shard {} is stopped since {since}, and retried every 5 s: {reason}",
+                shard.shard
+            ),
+            None => format!("Refused since {since}: {refusal}"),
+        });
     }
     let oldest = status
         .shards

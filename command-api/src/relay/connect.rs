@@ -43,6 +43,8 @@ impl<P: EventPublisher> Relay<P> {
             answered(continuity::judge_records(&self.pool, &records?)).await?;
         }
         answered(self.shards.bind(lease, topic)).await?;
+        // The binding has deleted all stored reasons.
+        self.stopped.record_stored(false);
         Ok(true)
     }
 

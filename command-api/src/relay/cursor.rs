@@ -11,6 +11,9 @@ use time::OffsetDateTime;
 
 use super::pause::Pause;
 
+/// Beginning of a refusal that stops one shard alone: the owner of the lease retries the shard.
+pub const STOPPED: &str = "the shard is stopped: ";
+
 /// Row of a shard, with the end of the log in the same snapshot.
 #[derive(Debug, Clone, Default)]
 pub struct Cursor {
@@ -36,9 +39,9 @@ pub struct Cursor {
     pub record_offset: Option<i64>,
     /// True if the topic began again at a lower offset while a relay published.
     pub topic_lost: bool,
-    /// Reason why the owner publishes nothing.
+    /// Reason why the owner publishes nothing, or why the shard is stopped.
     pub refusal: Option<String>,
-    /// Start of the refusal.
+    /// Start of the refusal or of the stop.
     pub refused_at: Option<OffsetDateTime>,
     /// Start of the pause.
     pub paused_at: Option<OffsetDateTime>,
@@ -68,6 +71,13 @@ impl Cursor {
         } else {
             0
         }
+    }
+
+    /// Returns true if a relay publishes events of the shard, or retries them.
+    pub fn is_published(&self) -> bool {
+        let refusal = self.refusal.as_deref();
+        let is_retried = refusal.is_none_or(|refusal| refusal.starts_with(STOPPED));
+        self.lease_s.is_some() && is_retried
     }
 
     /// Returns the pause, if the shard is paused.
@@ -148,4 +158,23 @@ pub async fn rewind_to_new_broker(
     .execute(pool)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopped_shard_counts_as_published() {
+        let cursor = |lease_s, refusal: Option<&str>| Cursor {
+            lease_s,
+            refusal: refusal.map(str::to_owned),
+            ..Cursor::default()
+        };
+        let stop = format!("{STOPPED}event 7 was refused");
+        assert!(cursor(Some(1.0), None).is_published());
+        assert!(cursor(Some(1.0), Some(&stop)).is_published());
+        assert!(!cursor(Some(1.0), Some("the topic does not exist")).is_published());
+        assert!(!cursor(None, Some(&stop)).is_published());
+    }
 }

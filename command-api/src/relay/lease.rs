@@ -5,8 +5,13 @@
 //! without a valid lease can't move a cursor, even after a long sleep.
 
 use anyhow::Context as _;
-use linkledger_core::shard::{Position, SHARD_COUNT, Shard};
+use linkledger_core::{
+    event_store::log::PerShard,
+    shard::{Position, SHARD_COUNT, Shard},
+};
 use sqlx::PgPool;
+
+use super::{cursor::STOPPED, stopped_shards::StopReason};
 
 /// Right to publish, identified by its fencing epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,6 +229,46 @@ impl LeaseTable {
         .execute(&self.pool)
         .await
         .context("cannot record the reason of the refusal")?;
+        Ok(())
+    }
+
+    /// Stores the reasons of the stopped shards for `relay status`, and deletes those of the other
+    /// shards, if the lease is still valid.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub(super) async fn store_stop_reasons(
+        &self,
+        lease: Lease,
+        reasons: &PerShard<Option<StopReason>>,
+    ) -> anyhow::Result<()> {
+        let shards: Vec<i16> = Shard::all().map(Shard::number).collect();
+        let reasons = reasons.iter().map(Option::as_ref);
+        let texts = reasons.clone().map(|reason| {
+            let text = &reason?.text;
+            Some(format!("{STOPPED}{text}"))
+        });
+        let texts: Vec<Option<String>> = texts.collect();
+        let seconds: Vec<Option<f64>> = reasons
+            .map(|reason| Some(reason?.stopped_for.as_secs_f64()))
+            .collect();
+        sqlx::query!(
+            "
+            UPDATE event_store.relay_cursors AS c
+            SET refusal = stop.reason, refused_at = now() - make_interval(secs => stop.seconds)
+            FROM unnest($3::smallint[], $4::text[], $5::float8[]) AS stop (shard, reason, seconds)
+            WHERE c.shard = stop.shard AND c.owner = $1 AND c.lease_epoch = $2
+              AND c.refusal IS DISTINCT FROM stop.reason
+            ",
+            self.owner,
+            lease.epoch,
+            &shards,
+            &texts as &[Option<String>],
+            &seconds as &[Option<f64>]
+        )
+        .execute(&self.pool)
+        .await
+        .context("cannot store why shards are stopped")?;
         Ok(())
     }
 

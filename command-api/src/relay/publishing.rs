@@ -20,7 +20,7 @@ use metrics::counter;
 
 use super::{
     RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered,
-    lease::Renewal,
+    lease::{Lease, Renewal},
     publisher::{EventPublisher, Published},
     refusal::RelayRefusal,
 };
@@ -41,6 +41,7 @@ impl<P: EventPublisher> Relay<P> {
             }
         };
         self.record_acknowledged(&published, events).await?;
+        self.stopped.forget_backoffs(&published);
         for (shard, refused) in Shard::all().zip(published.refused) {
             if let Some(refused) = refused {
                 counter!(RELAY_FAILURES_TOTAL).increment(1);
@@ -85,7 +86,16 @@ impl<P: EventPublisher> Relay<P> {
         Ok(())
     }
 
-    /// Reads the events of each shard by a statement of its own, and stops the shards whose events
+    /// Stores why shards are stopped, if that has changed, for `relay status`.
+    pub(super) async fn store_stop_reasons(&mut self, lease: Lease) -> anyhow::Result<()> {
+        if let Some(reasons) = self.stopped.changed_reasons() {
+            answered(self.shards.table.store_stop_reasons(lease, &reasons)).await?;
+            self.stopped.record_stored(true);
+        }
+        Ok(())
+    }
+
+    /// Reads the events of each shard by a statement of its own, and stops the shards whose next event
     /// cannot be read.
     pub(super) async fn read_each(
         &mut self,
@@ -93,15 +103,13 @@ impl<P: EventPublisher> Relay<P> {
     ) -> anyhow::Result<Vec<RecordedEvent>> {
         let mut events = Vec::new();
         for place in places {
-            let reading =
-                log::read_after(&self.pool, std::slice::from_ref(place), SHARD_EVENTS_MAX);
-            match answered(reading).await {
+            match self.read_readable(place).await {
                 Ok(read) => events.extend(read),
                 Err(error) if is_of_data(&error) => {
                     let ReadFrom { shard, after } = *place;
                     let retries_to = Arc::clone(&self.publisher).for_retries();
                     let error = anyhow::Error::new(error).context(format!(
-                        "an event after position {after} of shard {shard} cannot be read: the log is \
+                        "the event after position {after} of shard {shard} cannot be read: the log is \
                          damaged, run `command-api log verify`"
                     ));
                     self.stopped.stop(shard, retries_to);
@@ -111,6 +119,19 @@ impl<P: EventPublisher> Relay<P> {
             }
         }
         Ok(events)
+    }
+
+    /// Reads the next events of a shard. If one of the events cannot be read, reads half as many until
+    /// all can be read: the events before an unreadable event must not wait for the operator.
+    async fn read_readable(&self, place: &ReadFrom) -> sqlx::Result<Vec<RecordedEvent>> {
+        let mut limit = SHARD_EVENTS_MAX;
+        loop {
+            let reading = log::read_after(&self.pool, std::slice::from_ref(place), limit);
+            match answered(reading).await {
+                Err(error) if is_of_data(&error) && limit > 1 => limit /= 2,
+                read => return read,
+            }
+        }
     }
 
     /// Waits for the broker, and renews the lease meanwhile. Returns `None` if publishing is paused

@@ -42,9 +42,9 @@ pub struct ShardStatus {
     pub owner: Option<String>,
     /// Remaining time of the lease; none if the lease has expired.
     pub lease_seconds: Option<f64>,
-    /// Reason why the owner publishes nothing.
+    /// Reason why the owner publishes nothing, or why the shard is stopped.
     pub refusal: Option<String>,
-    /// Start of the refusal.
+    /// Start of the refusal or of the stop.
     pub refused_since: Option<String>,
     /// Id of the cluster that has the records.
     pub cluster_id: Option<String>,

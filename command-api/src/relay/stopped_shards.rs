@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures::future::join_all;
-use linkledger_core::{cloud_event::PublishedEvent, metrics::RELAY_FAILURES_TOTAL, shard::Shard};
+use linkledger_core::{
+    cloud_event::PublishedEvent, event_store::log::PerShard, metrics::RELAY_FAILURES_TOTAL,
+    shard::Shard,
+};
 use metrics::counter;
 use tokio::task::JoinSet;
 
@@ -27,11 +30,17 @@ const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct StoppedShards {
     shards: Vec<StoppedShard>,
+    /// By shard: first backoff of the next stop, if no batch of the shard was published since the last
+    /// stop. Without such a backoff, a broker that accepts each record and refuses each batch would be
+    /// sent batch after batch.
+    next_backoffs: PerShard<Option<Duration>>,
     /// Running retries, at most one for each stopped shard. A retry ends after it has closed its
     /// producer.
     retries: JoinSet<EndedRetry>,
     /// True if a closed producer had unanswered requests.
     is_unanswered: bool,
+    /// True if the reasons may differ from the stored reasons.
+    reasons_changed: bool,
 }
 
 struct StoppedShard {
@@ -40,6 +49,16 @@ struct StoppedShard {
     state: RetryState,
     backoff: Duration,
     logged_at: Option<Instant>,
+    stopped_at: Instant,
+    /// Reason why the last retry failed; none before the first retry has failed.
+    reason: Option<String>,
+}
+
+/// Reason why a shard is stopped.
+#[derive(Debug)]
+pub(super) struct StopReason {
+    pub(super) text: String,
+    pub(super) stopped_for: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,19 +78,23 @@ pub(super) struct EndedRetry {
 impl StoppedShards {
     /// Stops the shard until a retry by the `publisher` succeeds. The first retry is due at once: it
     /// sends record by record, so it succeeds if only the batch was refused, and otherwise names the
-    /// refused record.
+    /// refused record. If no batch of the shard was published since the last stop, the first retry has
+    /// a backoff.
     pub(super) fn stop(&mut self, shard: Shard, publisher: Arc<dyn EventPublisher>) {
         if self.find(shard).is_some() {
             return;
         }
+        let backoff = self.next_backoffs[shard.index()].take();
         self.shards.push(StoppedShard {
             shard,
             publisher,
             state: RetryState::Waiting {
-                until: Instant::now(),
+                until: Instant::now() + backoff.unwrap_or(Duration::ZERO),
             },
-            backoff: BACKOFF_MIN,
+            backoff: backoff.map_or(BACKOFF_MIN, longer),
             logged_at: None,
+            stopped_at: Instant::now(),
+            reason: None,
         });
     }
 
@@ -112,11 +135,13 @@ impl StoppedShards {
                 && since.elapsed() >= silence_max
             {
                 let trouble = stopped.publisher.trouble();
-                stopped.log(
-                    trouble
-                        .as_deref()
-                        .unwrap_or("the broker acknowledges nothing"),
-                );
+                let reason = trouble.as_deref();
+                let reason = reason.unwrap_or("the broker acknowledges nothing");
+                stopped.log(reason);
+                if stopped.reason.is_none() {
+                    stopped.reason = Some(reason.to_owned());
+                    self.reasons_changed = true;
+                }
             }
         }
     }
@@ -150,10 +175,23 @@ impl StoppedShards {
         let failure = refused[shard.index()].take().or(retry.published.failure);
         if let Some(failure) = failure {
             self.record_failure(shard, &failure);
-        } else if let Some(place) = self.find(shard)
-            && self.shards.remove(place).logged_at.is_some()
-        {
-            tracing::info!(%shard, "the shard is published again");
+        } else if let Some(place) = self.find(shard) {
+            let stopped = self.shards.remove(place);
+            self.next_backoffs[shard.index()] = Some(stopped.backoff);
+            self.reasons_changed |= stopped.reason.is_some();
+            if stopped.logged_at.is_some() {
+                tracing::info!(%shard, "the shard is published again");
+            }
+        }
+    }
+
+    /// Forgets the backoffs of the shards of a batch, if all records of the batch were acknowledged.
+    pub(super) fn forget_backoffs(&mut self, batch: &Published) {
+        if batch.failure.is_some() || batch.has_refusals() {
+            return;
+        }
+        for (backoff, acknowledged) in self.next_backoffs.iter_mut().zip(batch.acknowledged) {
+            backoff.take_if(|_| acknowledged.is_some());
         }
     }
 
@@ -161,7 +199,29 @@ impl StoppedShards {
     pub(super) fn record_failure(&mut self, shard: Shard, error: &anyhow::Error) {
         if let Some(place) = self.find(shard) {
             self.shards[place].failed(error);
+            self.reasons_changed = true;
         }
+    }
+
+    /// Returns the reason of each stopped shard, if the reasons may differ from the stored reasons.
+    pub(super) fn changed_reasons(&self) -> Option<PerShard<Option<StopReason>>> {
+        let reason_of = |stopped: &StoppedShard| {
+            let text = stopped.reason.clone()?;
+            let stopped_for = stopped.stopped_at.elapsed();
+            Some(StopReason { text, stopped_for })
+        };
+        self.reasons_changed.then(|| {
+            let mut reasons = PerShard::default();
+            for stopped in &self.shards {
+                reasons[stopped.shard.index()] = reason_of(stopped);
+            }
+            reasons
+        })
+    }
+
+    /// Records that the stored reasons are the present reasons, or that they are deleted.
+    pub(super) fn record_stored(&mut self, are_stored: bool) {
+        self.reasons_changed = !are_stored;
     }
 
     fn find(&self, shard: Shard) -> Option<usize> {
@@ -214,8 +274,10 @@ impl StoppedShard {
         self.state = RetryState::Waiting {
             until: Instant::now() + self.backoff,
         };
-        self.backoff = (self.backoff * 2).min(RETRY_BACKOFF_MAX);
-        self.log(&format!("{error:#}"));
+        self.backoff = longer(self.backoff);
+        let reason = format!("{error:#}");
+        self.log(&reason);
+        self.reason = Some(reason);
     }
 
     /// Logs why the shard is stopped, unless a reason was logged recently.
@@ -233,3 +295,11 @@ impl StoppedShard {
         );
     }
 }
+
+/// Returns the backoff after `backoff`.
+fn longer(backoff: Duration) -> Duration {
+    (backoff * 2).min(RETRY_BACKOFF_MAX)
+}
+
+#[cfg(test)]
+mod tests;

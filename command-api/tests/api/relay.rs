@@ -10,6 +10,7 @@ mod process;
 mod producers;
 mod refused;
 mod restored;
+mod retries;
 mod running;
 
 use std::{

@@ -41,12 +41,12 @@ pub async fn within<T, E: From<Error>>(
         })
 }
 
-/// Runs a read, and retries it on other sessions if its session has ended: after a restart of the
-/// server all sessions of a pool have ended, and each fails one statement.
+/// Runs a read, and retries the read on other sessions if its session has ended: after a restart of
+/// the server all sessions of a pool have ended, and each fails one statement.
 ///
 /// # Errors
 /// Returns the last error of `read` after [`READ_RETRY_TIME_MAX`], and any other error at once.
-pub(super) async fn read_on_live_session<T, F: Future<Output = sqlx::Result<T>>>(
+pub async fn read_on_live_session<T, F: Future<Output = sqlx::Result<T>>>(
     mut read: impl FnMut() -> F,
 ) -> sqlx::Result<T> {
     let until = Instant::now() + READ_RETRY_TIME_MAX;

@@ -147,10 +147,13 @@ impl Authenticator {
     /// Spawns the task that writes the uses of keys to the database.
     #[cfg(feature = "service")]
     pub fn record_uses(&self, tasks: &mut crate::lifecycle::Tasks) {
-        let (usage, drained) = (Arc::clone(&self.usage), tasks.drained());
-        tasks.spawn_until_drained("key usage", async move {
-            usage.run(drained).await;
-            Ok(())
+        let usage = Arc::clone(&self.usage);
+        tasks.spawn_housekeeping_until_drained("key usage", move |drained| {
+            let usage = Arc::clone(&usage);
+            async move {
+                usage.run(drained).await;
+                Ok(())
+            }
         });
     }
 

@@ -69,7 +69,7 @@ pub(super) async fn get_credits(
     let snapshot = api
         .read
         .read_containing(&wait, replica, position, |server| {
-            read_in_time(credits::balance(&server.pool, account_id))
+            read_in_time(|| credits::balance(&server.pool, account_id))
         })
         .await?;
     let body = CreditsBody {

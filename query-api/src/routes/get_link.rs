@@ -122,7 +122,7 @@ async fn position_of_creation(
     account_id: AccountId,
     link_id: LinkId,
 ) -> Result<LogPosition, Problem> {
-    let extent = read_in_time(log::link_extent(&api.log, account_id, link_id)).await?;
+    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
     let extent = extent.ok_or_else(Problem::link_not_found)?;
     match extent.end_state {
         LinkEndState::Deleted => Err(Problem::link_not_found()),

@@ -90,7 +90,7 @@ pub(super) async fn list_credit_entries(
     let snapshot = api
         .read
         .read_containing(&wait, replica, position, |server| {
-            read_in_time(credits::entries(&server.pool, range))
+            read_in_time(|| credits::entries(&server.pool, range))
         })
         .await?;
     Ok(list.answer(&page, snapshot.value, sort_key_of, identity))

@@ -1,9 +1,13 @@
-//! A Postgres server that is stopped and started again.
+//! A Postgres server that is stopped and started again, or that ends all sessions.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use linkledger_testing::{TestDatabase, eventually};
+use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -13,6 +17,10 @@ use crate::{
 
 /// Shortest outage, in seconds.
 const OUTAGE_MIN: Duration = Duration::from_secs(2);
+/// Number of times that the server ends all sessions, as a restart does.
+const SESSION_ENDS: usize = 20;
+/// Number of reads of each path between two ends: each session may have run a statement.
+const READS: usize = 20;
 const SHORT_HOST: &str = "/spring";
 
 async fn read(service: &TestService, caller: &TestCaller, path: &str) -> Answer {
@@ -80,4 +88,78 @@ async fn server_restart_gives_reads_200_or_503() {
         };
         tokio::join!(join_all(reading), restart);
     }
+}
+
+/// Reads until `stop`, and counts in `reads`; each answer must be a success.
+async fn succeed_until(
+    stop: CancellationToken,
+    service: &TestService,
+    caller: &TestCaller,
+    (path, reads): (&str, &AtomicUsize),
+) {
+    while !stop.is_cancelled() {
+        let answer = read(service, caller, path).await;
+        assert!(
+            is_success(&answer),
+            "{path}: {} {}",
+            answer.status,
+            answer.body
+        );
+        reads.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The outage is so short that no session is tested before its next statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_fail_no_read() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| config.redirect_cache_mib = 0).await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "spring").await;
+    insert_appended_link(service.pool(), &link).await;
+    insert_redirect(service.pool(), &link).await;
+    let by_id = format!("/v1/links/{}", link.link.link_id);
+    let by_destination = format!("/v1/links?destination_url={}", link.link.destination_url);
+    let paths = [
+        &*by_id,
+        "/v1/links",
+        "/v1/links?slug=spring",
+        &by_destination,
+        "/v1/credits",
+        "/v1/credits/entries",
+        SHORT_HOST,
+    ];
+    let reads = paths.map(|_| AtomicUsize::new(0));
+    let stop = CancellationToken::new();
+    let readers = paths.into_iter().zip(&reads).cycle().take(2 * paths.len());
+    let readers = readers.map(|of| succeed_until(stop.clone(), &service, &caller, of));
+    let ends = async {
+        for _ in 0..SESSION_ENDS {
+            let before = reads.each_ref().map(|reads| reads.load(Ordering::Relaxed));
+            eventually("every path is read", async || {
+                let mut paths = reads.iter().zip(before);
+                let is_read = |(reads, before): (&AtomicUsize, usize)| {
+                    reads.load(Ordering::Relaxed) >= before + READS
+                };
+                paths.all(is_read).then_some(())
+            })
+            .await;
+            // A key that is not cached yet is looked up on a dead session as well.
+            let newcomer = service.caller().await;
+            end_sessions(service.pool()).await;
+            let answer = service.get(&newcomer, "/v1/credits").await;
+            assert_eq!(answer.status, 200, "{}", answer.body);
+        }
+        stop.cancel();
+    };
+    tokio::join!(join_all(readers), ends);
+}
+
+/// Ends all sessions of the service.
+async fn end_sessions(pool: &PgPool) {
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name = 'linkledger'";
+    let ended = sqlx::query(end).execute(pool).await.unwrap();
+    assert!(ended.rows_affected() > 0);
 }

@@ -12,6 +12,10 @@ use super::{
     running::{RunningRelay, an_account_of_each_shard, granted},
     stored,
 };
+use crate::{
+    admin,
+    relay_pause::{status, step_until},
+};
 
 /// Size of a payload that the producer refuses.
 const TOO_LARGE: usize = 2_000_000;
@@ -24,6 +28,10 @@ async fn damage(database: &TestDatabase, shard: Shard, payload: &str) {
          WHERE shard = {shard} AND position = 1;
          ALTER TABLE event_store.events ENABLE TRIGGER USER"
     );
+    run(database, sql).await;
+}
+
+async fn run(database: &TestDatabase, sql: String) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
         .execute(database.pool())
         .await
@@ -71,12 +79,21 @@ async fn refused_record_stops_only_its_shard() {
     append(4..=40).await;
     others_reach(40).await;
     assert_eq!(stored(&database, *refused).await, 0);
+    testing::eventually("the reason is stored", async || {
+        (!status(&database)["shards"][0]["refusal"].is_null()).then_some(())
+    })
+    .await;
+    assert_refused(
+        &database,
+        Some("position 1 of shard 0, was refused: the topic must take larger messages"),
+    );
 
     damage(&database, *refused, &payload).await;
     load::drained(database.pool(), DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
     assert_eq!(repeated, 0);
     relay.stop().await;
+    assert_refused(&database, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,17 +116,42 @@ async fn shard_advances_after_broker_accepts_its_record() {
     Stream::assert_is_the_log(&broker.config(), database.pool()).await;
 }
 
-/// Replaces the log by a view in which the first event of a shard cannot be read.
-const DAMAGE: &str = "
-    CREATE FUNCTION damaged(bigint) RETURNS text LANGUAGE plpgsql STABLE AS
-        $$ BEGIN RAISE EXCEPTION 'missing chunk' USING ERRCODE = 'XX001'; END $$;
-    ALTER TABLE event_store.events RENAME TO sound_events;
-    CREATE VIEW event_store.events AS SELECT shard, position, stream_id, version, account_id,
-        event_id, type, schema_version,
-        CASE WHEN shard = 0 AND position = 1 THEN damaged(position) ELSE payload::text END AS payload,
-        metadata, recorded_at, idempotency_key FROM event_store.sound_events";
-const MEND: &str = "DROP VIEW event_store.events;
-                    ALTER TABLE event_store.sound_events RENAME TO events";
+/// Replaces the log by a view in which an event of the first shard cannot be read.
+async fn damage_position(database: &TestDatabase, position: i64) {
+    let sql = format!(
+        "CREATE FUNCTION damaged(bigint) RETURNS text LANGUAGE plpgsql STABLE AS
+             $$ BEGIN RAISE EXCEPTION 'missing chunk' USING ERRCODE = 'XX001'; END $$;
+         ALTER TABLE event_store.events RENAME TO sound_events;
+         CREATE VIEW event_store.events AS SELECT shard, position, stream_id, version, account_id,
+             event_id, type, schema_version,
+             CASE WHEN shard = 0 AND position = {position} THEN damaged(position)
+                  ELSE payload::text END AS payload,
+             metadata, recorded_at, idempotency_key FROM event_store.sound_events"
+    );
+    run(database, sql).await;
+}
+
+/// Restores the log after [`damage_position`].
+async fn mend(database: &TestDatabase) {
+    let sql = "DROP VIEW event_store.events;
+               ALTER TABLE event_store.sound_events RENAME TO events";
+    run(database, sql.to_owned()).await;
+}
+
+/// Asserts the refusals that `relay status` shows; the first shard alone may have one.
+fn assert_refused(database: &TestDatabase, refusal: Option<&str>) {
+    let shards = &status(database)["shards"];
+    let shown = shards[0]["refusal"].as_str();
+    let since = shards[0]["refused_since"].as_str();
+    assert_eq!(shown.is_some(), since.is_some());
+    match refusal {
+        Some(refusal) => assert!(shown.unwrap().contains(refusal), "{shown:?}"),
+        None => assert_eq!(shown, None),
+    }
+    for shard in 1..16 {
+        assert!(shards[shard]["refusal"].is_null(), "{shards}");
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_event_stops_only_its_shard() {
@@ -117,18 +159,53 @@ async fn unreadable_event_stops_only_its_shard() {
     for account_id in an_account_of_each_shard(&database).await {
         testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
     }
-    sqlx::raw_sql(DAMAGE)
-        .execute(database.pool())
-        .await
-        .unwrap();
+    damage_position(&database, 1).await;
     let recorder = Recorder::default();
     let mut relay = super::relay(&database, recorder.clone(), "one");
     for shard in Shard::all().skip(1) {
         super::step_until_stored(&mut relay, &database, (shard, 1)).await;
     }
     assert_eq!(recorder.taken(), [1; 15]);
-    sqlx::raw_sql(MEND).execute(database.pool()).await.unwrap();
+    let reason = "the event after position 0 of shard 0 cannot be read: the log is damaged, run \
+                  `command-api log verify`";
+    assert_refused(
+        &database,
+        Some(&format!("the shard is stopped: {reason}: ")),
+    );
+    let shown = admin::run(database.url(), &["relay", "status"]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("Shard 0 is stopped since "), "{shown}");
+    assert!(
+        shown.contains(&format!(", and retried every 5 s: {reason}: ")),
+        "{shown}"
+    );
+
+    mend(&database).await;
     let first = Shard::new(0).unwrap();
     super::step_until_stored(&mut relay, &database, (first, 1)).await;
     assert_eq!(recorder.taken(), [1; 16]);
+    assert_refused(&database, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_before_unreadable_event_are_published() {
+    const UNREADABLE: i64 = 30;
+    let database = TestDatabase::create().await;
+    let shard = Shard::new(0).unwrap();
+    let account_id = testing::account_of(database.pool(), shard, 0).await;
+    let events: Vec<_> = (1..=40).map(|it| granted(account_id, it)).collect();
+    testing::append_events(database.pool(), account_id, &events).await;
+    damage_position(&database, UNREADABLE).await;
+    let recorder = Recorder::default();
+    let mut relay = super::relay(&database, recorder.clone(), "one");
+    super::step_until_stored(&mut relay, &database, (shard, UNREADABLE - 1)).await;
+    let is_stopped = async || !status(&database)["shards"][0]["refusal"].is_null();
+    step_until(&mut relay, "the shard is stopped", is_stopped).await;
+    assert_refused(&database, Some("the event after position 29 of shard 0"));
+    let before: Vec<i64> = (1..UNREADABLE).collect();
+    assert_eq!(recorder.taken(), before);
+
+    mend(&database).await;
+    super::step_until_stored(&mut relay, &database, (shard, 40)).await;
+    assert_eq!(recorder.taken(), (1..=40).collect::<Vec<_>>());
 }

@@ -25,9 +25,13 @@ pub(crate) struct RunningRelay {
 
 impl RunningRelay {
     pub(crate) fn start(pool: &PgPool, kafka: &KafkaConfig) -> Self {
+        Self::start_as("one", pool, kafka)
+    }
+
+    pub(crate) fn start_as(owner: &str, pool: &PgPool, kafka: &KafkaConfig) -> Self {
         let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
         let appended = Arc::new(Notify::new());
-        let relay = Relay::new(pool.clone(), publisher, "one".to_owned(), appended);
+        let relay = Relay::new(pool.clone(), publisher, owner.to_owned(), appended);
         let shutdown = CancellationToken::new();
         let running = testing::in_background(relay.run(shutdown.clone()));
         Self { shutdown, running }

@@ -76,7 +76,7 @@ impl LinkFilters {
         let Some(slug) = self.slug else {
             return Ok(LinkFilter::Any(self.destination));
         };
-        let holder = read_in_time(slugs::find_holder(pool, &slug)).await?;
+        let holder = read_in_time(|| slugs::find_holder(pool, &slug)).await?;
         // No link has the nil id.
         let no_link = LinkId::from_uuid(uuid::Uuid::nil());
         let link_id = holder.map_or(no_link, |holder| holder.link_id);
@@ -111,7 +111,7 @@ impl LinkFilter {
             Self::Any(None) => server.link_pages.read(range).await,
             Self::Any(Some(destination)) => {
                 let destination = destination.as_str();
-                read_in_time(links::list_by_destination(&server.pool, range, destination)).await
+                read_in_time(|| links::list_by_destination(&server.pool, range, destination)).await
             }
             Self::One(link_id, destination) => {
                 let is_match = |link: &LinkView| {
