@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use linkledger_command_api::relay::cursor;
 use linkledger_core::{
+    databases::Databases,
     event_store::{self, SessionKind},
+    log_identity,
     migrations::{self, Schema},
     shard::{Position, Shard},
 };
@@ -143,6 +145,12 @@ async fn connect(url: &str) -> anyhow::Result<PgPool> {
 async fn migrate(url: &str) -> anyhow::Result<()> {
     let pool = event_store::pool(url, SessionKind::Migration, 1)?;
     let migrated = migrations::run(&pool, &Schema::ALL).await;
-    pool.close().await;
-    migrated.context("can't run the migrations of the database")
+    migrated.context("can't run the migrations of the database")?;
+    let databases = Databases {
+        log: pool.clone(),
+        read: pool,
+    };
+    let adopted = log_identity::adopt(&databases).await;
+    databases.close().await;
+    adopted
 }

@@ -1,0 +1,298 @@
+//! Supervised background tasks of a process.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use metrics::counter;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::TASK_FAILURES_TOTAL;
+
+/// Longest time for accepted work to finish after the shutdown began.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// First delay before housekeeping that has failed is started again.
+const RESTART_BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// Longest such delay.
+const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(1);
+
+/// Supervised background tasks of a process. An essential task that ends before the shutdown, by an
+/// error, a panic or by itself, starts the shutdown and makes the process fail; housekeeping never
+/// does.
+pub struct Tasks {
+    set: JoinSet<(&'static str, anyhow::Result<()>)>,
+    shutdown: CancellationToken,
+    /// Tasks that must outlive all tasks of `set`.
+    until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
+    /// Cancelled when all tasks of `set` have ended.
+    drained: CancellationToken,
+}
+
+impl Tasks {
+    /// Returns an empty set. The tasks must end when `shutdown` is cancelled.
+    pub fn new(shutdown: CancellationToken) -> Self {
+        Self {
+            set: JoinSet::new(),
+            shutdown,
+            until_drained: JoinSet::new(),
+            drained: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the token that is cancelled when the shutdown begins.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Spawns a task without which the process would answer wrongly, or not at all.
+    pub fn spawn_essential(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.set.spawn(async move { (name, task.await) });
+    }
+
+    /// Spawns a task whose absence makes no answer wrong: it prunes, seals, reports or fills a cache.
+    /// If the task fails, panics or ends before the shutdown, `start` makes it anew after a backoff.
+    pub fn spawn_housekeeping<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.set
+            .spawn(run_housekeeping(name, start, self.shutdown()));
+    }
+
+    /// Spawns housekeeping that must outlive the requests, and ends when the token of
+    /// [`Tasks::drained`] is cancelled.
+    pub fn spawn_housekeeping_until_drained<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.until_drained
+            .spawn(run_housekeeping(name, start, self.drained()));
+    }
+
+    /// Returns the token that is cancelled when all other tasks have ended. No request is left then, so
+    /// tasks that requests depend on can end.
+    pub fn drained(&self) -> CancellationToken {
+        self.drained.clone()
+    }
+
+    /// Spawns an essential task that must outlive the requests. The task must end when the token of
+    /// [`Tasks::drained`] is cancelled.
+    pub fn spawn_until_drained(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.until_drained.spawn(async move { (name, task.await) });
+    }
+
+    /// Waits until all tasks have ended.
+    ///
+    /// # Errors
+    /// Returns the first failure: an error, a panic, an end before the shutdown, or a timeout of
+    /// the shutdown.
+    pub async fn join(mut self) -> anyhow::Result<()> {
+        let mut failure = None;
+        let shutdown = self.shutdown.clone();
+        // One deadline for all tasks: the timeout must not restart when a task ends.
+        let mut drain_time_is_over = pin!(drain_time_is_over(&shutdown));
+        loop {
+            if self.set.is_empty() {
+                self.drained.cancel();
+            }
+            let some_run = !(self.set.is_empty() && self.until_drained.is_empty());
+            let ended = tokio::select! {
+                Some(ended) = self.set.join_next() => ended,
+                Some(ended) = self.until_drained.join_next() => ended,
+                () = &mut drain_time_is_over, if some_run => {
+                    return Err(failure.unwrap_or_else(|| {
+                        anyhow::anyhow!("tasks did not end within {DRAIN_TIME_MAX:?}")
+                    }));
+                }
+                else => return failure.map_or(Ok(()), Err),
+            };
+            let error = match ended {
+                Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
+                Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
+                Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
+                Err(error) => anyhow::Error::new(error)
+                    .context("a task panicked; the message of the panic is above"),
+            };
+            self.shutdown.cancel();
+            failure.get_or_insert(error);
+        }
+    }
+}
+
+/// Runs housekeeping until the token is cancelled, and starts the task again after each failure.
+async fn run_housekeeping<F>(
+    name: &'static str,
+    start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    end: CancellationToken,
+) -> (&'static str, anyhow::Result<()>)
+where
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let failures = counter!(TASK_FAILURES_TOTAL, "task" => name);
+    failures.increment(0);
+    let start = Arc::new(start);
+    let mut backoff = RESTART_BACKOFF_MIN;
+    loop {
+        let begun = Instant::now();
+        // A task of its own, so that a panic ends only this run.
+        let mut run = JoinSet::new();
+        let (start, until) = (Arc::clone(&start), end.clone());
+        run.spawn(async move { start(until).await });
+        let error = match run.join_next().await {
+            _ if end.is_cancelled() => return (name, Ok(())),
+            None | Some(Ok(Ok(()))) => "it ended by itself".to_owned(),
+            Some(Ok(Err(error))) => format!("{error:#}"),
+            Some(Err(error)) => error.to_string(),
+        };
+        if begun.elapsed() > RESTART_BACKOFF_MAX {
+            backoff = RESTART_BACKOFF_MIN;
+        }
+        failures.increment(1);
+        tracing::error!(
+            error,
+            ?backoff,
+            "task `{name}` failed; starting it again after a backoff"
+        );
+        timeout(backoff, end.cancelled()).await.ok();
+        backoff = (backoff * 2).min(RESTART_BACKOFF_MAX);
+    }
+}
+
+async fn drain_time_is_over(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    sleep(DRAIN_TIME_MAX).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn ended_task_starts_the_shutdown() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        tasks.spawn_essential("short", async { Ok(()) });
+        tasks.spawn_essential("long", async move {
+            shutdown.cancelled().await;
+            Ok(())
+        });
+        let error = tasks.join().await.unwrap_err();
+        assert_eq!(error.to_string(), "task `short` ended by itself");
+    }
+
+    #[tokio::test]
+    async fn until_drained_tasks_end_last() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
+        let (answer, question) = tokio::sync::oneshot::channel();
+        tasks.spawn_essential("asks", async move {
+            shutdown.cancelled().await;
+            Ok(question.await?)
+        });
+        let shutdown = tasks.shutdown();
+        tasks.spawn_until_drained("answers", async move {
+            shutdown.cancelled().await;
+            anyhow::ensure!(!drained.is_cancelled(), "a task still waits for the answer");
+            answer.send(()).expect("the test waits for the answer");
+            drained.cancelled().await;
+            Ok(())
+        });
+        tasks.shutdown().cancel();
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        tasks.spawn_essential("panics", async { panic!("on purpose") });
+        assert_eq!(
+            tasks.join().await.unwrap_err().to_string(),
+            "a task panicked; the message of the panic is above"
+        );
+    }
+
+    #[tokio::test]
+    async fn failed_housekeeping_is_started_again() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        let runs = AtomicU32::new(0);
+        tasks.spawn_housekeeping("fails", move |until| {
+            let (run, shutdown) = (runs.fetch_add(1, Ordering::Relaxed), shutdown.clone());
+            async move {
+                match run {
+                    0 => panic!("on purpose"),
+                    1 => anyhow::bail!("on purpose"),
+                    2 => return Ok(()),
+                    _ => shutdown.cancel(),
+                }
+                until.cancelled().await;
+                Ok(())
+            }
+        });
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn housekeeping_until_drained_ends_after_requests() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        let (answer, request) = tokio::sync::oneshot::channel();
+        tasks.spawn_essential("request", async move {
+            shutdown.cancelled().await;
+            Ok(request.await?)
+        });
+        let shutdown = tasks.shutdown();
+        let answer = std::sync::Mutex::new(Some(answer));
+        tasks.spawn_housekeeping_until_drained("fails", move |drained| {
+            let answer = answer.lock().unwrap().take();
+            let shutdown = shutdown.clone();
+            async move {
+                if !shutdown.is_cancelled() {
+                    shutdown.cancel();
+                    anyhow::ensure!(!drained.is_cancelled(), "the request still waits");
+                    answer.expect("the first run has it").send(()).ok();
+                    panic!("on purpose");
+                }
+                drained.cancelled().await;
+                Ok(())
+            }
+        });
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn ending_after_the_shutdown_is_a_success() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let shutdown = tasks.shutdown();
+        shutdown.cancel();
+        tasks.spawn_essential("obedient", async move {
+            shutdown.cancelled().await;
+            Ok(())
+        });
+        assert!(tasks.join().await.is_ok());
+    }
+}
