@@ -6,25 +6,26 @@ pub mod credits;
 pub mod key;
 pub mod link;
 pub mod log;
+mod migrate;
 mod operator;
 pub mod relay;
 pub mod topic;
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     databases::{DatabaseSettings, Databases},
-    event_store::{self, SessionKind, errors::is_lock_timeout},
-    failure, log_identity,
+    event_store::{self, SessionKind},
+    failure,
     migrations::{self, Schema},
     printable::printable,
     shard::Shard,
 };
 use serde::Serialize;
-use sqlx::{PgPool, migrate::MigrateError};
+use sqlx::PgPool;
 
 use crate::config::DatabaseConfig;
 
@@ -85,7 +86,7 @@ pub struct LogAndReadOptions {
 /// Returns an error of one line if the command fails.
 pub async fn run(command: AdminCommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        AdminCommand::Migrate(options) => migrate(&options).await,
+        AdminCommand::Migrate(options) => migrate::run(&options).await,
         AdminCommand::Account(command) => account::run(command, clock).await,
         AdminCommand::Key(command) => key::run(command, clock).await,
         AdminCommand::Credits(command) => credits::run(command, clock).await,
@@ -94,81 +95,6 @@ pub async fn run(command: AdminCommand, clock: &dyn Clock) -> anyhow::Result<()>
         AdminCommand::Topic(command) => topic::run(command).await,
         AdminCommand::Log(command) => log::run(command).await,
     }
-}
-
-#[derive(Serialize)]
-struct Migrated {
-    migrated: bool,
-}
-
-async fn migrate(options: &LogAndReadOptions) -> anyhow::Result<()> {
-    for database in options.databases.all() {
-        let pool = connect(database.url, SessionKind::Migration, 1).await?;
-        if database.schemas == Schema::ALL {
-            ensure_none_is_elsewhere(&pool, options).await?;
-        }
-        let migrated = migrations::run(&pool, database.schemas).await;
-        migrated.map_err(|error| explain(&error))?;
-    }
-    let databases = options.databases.pools(SessionKind::Migration, 1)?;
-    log_identity::adopt(&databases).await?;
-    let migrated = Migrated { migrated: true };
-    let lines = options.databases.all().into_iter().map(|database| {
-        let schemas: Vec<_> = database.schemas.iter().map(|it| it.name()).collect();
-        let (schemas, address) = (schemas.join(", "), database.address());
-        format!("The database {address} is up to date: schema {schemas}.")
-    });
-    let lines: Vec<_> = lines.collect();
-    print(options.json, &migrated, &lines.join("\n"))
-}
-
-/// Refuses to create the read tables beside a log with events, or a log beside read tables, unless an
-/// address asks for them: they are probably on another server, whose address was forgotten.
-async fn ensure_none_is_elsewhere(
-    pool: &PgPool,
-    options: &LogAndReadOptions,
-) -> anyhow::Result<()> {
-    let DatabaseSettings {
-        log_database_url,
-        read_database_url,
-        ..
-    } = &options.databases;
-    let exists = async |table: &str| {
-        let exists = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(table);
-        let exists: sqlx::Result<bool> = exists.fetch_one(pool).await;
-        exists.context("cannot read the schemas of the database; retry `migrate`")
-    };
-    let has_log = exists("event_store.log_shards").await?;
-    let has_read_tables = exists("read_model.checkpoints").await?;
-    if has_log && !has_read_tables && read_database_url.is_none() {
-        let heads = event_store::log::heads(pool).await;
-        let heads = heads.context("cannot read the heads of the log; retry `migrate`")?;
-        ensure!(
-            heads.iter().all(|head| *head == 0),
-            "the log has events, and its database has no read tables: set READ_DATABASE_URL to the \
-             address of their server, or to the address of this database to create them here"
-        );
-    }
-    ensure!(
-        has_log || !has_read_tables || log_database_url.is_some(),
-        "the database has read tables, and no log: set LOG_DATABASE_URL to the address of the log, or to \
-         the address of this database to create a log here"
-    );
-    Ok(())
-}
-
-fn explain(error: &MigrateError) -> anyhow::Error {
-    if let MigrateError::ExecuteMigration(cause, version) = error
-        && is_lock_timeout(cause)
-    {
-        return anyhow::anyhow!(
-            "migration {version} timed out waiting for a lock on a table that another transaction \
-             uses, so that the services are not blocked; the migration was rolled back: retry \
-             `migrate` when the other transaction has ended"
-        );
-    }
-    // The text of the error already contains the texts of its sources.
-    anyhow::anyhow!("{error}")
 }
 
 impl AdminCommandOptions {

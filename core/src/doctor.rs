@@ -74,7 +74,7 @@ pub async fn examine_each(
         .all(|finding| finding.verdict != Severity::Error)
     {
         findings.push(match databases.check_log(requirements.kind).await {
-            Ok(()) => Finding::ok("log", "the read tables follow this log"),
+            Ok(()) => Finding::ok("log", "the read tables follow no other log"),
             Err(error) => Finding::failed("log", &error),
         });
     }

@@ -1,18 +1,19 @@
 //! Identity of the log, and of the log that the read tables follow: the address of another installation
 //! must not replace the read tables by those of a foreign log.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{databases::Databases, event_store::log};
+use crate::{databases::Databases, event_store::log, shard::Shard};
 
 /// The read tables follow another log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the read tables follow the log {followed}, and the log is {log_id}: LOG_DATABASE_URL and \
-     READ_DATABASE_URL (each by default DATABASE_URL) name databases of two installations; correct the \
-     wrong address (docs/scaling.md, \"Read tables on another server\")"
+     READ_DATABASE_URL (each by default DATABASE_URL) name databases of two installations: correct the \
+     wrong address. If the log was restored from a backup of before it had an id, drop the schema \
+     read_model, run `command-api migrate`, and raise the epoch (docs/backup.md)"
 )]
 pub struct OtherLog {
     log_id: Uuid,
@@ -44,6 +45,78 @@ pub async fn check(databases: &Databases) -> anyhow::Result<()> {
     Ok(compare(log_id(&databases.log).await?, followed)?)
 }
 
+/// Checks, before any migration, that read tables with applied events follow the log. Accepts databases
+/// that have no tables for the identity yet.
+///
+/// # Errors
+/// Returns an error if the read tables follow another log, or a database fails.
+pub async fn check_before_migration(databases: &Databases) -> anyhow::Result<()> {
+    let has_column = async |pool: &PgPool, table: &str| {
+        let has_column: sqlx::Result<bool> = sqlx::query_scalar(
+            "SELECT EXISTS (
+                 SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'log_id'
+             )",
+        )
+        .bind(table)
+        .fetch_one(pool)
+        .await;
+        has_column.context("cannot read the schemas of the database")
+    };
+    if !has_column(&databases.log, "event_store.log_meta").await?
+        || !has_column(&databases.read, "read_model.followed_log").await?
+    {
+        return Ok(());
+    }
+    let has_events: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM read_model.checkpoints WHERE position > 0)")
+            .fetch_one(&databases.read)
+            .await
+            .context("cannot read the checkpoints")?;
+    if has_events {
+        check(databases).await?;
+    }
+    Ok(())
+}
+
+/// Checks that read tables without a stored identity can be of this log: no checkpoint is beyond the log.
+async fn ensure_not_beyond(databases: &Databases) -> anyhow::Result<()> {
+    let is_known: bool = sqlx::query_scalar(
+        "SELECT log_id IS NOT NULL FROM read_model.followed_log WHERE singleton",
+    )
+    .fetch_one(&databases.read)
+    .await
+    .context("cannot read which log the read tables follow")?;
+    if is_known {
+        return Ok(());
+    }
+    let end = log::end(&databases.log).await;
+    let end = end.context("cannot read the end of the log")?;
+    let (shards, heads): (Vec<i16>, Vec<i64>) = Shard::all()
+        .map(|shard| (shard.number(), end.heads[shard.index()]))
+        .unzip();
+    let is_beyond: bool = sqlx::query_scalar(
+        "SELECT EXISTS (
+             SELECT FROM read_model.checkpoints AS c
+             JOIN unnest($2::smallint[], $3::bigint[]) AS log (shard, head) USING (shard)
+             WHERE c.role = 'live'
+               AND (c.epoch > $1 OR c.epoch = $1 AND c.position > log.head)
+         )",
+    )
+    .bind(end.epoch)
+    .bind(shards)
+    .bind(heads)
+    .fetch_one(&databases.read)
+    .await
+    .context("cannot compare the checkpoints with the log")?;
+    ensure!(
+        !is_beyond,
+        "a checkpoint of the read tables is beyond the log: either LOG_DATABASE_URL or \
+         READ_DATABASE_URL is the address of another installation, or the log was restored: then raise \
+         its epoch first (docs/backup.md)"
+    );
+    Ok(())
+}
+
 /// Gives empty read tables the identity and the epoch of the log, and read tables of an earlier release
 /// the identity: migrations cannot read the log, which may be on another server.
 ///
@@ -54,6 +127,7 @@ pub async fn check(databases: &Databases) -> anyhow::Result<()> {
 /// Returns an error if the read tables follow another log, or a database fails.
 pub async fn adopt(databases: &Databases) -> anyhow::Result<()> {
     let Databases { log, read } = databases;
+    ensure_not_beyond(databases).await?;
     sqlx::query(
         "UPDATE read_model.followed_log SET log_id = $1
          WHERE log_id IS NULL

@@ -136,11 +136,9 @@ pub(crate) async fn try_read_in_time<T, F: Future<Output = sqlx::Result<T>>>(
 pub(crate) fn storage_unavailable(error: &sqlx::Error) -> Problem {
     let cause = error as &dyn std::error::Error;
     if is_collision(error) {
-        // Replayed changes of the primary cancel a read of a replica (SQLSTATE 40001).
-        tracing::warn!(
-            error = cause,
-            "a read was cancelled; the primary answers instead"
-        );
+        // For example a read of a replica, cancelled by replayed changes of the primary (40001): the
+        // primary answers instead.
+        tracing::warn!(error = cause, "a read gave way to another session");
     } else {
         tracing::error!(error = cause, "cannot read the database");
     }

@@ -158,14 +158,23 @@ fn headline(status: &RelayStatus) -> Vec<String> {
     let shards = status.shards.iter();
     let refusals = shards.filter_map(|shard| Some((shard.refusal.as_ref()?, shard)));
     let mut refusals: Vec<_> = refusals.collect();
-    refusals.dedup_by_key(|(refusal, _)| *refusal);
+    // A refusal of the whole topic is stored for each shard; a stopped shard has a reason of its own.
+    refusals.dedup_by(|(next, _), (refusal, _)| next == refusal && !next.starts_with(STOPPED));
     for (refusal, shard) in refusals {
         let since = shard.refused_since.as_deref().unwrap_or("-");
         lines.push(match refusal.strip_prefix(STOPPED) {
-            Some(reason) => format!(
-                "Shard {} is stopped since {since}, and retried every 5 s: {reason}",
-                shard.shard
-            ),
+            Some(reason) => {
+                let is_retried = shard.lease_seconds.is_some() && status.paused.is_none();
+                let retried = if is_retried {
+                    ", and retried after at most 5 s"
+                } else {
+                    ""
+                };
+                format!(
+                    "Shard {} is stopped since {since}{retried}: {reason}",
+                    shard.shard
+                )
+            }
             None => format!("Refused since {since}: {refusal}"),
         });
     }

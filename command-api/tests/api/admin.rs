@@ -368,6 +368,35 @@ async fn migrate_asks_for_forgotten_address_of_other_schema() {
 }
 
 #[tokio::test]
+async fn migrate_refuses_swapped_addresses() {
+    let (log, read) = (TestDatabase::create().await, TestDatabase::create().await);
+    for (database, schema) in [(&log, "read_model"), (&read, "event_store")] {
+        let drop = format!("DROP SCHEMA {schema} CASCADE");
+        let dropped = sqlx::raw_sql(sqlx::AssertSqlSafe(drop));
+        dropped.execute(database.pool()).await.unwrap();
+    }
+    let migrate = |log_url: &str, read_url: &str| {
+        Command::new(env!("CARGO_BIN_EXE_command-api"))
+            .arg("migrate")
+            .env("DATABASE_URL", log_url)
+            .env("READ_DATABASE_URL", read_url)
+            .output()
+            .unwrap()
+    };
+    let migrated = migrate(log.url(), read.url());
+    assert!(migrated.status.success(), "{migrated:?}");
+    let refused = migrate(read.url(), log.url());
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("are probably swapped"), "{message}");
+    let created: bool =
+        sqlx::query_scalar("SELECT to_regclass('read_model.checkpoints') IS NOT NULL")
+            .fetch_one(log.pool())
+            .await
+            .unwrap();
+    assert!(!created, "nothing was made in the wrong database");
+}
+
+#[tokio::test]
 async fn address_of_log_wins_in_every_command() {
     let database = TestDatabase::create().await;
     let create = ["account", "create", "--name", "Acme", "--json"];

@@ -24,6 +24,7 @@ use linkledger_core::{
 };
 use metrics::histogram;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 pub use self::lag::LAG_INTERVAL;
 use self::{checkpoints::CHECKPOINTS_INTERVAL, shard_assignment::ShardAssignment};
@@ -54,6 +55,8 @@ pub struct Engine {
     /// Shards that another process, or none, serves: their checkpoints at the last look.
     unassigned_floors: BTreeMap<Shard, Position>,
     lag_checked_at: Option<Instant>,
+    /// Identity of the log at the last measurement of the lag.
+    log_id: Option<Uuid>,
     ages_read_at: Option<Instant>,
     checkpoints_due_at: Instant,
 }
@@ -66,6 +69,7 @@ impl Engine {
             assignments: BTreeMap::new(),
             unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
+            log_id: None,
             ages_read_at: None,
             checkpoints_due_at: Instant::now() + CHECKPOINTS_INTERVAL,
         }

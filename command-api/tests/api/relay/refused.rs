@@ -176,7 +176,7 @@ async fn unreadable_event_stops_only_its_shard() {
     let shown = String::from_utf8(shown).unwrap();
     assert!(shown.contains("Shard 0 is stopped since "), "{shown}");
     assert!(
-        shown.contains(&format!(", and retried every 5 s: {reason}: ")),
+        shown.contains(&format!(", and retried after at most 5 s: {reason}: ")),
         "{shown}"
     );
 

@@ -47,6 +47,16 @@ impl Engine {
             .await
             .context("cannot read the heads of the log")?;
         self.lag_checked_at = Some(now);
+        if self
+            .log_id
+            .replace(end.log_id)
+            .is_some_and(|id| id != end.log_id)
+        {
+            // The address leads to another log now: it is compared when checkpoints are read again.
+            for assignment in self.assignments.values_mut() {
+                assignment.forget_progress(0);
+            }
+        }
         if self.ages_read_at.is_none_or(|at| now - at >= AGES_INTERVAL) {
             self.report_ages().await?;
             self.ages_read_at = Some(now);
