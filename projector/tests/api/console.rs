@@ -20,7 +20,7 @@ use linkledger_core::databases::DatabaseSettings;
 use linkledger_core::internal_listener::{InternalHosts, KnownHosts};
 use linkledger_core::lifecycle::{self, Tasks};
 use linkledger_projector::surfaces::console;
-use linkledger_testing::TestDatabase;
+use linkledger_testing::{self as testing, TestDatabase};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -59,9 +59,18 @@ impl TestConsole {
         }
     }
 
+    /// Requests a page, again while the database takes too long for one, as on a slow machine.
     pub(crate) async fn ask(&self, method: Method, path: &str, host: &str) -> Answer {
+        testing::eventually(path, async || {
+            let answer = self.ask_once(&method, path, host).await;
+            (answer.status != 503).then_some(answer)
+        })
+        .await
+    }
+
+    async fn ask_once(&self, method: &Method, path: &str, host: &str) -> Answer {
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(format!("http://{}{path}", self.address))
             .header(HOST, host)
             .body(Empty::new())
@@ -86,7 +95,11 @@ impl TestConsole {
 
     /// Requests a page that is refused.
     pub(crate) async fn refusal(&self, path: &str, status: u16) -> String {
-        let answer = self.ask(Method::GET, path, &self.address).await;
+        let answer = if status == 503 {
+            self.ask_once(&Method::GET, path, &self.address).await
+        } else {
+            self.ask(Method::GET, path, &self.address).await
+        };
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
         answer.body
     }

@@ -191,6 +191,10 @@ async fn numbers_become_visible_in_order() {
     let mut first = pool.begin().await.unwrap();
     change_of("first").append_in_tx(&mut first).await.unwrap();
     let mut second = pool.begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL statement_timeout = '2min'")
+        .execute(&mut *second)
+        .await
+        .unwrap();
     let second = in_background(async move {
         change_of("second").append_in_tx(&mut second).await.unwrap();
         second.commit().await.unwrap();
