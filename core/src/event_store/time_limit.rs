@@ -45,7 +45,7 @@ pub async fn within<T, E: From<Error>>(
 /// the server all sessions of a pool have ended, and each fails one statement.
 ///
 /// # Errors
-/// Returns the last error of `read` after [`READ_RETRY_TIME_MAX`], and any other error at once.
+/// Returns the last error of `read` after `READ_RETRY_TIME_MAX`, and any other error at once.
 pub async fn read_on_live_session<T, F: Future<Output = sqlx::Result<T>>>(
     mut read: impl FnMut() -> F,
 ) -> sqlx::Result<T> {
