@@ -8,7 +8,7 @@ use linkledger_core::{
     databases::{DatabaseSettings, Databases},
     event::Event,
     event_store::{
-        SessionKind, accounts,
+        self, SessionKind, accounts,
         log::{self, ReadFrom},
     },
     id::AccountId,
@@ -29,6 +29,9 @@ use crate::{
     events::{every_change, granted},
     tables::Tables,
 };
+
+/// Longest wait for a session of a pool.
+const SESSION_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Database and broker of a test.
 pub(crate) struct Stage {
@@ -66,9 +69,15 @@ impl Stage {
         }
     }
 
-    /// Returns pools of sessions like those of a process.
+    /// Returns pools of sessions like those of a process. They wait longer for a session, because a test
+    /// does not retry on a slow machine.
     pub(crate) fn databases(&self, kind: SessionKind, connections_max: u32) -> Databases {
-        self.settings().pools(kind, connections_max).unwrap()
+        let pools = self.settings().pools_by(|url| {
+            let pool = event_store::pool(url, kind, connections_max)?;
+            let options = pool.options().clone().acquire_timeout(SESSION_TIMEOUT);
+            Ok(options.connect_lazy_with((*pool.connect_options()).clone()))
+        });
+        pools.unwrap()
     }
 
     pub(crate) fn settings(&self) -> DatabaseSettings {
