@@ -148,7 +148,7 @@ fn assert_counters_of_alerts_exist(scrape: &Scrape) {
         ("linkledger_records_unreadable_total", "", 1),
         ("linkledger_relay_failures_total", "", 1),
         ("linkledger_log_sealing_failures_total", "unsound", 1),
-        ("linkledger_task_failures_total", "", 8),
+        ("linkledger_task_failures_total", "", 9),
         ("process_resident_memory_bytes", "", 1),
         ("process_open_fds", "", 1),
         ("linkledger_build_info", "version", 1),
