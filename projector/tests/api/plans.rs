@@ -201,6 +201,15 @@ pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
     .unwrap()
 }
 
+/// Applies the log, and waits until the statistics of this work are flushed.
+pub(crate) async fn apply(stage: &Stage, log: &[PublishedEvent]) {
+    let session = measured(stage);
+    let mut engine = Engine::new(session.clone().into());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
+    engine.cycle(log.to_vec()).await.unwrap();
+    end(stage, session).await;
+}
+
 /// Ends the session, which then flushes its statistics.
 pub(crate) async fn end(stage: &Stage, pool: PgPool) {
     pool.close().await;
@@ -248,7 +257,7 @@ async fn statistics_of_one_large_account_use_keys() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("large", LARGE_ACCOUNT_LINKS).await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    apply(&stage, &log).await;
     sqlx::query("ANALYZE")
         .execute(stage.database.pool())
         .await

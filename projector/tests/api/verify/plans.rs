@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::first_generation;
 use crate::{
-    plans::{LARGE, end, fill, measured, reads},
+    plans::{LARGE, apply, end, fill, measured, reads},
     stage::Stage,
 };
 
@@ -78,7 +78,7 @@ async fn statistics_of_one_large_account_keep_reads_linear() {
     let stage = Stage::set().await;
     stage.account_with_links("large", LINKS).await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    apply(&stage, &log).await;
     sqlx::query("ANALYZE")
         .execute(stage.database.pool())
         .await
