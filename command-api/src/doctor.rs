@@ -13,6 +13,7 @@ use linkledger_core::{
 use crate::{
     READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, WantedTopic},
+    command_queue::SESSIONS_PER_WRITER,
     config::{CommandApiConfig, CommandApiSettings},
     relay::topic::judgement::{CheckedSetting, SettingVerdict},
 };
@@ -60,7 +61,7 @@ pub fn check_config(CommandApiSettings { config, listen }: &CommandApiSettings) 
 /// Examines the settings, and the database and the topic that they name.
 pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let connections_max = u32::from(config.writers)
+    let connections_max = u32::from(config.writers) * SESSIONS_PER_WRITER
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX;

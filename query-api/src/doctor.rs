@@ -9,7 +9,7 @@ use linkledger_core::{
     migrations::Schema,
 };
 
-use crate::{FOLLOWER_CONNECTIONS, config::QueryApiSettings};
+use crate::{FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS, config::QueryApiSettings};
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
 const RIGHTS: [Privilege; 11] = [
@@ -59,7 +59,9 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     let requirements = DatabaseRequirements {
         kind: SessionKind::Reader,
         allows_unsafe: config.allow_unsafe_postgres,
-        connections_max: config.connections_max + FOLLOWER_CONNECTIONS,
+        connections_max: config.connections_max
+            + config.connections_max.min(SHORT_HOST_CONNECTIONS)
+            + FOLLOWER_CONNECTIONS,
         rights: &RIGHTS,
         role: "linkledger_query_api",
     };

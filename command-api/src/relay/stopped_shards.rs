@@ -291,7 +291,7 @@ impl StoppedShard {
             shard = %self.shard,
             error,
             "the shard is stopped until its next event can be published; the other shards advance, \
-             and the relay retries every 5 s"
+             and the relay retries after at most 5 s"
         );
     }
 }
