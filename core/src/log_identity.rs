@@ -12,8 +12,8 @@ use crate::{databases::Databases, event_store::log, shard::Shard};
 #[error(
     "the read tables follow the log {followed}, and the log is {log_id}: LOG_DATABASE_URL and \
      READ_DATABASE_URL (each by default DATABASE_URL) name databases of two installations: correct the \
-     wrong address. If the log was restored from a backup of before it had an id, drop the schema \
-     read_model, run `command-api migrate`, and raise the epoch (docs/backup.md)"
+     wrong address. If the log was restored to a moment before it had an id, drop the schema read_model \
+     on the server of the read tables (docs/read-servers.md, \"Checks of the addresses\")"
 )]
 pub struct OtherLog {
     log_id: Uuid,

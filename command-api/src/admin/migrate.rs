@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    databases::{DatabaseOf, DatabaseSettings},
+    databases::{DatabaseOf, DatabaseSettings, Databases},
     event_store::{self, SessionKind, errors::is_lock_timeout},
     log_identity,
     migrations::{self, Schema},
@@ -27,7 +27,11 @@ pub(super) async fn run(options: &LogAndReadOptions) -> anyhow::Result<()> {
         ensure_none_is_elsewhere(database, &pool, settings).await?;
         pools.push(pool);
     }
-    let of_both = settings.pools(SessionKind::Migration, 1)?;
+    // The database of the log is the first one, the database of the read tables the last one.
+    let of_both = Databases {
+        log: pools[0].clone(),
+        read: pools[pools.len() - 1].clone(),
+    };
     // A foreign database must not be changed.
     log_identity::check_before_migration(&of_both).await?;
     for (database, pool) in databases.iter().zip(&pools) {
