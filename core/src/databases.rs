@@ -79,10 +79,7 @@ impl DatabaseSettings {
             }];
         }
         let of = |url, schemas| DatabaseOf { url, schemas };
-        vec![
-            of(log, &[Schema::EventStore]),
-            of(read, &[Schema::ReadModel]),
-        ]
+        vec![of(log, &[Schema::EventStore]), of(read, &Schema::READ)]
     }
 
     /// Refuses databases that a service with sessions of this kind must not use: servers that can lose
@@ -238,7 +235,7 @@ mod tests {
                 panic!("{arguments}");
             };
             assert_eq!((log.url, log.schemas), ("a", &[Schema::EventStore][..]));
-            assert_eq!((read.url, read.schemas), ("b", &[Schema::ReadModel][..]));
+            assert_eq!((read.url, read.schemas), ("b", &Schema::READ[..]));
         }
     }
 }

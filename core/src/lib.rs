@@ -73,6 +73,7 @@
 pub mod account;
 pub mod api_key;
 pub mod batch;
+pub mod click;
 pub mod clock;
 pub mod cloud_event;
 pub mod config;

@@ -1,5 +1,5 @@
-//! The migrations of both schemas: run by `command-api migrate`, checked by all other processes. A
-//! database has one schema or both.
+//! The migrations of all schemas: run by `command-api migrate`, checked by all other processes. A database
+//! has the schema of the log, the schemas of the read side, or all.
 
 use std::collections::HashMap;
 
@@ -41,17 +41,23 @@ pub enum Schema {
     EventStore,
     /// The read tables with their checkpoints.
     ReadModel,
+    /// Figures of clicks, on the server of the read tables.
+    Clicks,
 }
 
 impl Schema {
-    /// Both schemas.
-    pub const ALL: [Self; 2] = [Self::EventStore, Self::ReadModel];
+    /// All schemas.
+    pub const ALL: [Self; 3] = [Self::EventStore, Self::ReadModel, Self::Clicks];
+
+    /// Schemas of the server of the read tables.
+    pub const READ: [Self; 2] = [Self::ReadModel, Self::Clicks];
 
     /// Returns the name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EventStore => "event_store",
             Self::ReadModel => "read_model",
+            Self::Clicks => "clicks",
         }
     }
 
@@ -59,6 +65,7 @@ impl Schema {
         let mut migrator = match self {
             Self::EventStore => sqlx::migrate!("../migrations/event_store"),
             Self::ReadModel => sqlx::migrate!("../migrations/read_model"),
+            Self::Clicks => sqlx::migrate!("../migrations/clicks"),
         };
         let schema = self.name();
         migrator.dangerous_set_table_name(format!("{schema}._sqlx_migrations"));

@@ -1,0 +1,106 @@
+//! Clicks: visits of short links, as recorded, published and counted (`docs/clicks.md`).
+//!
+//! query-api records clicks and publishes them on a topic of their own; projector counts them. The event log has
+//! no clicks.
+
+mod record;
+
+use time::OffsetDateTime;
+
+use crate::id::{AccountId, LinkId};
+
+pub use self::record::{ClickRecord, ClickRecordError, RecorderId};
+
+/// Topic of the stream of clicks.
+pub const CLICKS_TOPIC: &str = "linkledger.clicks.v1";
+
+/// Number of partitions of the topic of clicks. Never changes during the life of a topic.
+pub const CLICK_PARTITIONS: u8 = 16;
+
+/// A click: a request for a short link that was answered with a redirect; or, with a count above 1, several
+/// clicks of a link, an hour and a kind, whose details were given up when memory was short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Click {
+    /// The short link.
+    pub link_id: LinkId,
+    /// Owner of the link.
+    pub account_id: AccountId,
+    /// Slug of the link, in its folded form.
+    pub slug: String,
+    /// Instant of the request, in milliseconds; of a folded record, the instant of its first click.
+    pub clicked_at: OffsetDateTime,
+    /// Probable kind of the visitor.
+    pub kind: ClickKind,
+    /// Number of clicks in this record, from 1.
+    pub count: u32,
+    /// Details of a single click; empty in a folded record.
+    pub details: ClickDetails,
+}
+
+/// Details of a click. Absent details are unknown, or the visitor asked not to be tracked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClickDetails {
+    /// Keyed hash of client address and user agent, under the salt of the UTC day and the account.
+    pub visitor: Option<u64>,
+    /// ISO 3166-1 alpha-2, such as `DE`.
+    pub country: Option<String>,
+    /// Host of the page with the link, in lower case.
+    pub referrer_host: Option<String>,
+    /// Family of the browser, such as `Chrome`.
+    pub browser: Option<String>,
+    /// Family of the operating system, such as `iOS`.
+    pub os: Option<String>,
+    /// Form of the device.
+    pub device: Option<Device>,
+}
+
+/// Probable kind of a visitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ClickKind {
+    /// A person.
+    Human,
+    /// A crawler, monitor, link preview, prefetch or HTTP library.
+    Bot,
+}
+
+impl ClickKind {
+    /// Returns the name in records and figures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Bot => "bot",
+        }
+    }
+}
+
+/// Form of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Device {
+    /// Computer.
+    Desktop,
+    /// Phone.
+    Mobile,
+    /// Tablet.
+    Tablet,
+    /// Any other device, such as a television.
+    Other,
+}
+
+impl Device {
+    /// Returns the name in records and figures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Desktop => "desktop",
+            Self::Mobile => "mobile",
+            Self::Tablet => "tablet",
+            Self::Other => "other",
+        }
+    }
+
+    /// Returns the device with this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Desktop, Self::Mobile, Self::Tablet, Self::Other]
+            .into_iter()
+            .find(|device| device.name() == name)
+    }
+}

@@ -1,0 +1,298 @@
+//! A click as a Kafka record: `CloudEvents` 1.0, Kafka binding, binary mode (`docs/clicks.md`).
+
+use std::{borrow::Cow, str::FromStr as _};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Click, ClickDetails, ClickKind, Device};
+use crate::{
+    id::{AccountId, LinkId},
+    timestamp,
+};
+
+/// Type of the record, with its version.
+const TYPE: &str = "linkledger.LinkClicked.v1";
+const SOURCE_PREFIX: &str = "/linkledger/recorders/";
+
+/// Identity of a recorder: one start of query-api.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecorderId(pub Uuid);
+
+/// A click with its place in the stream of its recorder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClickRecord {
+    /// Recorder of the click.
+    pub recorder_id: RecorderId,
+    /// Number of the record among the recorder's records in the partition: from 1, without gaps.
+    pub sequence: u64,
+    /// The click.
+    pub click: Click,
+}
+
+/// A record that linkledger did not write, or that is damaged.
+#[derive(Debug, thiserror::Error)]
+pub enum ClickRecordError {
+    /// A header is missing or malformed.
+    #[error("the record's header `{0}` is missing or malformed")]
+    Header(&'static str),
+    /// The value is no click.
+    #[error("the record's value is no click: {0}")]
+    Value(#[from] serde_json::Error),
+    /// A member of the value is malformed.
+    #[error("the record's member `{0}` is malformed")]
+    Member(&'static str),
+}
+
+/// Value of a record.
+#[derive(Serialize, Deserialize)]
+struct ClickValue<'a> {
+    link_id: LinkId,
+    account_id: AccountId,
+    #[serde(borrow)]
+    slug: Cow<'a, str>,
+    #[serde(borrow)]
+    clicked_at: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    visitor: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    country: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    referrer_host: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    browser: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    os: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    device: Option<Cow<'a, str>>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Click {
+    /// Returns the record's value, as JSON.
+    pub fn to_value(&self) -> Vec<u8> {
+        let details = &self.details;
+        let borrowed = |text: &Option<String>| text.as_deref().map(str::to_owned).map(Cow::Owned);
+        let value = ClickValue {
+            link_id: self.link_id,
+            account_id: self.account_id,
+            slug: Cow::Borrowed(&self.slug),
+            clicked_at: Cow::Owned(timestamp::format(self.clicked_at)),
+            kind: Cow::Borrowed(self.kind.name()),
+            visitor: details
+                .visitor
+                .map(|hash| Cow::Owned(format!("{hash:016x}"))),
+            country: borrowed(&details.country),
+            referrer_host: borrowed(&details.referrer_host),
+            browser: borrowed(&details.browser),
+            os: borrowed(&details.os),
+            device: details.device.map(|device| Cow::Borrowed(device.name())),
+            count: self.count,
+        };
+        serde_json::to_vec(&value).expect("members have string keys")
+    }
+
+    /// Reads a record's value.
+    ///
+    /// # Errors
+    /// Returns an error if the value is no click.
+    pub fn from_value(value: &[u8]) -> Result<Self, ClickRecordError> {
+        use ClickRecordError::Member;
+        let value: ClickValue<'_> = serde_json::from_slice(value)?;
+        let kind = [ClickKind::Human, ClickKind::Bot]
+            .into_iter()
+            .find(|kind| kind.name() == value.kind)
+            .ok_or(Member("kind"))?;
+        let visitor = value
+            .visitor
+            .map(|hash| parse_visitor(&hash).ok_or(Member("visitor")))
+            .transpose()?;
+        let device = value
+            .device
+            .map(|name| Device::of_name(&name).ok_or(Member("device")))
+            .transpose()?;
+        if value.count == 0 {
+            return Err(Member("count"));
+        }
+        Ok(Self {
+            link_id: value.link_id,
+            account_id: value.account_id,
+            slug: value.slug.into_owned(),
+            clicked_at: timestamp::parse(&value.clicked_at).ok_or(Member("clicked_at"))?,
+            kind,
+            count: value.count,
+            details: ClickDetails {
+                visitor,
+                country: value.country.map(Cow::into_owned),
+                referrer_host: value.referrer_host.map(Cow::into_owned),
+                browser: value.browser.map(Cow::into_owned),
+                os: value.os.map(Cow::into_owned),
+                device,
+            },
+        })
+    }
+}
+
+/// Parses 16 hex digits in lower case.
+fn parse_visitor(text: &str) -> Option<u64> {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == 16 && text.bytes().all(is_hex))
+        .then(|| u64::from_str_radix(text, 16).ok())
+        .flatten()
+}
+
+impl ClickRecord {
+    /// Returns the headers of the record in `partition`.
+    pub fn headers(
+        recorder_id: RecorderId,
+        partition: u8,
+        sequence: u64,
+    ) -> [(&'static str, Cow<'static, str>); 6] {
+        let recorder = recorder_id.0;
+        [
+            ("content-type", "application/json".into()),
+            ("ce_specversion", "1.0".into()),
+            ("ce_id", format!("{recorder}-{partition}-{sequence}").into()),
+            ("ce_source", format!("{SOURCE_PREFIX}{recorder}").into()),
+            ("ce_type", TYPE.into()),
+            ("ce_sequence", sequence.to_string().into()),
+        ]
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// Returns an error if linkledger did not write the record.
+    pub fn read<'a>(
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        value: &[u8],
+    ) -> Result<Self, ClickRecordError> {
+        use ClickRecordError::Header;
+        let (mut source, mut sequence, mut has_type) = (None, None, false);
+        for (name, value) in headers {
+            let text = || std::str::from_utf8(value).ok();
+            match name {
+                "ce_source" => source = text(),
+                "ce_sequence" => sequence = text(),
+                "ce_type" => has_type = value == TYPE.as_bytes(),
+                _ => {}
+            }
+        }
+        if !has_type {
+            return Err(Header("ce_type"));
+        }
+        let recorder_id = source
+            .and_then(|source| source.strip_prefix(SOURCE_PREFIX))
+            .and_then(|text| Uuid::from_str(text).ok())
+            .ok_or(Header("ce_source"))?;
+        let sequence: u64 = sequence
+            .and_then(|text| text.parse().ok())
+            .filter(|sequence| *sequence > 0 && *sequence <= i64::MAX.cast_unsigned())
+            .ok_or(Header("ce_sequence"))?;
+        Ok(Self {
+            recorder_id: RecorderId(recorder_id),
+            sequence,
+            click: Click::from_value(value)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::macros::datetime;
+
+    use super::*;
+
+    fn click() -> Click {
+        Click {
+            link_id: LinkId::from_uuid(Uuid::from_u128(1)),
+            account_id: AccountId::from_uuid(Uuid::from_u128(2)),
+            slug: "spring".to_owned(),
+            clicked_at: datetime!(2026-11-23 09:51:00.123 UTC),
+            kind: ClickKind::Human,
+            count: 1,
+            details: ClickDetails {
+                visitor: Some(0x00ab),
+                country: Some("DE".to_owned()),
+                referrer_host: Some("news.example".to_owned()),
+                browser: Some("Firefox".to_owned()),
+                os: Some("Linux".to_owned()),
+                device: Some(Device::Desktop),
+            },
+        }
+    }
+
+    #[test]
+    fn record_round_trips() {
+        let record = ClickRecord {
+            recorder_id: RecorderId(Uuid::from_u128(3)),
+            sequence: 7,
+            click: click(),
+        };
+        let headers = ClickRecord::headers(record.recorder_id, 5, record.sequence);
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes()));
+        let read = ClickRecord::read(headers, &record.click.to_value()).unwrap();
+        assert_eq!(read, record);
+    }
+
+    #[test]
+    fn value_has_only_known_members() {
+        let mut click = click();
+        let value = String::from_utf8(click.to_value()).unwrap();
+        assert_eq!(
+            value,
+            concat!(
+                r#"{"link_id":"lnk_00000000000000000000000001","#,
+                r#""account_id":"acc_00000000000000000000000002","slug":"spring","#,
+                r#""clicked_at":"2026-11-23T09:51:00.123Z","kind":"human","#,
+                r#""visitor":"00000000000000ab","country":"DE","referrer_host":"news.example","#,
+                r#""browser":"Firefox","os":"Linux","device":"desktop"}"#,
+            )
+        );
+        click.details = ClickDetails::default();
+        click.count = 12;
+        let value = String::from_utf8(click.to_value()).unwrap();
+        assert!(value.ends_with(r#""kind":"human","count":12}"#), "{value}");
+    }
+
+    #[test]
+    fn malformed_members_are_refused() {
+        let good = String::from_utf8(click().to_value()).unwrap();
+        for (from, to) in [
+            ("\"human\"", "\"person\""),
+            ("00000000000000ab", "00000000000000AB"),
+            ("00000000000000ab", "ab"),
+            ("2026-11-23T", "2026-11-33T"),
+            ("desktop", "toaster"),
+            ("lnk_0", "lnk_9"),
+            ("\"slug\":\"spring\",", ""),
+            ("\"device\"", "\"count\":0,\"device\""),
+        ] {
+            let changed = good.replacen(from, to, 1);
+            assert_ne!(changed, good);
+            assert!(Click::from_value(changed.as_bytes()).is_err(), "{changed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn other_bytes_never_panic(bytes: Vec<u8>) {
+            drop(Click::from_value(&bytes));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+-- Instant before which every click is in the figures of a counting, except lost clicks. A recorder that lives
+-- counts up to its last heartbeat whose sequences are all counted. A recorder that has ended or is dead counts
+-- as long as a partition may still have records of it that are not counted.
+CREATE FUNCTION clicks.complete_until(of_counting text)
+RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT least(now(), min(counted.until))
+    FROM clicks.recorders AS recorder
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(heartbeat.recorded_until), recorder.started_at) AS until
+        FROM clicks.heartbeats AS heartbeat
+        WHERE heartbeat.recorder_id = recorder.recorder_id
+          AND NOT EXISTS (
+              SELECT FROM unnest(heartbeat.sequences) WITH ORDINALITY AS recorded (sequence, number)
+              LEFT JOIN clicks.sequences AS known
+                ON known.counting = of_counting AND known.partition = recorded.number - 1
+               AND known.recorder_id = recorder.recorder_id
+              WHERE recorded.sequence > coalesce(known.sequence, 0)
+          )
+    ) AS counted
+    WHERE (recorder.ended_at IS NULL AND recorder.seen_at > now() - interval '60 s')
+       OR EXISTS (
+           SELECT FROM clicks.positions AS position
+           WHERE position.counting = of_counting
+             AND coalesce(position.read_to_end_at, '-infinity')
+                 <= CASE WHEN recorder.ended_at IS NULL THEN recorder.seen_at + interval '60 s'
+                         ELSE recorder.seen_at END
+       )
+$$;
+REVOKE ALL ON FUNCTION clicks.complete_until(text) FROM PUBLIC;
