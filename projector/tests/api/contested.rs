@@ -107,10 +107,8 @@ async fn contested_retry_gives_up_after_six_attempts() {
 async fn concurrent_release_keeps_lost_shards_assigned() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let Parked {
-        account_id,
-        mut engine,
-    } = Parked::set_up(&stage).await;
+    let account_id = Parked::set_up(&stage).await.account_id;
+    let mut engine = stage.patient_engine();
     let mut others = Vec::new();
     for index in 0..8 {
         let name = format!("other-{index}");
@@ -148,7 +146,7 @@ async fn concurrent_release_keeps_lost_shards_assigned() {
 /// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle, while the
 /// broker is down and another process may have taken the shard over.
 async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) -> Engine {
-    let mut engine = stage.engine();
+    let mut engine = stage.patient_engine();
     engine.cycle(stage.log().await).await.unwrap();
     engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 2).await;

@@ -80,6 +80,18 @@ impl Stage {
         pools.unwrap()
     }
 
+    /// Returns an engine that is assigned all shards and waits for locks, for tests that hold a lock: on a
+    /// slow machine the test may need longer than the lock timeout of a process.
+    pub(crate) fn patient_engine(&self) -> Engine {
+        let databases = self.databases(SessionKind::Writer, 2);
+        for pool in [&databases.log, &databases.read] {
+            let options = (*pool.connect_options()).clone();
+            let timeouts = [("lock_timeout", "2min"), ("statement_timeout", "2min")];
+            pool.set_connect_options(options.options(timeouts));
+        }
+        Self::assign_all(Engine::new(databases))
+    }
+
     pub(crate) fn settings(&self) -> DatabaseSettings {
         DatabaseSettings::two(self.database.url(), self.read.url())
     }
@@ -191,7 +203,10 @@ impl Stage {
 
     /// Returns an engine that is assigned all shards.
     pub(crate) fn engine(&self) -> Engine {
-        let mut engine = Engine::new(self.databases(SessionKind::Writer, 2));
+        Self::assign_all(Engine::new(self.databases(SessionKind::Writer, 2)))
+    }
+
+    fn assign_all(mut engine: Engine) -> Engine {
         engine.assign(&Shard::all().collect::<Vec<_>>());
         engine
     }
