@@ -50,6 +50,7 @@ async fn fill(database: &TestDatabase, links: i32) {
 
 /// Returns the rows of the event store read by scans, and the index entries read.
 async fn reads(database: &TestDatabase) -> (i64, i64) {
+    testing::flush_statistics(database.pool()).await;
     sqlx::query_as(
         "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
              (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid)

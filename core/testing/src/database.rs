@@ -48,7 +48,11 @@ impl TestDatabase {
     pub async fn create_two() -> (Self, Self) {
         let log = Self::create_on(SERVER.get_or_init(start_server).await).await;
         let read = Self::create_on(READ_SERVER.get_or_init(start_server).await).await;
-        execute(log.url(), "DROP SCHEMA read_model CASCADE".to_owned()).await;
+        execute(
+            log.url(),
+            "DROP SCHEMA read_model, clicks CASCADE".to_owned(),
+        )
+        .await;
         execute(read.url(), "DROP SCHEMA event_store CASCADE".to_owned()).await;
         (log, read)
     }
@@ -208,4 +212,28 @@ async fn execute(url: &str, statement: String) {
         .await
         .expect("the statement succeeds");
     connection.close().await.expect("the session ends");
+}
+
+/// Ends the idle sessions of a pool, and waits until they have ended: a session flushes its statistics at its
+/// end at the latest, and otherwise seconds after the work.
+///
+/// # Panics
+/// Panics if the database does not answer.
+pub async fn flush_statistics(pool: &PgPool) {
+    let mut sessions: Vec<i32> = Vec::new();
+    while let Some(mut session) = pool.try_acquire() {
+        let id = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session);
+        sessions.push(id.await.expect("the database answers"));
+        session.close().await.expect("the session ends");
+    }
+    eventually("the sessions have ended", async || {
+        let remaining: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)")
+                .bind(&sessions)
+                .fetch_one(pool)
+                .await
+                .expect("the database answers");
+        (remaining == 0).then_some(())
+    })
+    .await;
 }

@@ -46,7 +46,7 @@ pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
     append_events::append_events,
     broker::TestBroker,
-    database::{ReplicatedDatabase, TestDatabase},
+    database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
 };
 

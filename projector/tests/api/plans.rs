@@ -20,7 +20,7 @@ use linkledger_projector::{
     pipeline::{engine::Engine, redirect_changes::prune},
     read_models::{Projection, description::Column, tables},
 };
-use linkledger_testing::eventually;
+use linkledger_testing::{eventually, flush_statistics};
 use sqlx::{AssertSqlSafe, PgPool, SqlSafeStr, postgres::PgPoolOptions};
 
 use crate::{
@@ -188,6 +188,7 @@ async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
 
 /// Returns the number of rows read without an index, and of index entries read.
 pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
+    flush_statistics(pool).await;
     sqlx::query_as(
         "SELECT coalesce(sum(seq_tup_read), 0)::bigint, coalesce(sum(
              (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid)

@@ -238,6 +238,7 @@ async fn insert_numbered(pool: &PgPool, caller: &TestCaller, insert: &str) {
 /// Returns the sequential scans, the rows read by them, and the index entries read, of the growing tables. A session reports
 /// its reads at its end at the latest.
 async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64, i64) {
+    testing::flush_statistics(pool).await;
     testing::eventually("the service's session ends", async || {
         let sessions: i64 =
             sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1")
