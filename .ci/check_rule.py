@@ -1,9 +1,10 @@
-"""Tests the rule of docs/events.md for consumers, as the examples implement it, with sequences of records that
-a real broker would not deliver on demand.
+"""Tests the rules of docs/events.md and docs/clicks.md for consumers, as the examples implement them, with
+sequences of records that a real broker would not deliver on demand.
 
 usage: check_rule.py, with docs/examples on the path of modules
 """
 
+from click_stream import Counted
 from event_stream import Applied, StreamError
 
 
@@ -28,3 +29,15 @@ assert outcome(FIRST, (3, 1, 8), (3, 1, 7), (3, 1, 8), (3, 1, 9)) is True, "afte
 assert "lacks the events between 7 and 9" in outcome(FIRST, (3, 1, 9))
 assert "went from epoch 1 to 2" in outcome(FIRST, (3, 2, 8))
 assert outcome((3, 2, 7), (3, 1, 8)) is False, "a record of an earlier epoch"
+
+
+def counted(*records):
+    """Returns the decisions about these records of (partition, recorder, sequence), and the number of missing ones."""
+    state = Counted()
+    return [state.is_next(*record) for record in records], state.missing.total()
+
+
+assert counted((3, "a", 1), (3, "a", 2)) == ([True, True], 0)
+assert counted((3, "a", 1), (3, "b", 1), (4, "a", 1)) == ([True] * 3, 0), "each recorder and partition for itself"
+assert counted((3, "a", 1), (3, "a", 2), (3, "a", 1), (3, "a", 2), (3, "a", 3))[0] == [True, True, False, False, True]
+assert counted((3, "a", 4), (3, "a", 7), (3, "a", 5)) == ([True, True, False], 5), "before the first, and between"

@@ -52,7 +52,7 @@ pub enum AdminCommand {
     /// The publishing of events to Kafka.
     #[command(subcommand)]
     Relay(relay::RelaySubcommand),
-    /// The Kafka topic of the event stream.
+    /// The Kafka topics of events and of clicks.
     #[command(subcommand)]
     Topic(topic::TopicSubcommand),
     /// Show the events of an account or a link and their actors, the latest first; or export or

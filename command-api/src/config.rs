@@ -7,7 +7,7 @@ use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
-    kafka_config::KafkaConfig,
+    kafka_config::{ClicksConfig, KafkaConfig},
     telemetry::TelemetryConfig,
 };
 
@@ -35,6 +35,9 @@ impl DatabaseConfig {
 pub struct CommandApiSettings {
     #[command(flatten)]
     pub config: CommandApiConfig,
+    /// Checked by `doctor`; the service itself has no use for them.
+    #[command(flatten)]
+    pub clicks: ClicksConfig,
     #[command(flatten)]
     pub listen: CommandApiListenConfig,
 }

@@ -12,9 +12,9 @@ use linkledger_core::{
 
 use crate::{
     READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
-    admin::topic::{self, CheckedTopic, WantedTopic},
+    admin::topic::{self, CheckedTopic, RETENTION_DAYS, WantedTopics},
     command_queue::SESSIONS_PER_WRITER,
-    config::{CommandApiConfig, CommandApiSettings},
+    config::CommandApiSettings,
     relay::topic::judgement::{CheckedSetting, SettingVerdict},
 };
 
@@ -37,11 +37,10 @@ const RELAY_RIGHTS: [Privilege; 3] = [
     ("event_store.relay_cursors", "UPDATE"),
     ("event_store.relay_producers", "DELETE"),
 ];
-/// Retention of the topic that `doctor` asks for, in days: the default of `topic check`.
-const RETENTION_DAYS: u16 = 30;
 
 /// Examines the settings without connecting to a server.
-pub fn check_config(CommandApiSettings { config, listen }: &CommandApiSettings) -> Vec<Finding> {
+pub fn check_config(settings: &CommandApiSettings) -> Vec<Finding> {
+    let CommandApiSettings { config, listen, .. } = settings;
     let mut findings = configuration::database(config.database.log_url());
     if let Some(url) = &config.relay_database_url {
         findings.extend(configuration::database(url.reveal()));
@@ -87,41 +86,51 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     if let Some(relay_url) = &config.relay_database_url {
         findings.push(same_database::look(database.url, relay_url.reveal()).await);
     }
-    findings.extend(topic(config).await);
+    findings.extend(topics(settings).await);
     findings
 }
 
-async fn topic(config: &CommandApiConfig) -> Vec<Finding> {
-    let wanted = WantedTopic {
-        kafka: config.kafka.clone(),
+async fn topics(settings: &CommandApiSettings) -> Vec<Finding> {
+    let wanted = WantedTopics {
+        kafka: settings.config.kafka.clone(),
+        clicks: settings.clicks.clone(),
         retention_days: RETENTION_DAYS,
+        clicks_retention_days: RETENTION_DAYS,
         replication_factor: None,
         min_insync_replicas: None,
         json: false,
     };
-    match topic::check(&wanted).await {
-        Ok(checked) => of_topic(&checked),
-        Err(error) => vec![Finding::failed("topic", &error)],
-    }
+    let of_checked = |checked: anyhow::Result<Option<CheckedTopic>>, check| match checked {
+        Ok(checked) => checked.map_or_else(Vec::new, |topic| of_topic(&topic, check)),
+        Err(error) => vec![Finding::failed(check, &error)],
+    };
+    let events = topic::check_events(&wanted).await.map(Some);
+    let mut findings = of_checked(events, "topic");
+    let clicks = topic::check_clicks(&wanted).await;
+    findings.extend(of_checked(clicks, "topic of clicks"));
+    findings
 }
 
 /// Returns a finding for each setting of the topic, and one for all settings that the broker does not
 /// tell.
-fn of_topic(topic: &CheckedTopic) -> Vec<Finding> {
+fn of_topic(topic: &CheckedTopic, check: &'static str) -> Vec<Finding> {
     let (known, unknown): (Vec<_>, Vec<_>) = topic
         .settings
         .iter()
         .partition(|setting| setting.verdict != SettingVerdict::Unknown);
-    let mut findings: Vec<Finding> = known.into_iter().map(of_setting).collect();
+    let mut findings: Vec<Finding> = known
+        .into_iter()
+        .map(|setting| of_setting(setting, check))
+        .collect();
     if !unknown.is_empty() {
         let names: Vec<_> = unknown.iter().map(|setting| setting.setting).collect();
         let is = format!("the broker does not tell {}", names.join(", "));
-        findings.push(Finding::new("topic", Severity::Unseen, is, ""));
+        findings.push(Finding::new(check, Severity::Unseen, is, ""));
     }
     findings
 }
 
-fn of_setting(setting: &CheckedSetting) -> Finding {
+fn of_setting(setting: &CheckedSetting, check: &'static str) -> Finding {
     let severity = match setting.verdict {
         SettingVerdict::Ok => Severity::Ok,
         SettingVerdict::Wrong => Severity::Warning,
@@ -134,5 +143,5 @@ fn of_setting(setting: &CheckedSetting) -> Finding {
     );
     let remedy = Some(remedy).filter(|_| setting.verdict.is_bad());
     let is = format!("{} is {}", setting.setting, setting.is);
-    Finding::new("topic", severity, is, remedy.unwrap_or_default())
+    Finding::new(check, severity, is, remedy.unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 //! Contradictions are reported at the start, one line each. Secrets are read from files; the
 //! settings only hold the names of the files.
 
+mod clicks;
 mod security;
 mod topic_name;
 
@@ -10,6 +11,7 @@ use anyhow::ensure;
 use clap::Args;
 
 pub use self::{
+    clicks::ClicksConfig,
     security::{KafkaSecurity, SaslMechanism, SecurityProtocol},
     topic_name::{InvalidTopicName, TopicName},
 };

@@ -56,8 +56,23 @@ class Applied:
 
 def read(follow=False):
     """Yields the events from the beginning of the topic to its end, or for ever."""
+    applied = Applied()
+    for message in records(os.environ.get("KAFKA_TOPIC", "linkledger.events.v1"), follow):
+        event = event_of(message)
+        if event.partition not in applied.last and event.sequence > 1:
+            print(
+                f"partition {event.partition} begins with event {event.sequence}:"
+                " only `command-api log export` has earlier events",
+                file=sys.stderr,
+            )
+        if applied.is_next(event.partition, event.epoch, event.sequence):
+            yield event
+
+
+def records(topic, follow=False):
+    """Yields the records from the beginning of a topic to its end, or for ever."""
     complaints = collections.deque(maxlen=1)
-    consumer, topic, partitions = connect(complaints)
+    consumer, partitions = connect(topic, complaints)
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         yield from poll(consumer, set(partitions), follow, complaints)
@@ -68,7 +83,6 @@ def read(follow=False):
 
 
 def poll(consumer, unfinished, follow, complaints):
-    applied = Applied()
     while follow or unfinished:
         message = consumer.poll(SILENCE_MAX_S)
         if message is None:
@@ -78,15 +92,7 @@ def poll(consumer, unfinished, follow, complaints):
             if why:
                 print(f"no record for {SILENCE_MAX_S} s{why}", file=sys.stderr)
         elif message.error() is None:
-            event = event_of(message)
-            if event.partition not in applied.last and event.sequence > 1:
-                print(
-                    f"partition {event.partition} begins with event {event.sequence}:"
-                    " only `command-api log export` has earlier events",
-                    file=sys.stderr,
-                )
-            if applied.is_next(event.partition, event.epoch, event.sequence):
-                yield event
+            yield message
         elif message.error().code() == KafkaError._PARTITION_EOF:
             unfinished.discard(message.partition())
         elif not message.error().retriable():
@@ -107,14 +113,10 @@ def event_of(message):
     )
 
 
-def connect(complaints):
-    """Returns a consumer, the topic, and its partitions; the consumer adds its errors to complaints."""
-    brokers = os.environ.get("KAFKA_BROKERS")
-    if not brokers:
-        raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
-    topic = os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
+def connect(topic, complaints):
+    """Returns a consumer, and the topic's partitions; the consumer adds its errors to complaints."""
     settings = {
-        "bootstrap.servers": brokers,
+        **client_settings(),
         "group.id": "linkledger-examples",  # required, but unused: partitions are assigned by hand
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
@@ -123,19 +125,30 @@ def connect(complaints):
         "error_cb": lambda error: complaints.append(error.str()),
     }
     try:
-        consumer = Consumer({**settings, **security()})
-    except (KafkaException, OSError) as error:
-        why = error.args[0].str() if isinstance(error, KafkaException) else error
-        raise StreamError(f"the settings of Kafka are refused: {why}") from error
+        consumer = Consumer(settings)
+    except KafkaException as error:
+        raise StreamError(f"the settings of Kafka are refused: {error.args[0].str()}") from error
     try:
         known = consumer.list_topics(topic, timeout=ANSWER_TIME_MAX_S).topics[topic]
     except KafkaException as error:
         consumer.poll(0)  # delivers the errors
         why = complaints.pop() if complaints else error.args[0].str()
+        brokers = settings["bootstrap.servers"]
         raise StreamError(f"no Kafka broker answers at {brokers}: {why}. Is linkledger running?") from error
     if known.error is not None:
         raise StreamError(f"the topic {topic} can't be read: {known.error.str()}")
-    return consumer, topic, sorted(known.partitions)
+    return consumer, sorted(known.partitions)
+
+
+def client_settings():
+    """Returns the settings that every client of the brokers needs."""
+    brokers = os.environ.get("KAFKA_BROKERS")
+    if not brokers:
+        raise StreamError("KAFKA_BROKERS is not set: in the folder of the stack, `set -a; . .linkledger/env; set +a`")
+    try:
+        return {"bootstrap.servers": brokers, **security()}
+    except OSError as error:
+        raise StreamError(f"the settings of Kafka are refused: {error}") from error
 
 
 def security():

@@ -1,4 +1,4 @@
-//! Description of the Kafka topic, and the reasons not to publish to a topic.
+//! Description of a Kafka topic, and the reasons not to publish events to a topic.
 
 pub mod judgement;
 mod requests;
@@ -6,7 +6,7 @@ pub mod tail;
 
 use std::collections::HashMap;
 
-use linkledger_core::shard::SHARD_COUNT;
+use linkledger_core::{click::CLICK_PARTITIONS, shard::SHARD_COUNT};
 
 use super::refusal::RelayRefusal;
 
@@ -20,10 +20,23 @@ pub const BATCH_BYTES_MAX: u32 = 1_000_000;
 /// the limit.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
+/// Number of partitions of both topics.
+const PARTITIONS: u8 = SHARD_COUNT;
+const _: () = assert!(CLICK_PARTITIONS == PARTITIONS);
+
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// Description of a cluster and of the topic.
+/// Stream of linkledger on a topic of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Events of the log, published by the relay.
+    Events,
+    /// Clicks, published by query-api.
+    Clicks,
+}
+
+/// Description of a cluster and of a topic.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     /// Number of brokers.
@@ -43,7 +56,7 @@ pub struct Topic {
     pub replicas: Vec<usize>,
     /// Settings of the topic, if the broker reports them.
     pub settings: Settings,
-    /// By partition; empty unless the topic has one partition for each shard.
+    /// By partition; empty unless the topic has the right number of partitions.
     pub watermarks: Vec<Watermarks>,
 }
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Click, ClickDetails, ClickKind, Device};
+#[cfg(feature = "schema")]
+use crate::link::slug;
 use crate::{
     id::{AccountId, LinkId},
     timestamp,
@@ -14,6 +16,10 @@ use crate::{
 /// Type of the record, with its version.
 const TYPE: &str = "linkledger.LinkClicked.v1";
 const SOURCE_PREFIX: &str = "/linkledger/recorders/";
+
+/// Form of `clicked_at`, as a regular expression.
+#[cfg(feature = "schema")]
+const CLICKED_AT_PATTERN: &str = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$";
 
 /// Identity of a recorder: one start of query-api.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,30 +50,63 @@ pub enum ClickRecordError {
     Member(&'static str),
 }
 
-/// Value of a record.
+/// A visitor followed a short link; or, with `count`, several visits of one link, hour and kind.
+///
+/// Details that are unknown are absent, and so are those of a visitor who asks not to be tracked, and of a
+/// record with `count`.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "LinkClicked"))]
 struct ClickValue<'a> {
+    /// Id of the link; equal to the record's key.
     link_id: LinkId,
+    /// Account that owns the link.
     account_id: AccountId,
+    /// Slug of the link, in lower case.
     #[serde(borrow)]
+    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     slug: Cow<'a, str>,
+    /// Instant of the request, RFC 3339, UTC, milliseconds; of a record with `count`, of its first click.
     #[serde(borrow)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = CLICKED_AT_PATTERN)))]
     clicked_at: Cow<'a, str>,
+    /// Probable kind of the visitor: a person, or a crawler, monitor, link preview, prefetch or program.
     #[serde(borrow)]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["human", "bot"])))]
     kind: Cow<'a, str>,
+    /// Keyed hash of client address and user agent; equal only for one visitor, account and UTC day.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))
+    )]
     visitor: Option<Cow<'a, str>>,
+    /// Country of the client address, ISO 3166-1 alpha-2.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "String", regex(pattern = "^[A-Z]{2}$"))
+    )]
     country: Option<Cow<'a, str>>,
+    /// Host of the page with the link, in lower case.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
     referrer_host: Option<Cow<'a, str>>,
+    /// Family of the browser, such as `Chrome`.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
     browser: Option<Cow<'a, str>>,
+    /// Family of the operating system, such as `iOS`.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
     os: Option<Cow<'a, str>>,
+    /// Form of the device.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["desktop", "mobile", "tablet", "other"])))]
     device: Option<Cow<'a, str>>,
+    /// Number of clicks in the record; absent for one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 2)))]
     count: u32,
 }
 
@@ -102,6 +141,12 @@ impl Click {
             count: self.count,
         };
         serde_json::to_vec(&value).expect("members have string keys")
+    }
+
+    /// Returns the JSON Schema of a record's value.
+    #[cfg(feature = "schema")]
+    pub fn value_schema() -> schemars::Schema {
+        schemars::schema_for!(ClickValue<'_>)
     }
 
     /// Reads a record's value.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::cloud_event::TOPIC;
+use crate::{click::CLICKS_TOPIC, cloud_event::TOPIC};
 
 /// Maximal length of a topic name, in characters.
 const LENGTH_MAX: usize = 249;
@@ -22,6 +22,11 @@ impl TopicName {
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the default topic of clicks.
+    pub fn of_clicks() -> Self {
+        Self(CLICKS_TOPIC.to_owned())
     }
 }
 
@@ -76,5 +81,6 @@ mod tests {
             assert_eq!(text.parse::<TopicName>().is_ok(), is_valid, "{text}");
         }
         assert_eq!(TOPIC.parse(), Ok(TopicName::default()));
+        assert_eq!(CLICKS_TOPIC.parse(), Ok(TopicName::of_clicks()));
     }
 }

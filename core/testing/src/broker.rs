@@ -1,5 +1,5 @@
 //! A broker for a test: an embedded broker inside the process, or the Apache Kafka that the tests of
-//! a binary share, with a separate topic for each test.
+//! a binary share, with separate topics for each test.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -16,7 +16,8 @@ use rdkafka::{
 use tokio::sync::OnceCell;
 
 use linkledger_core::{
-    kafka_config::{KafkaConfig, TopicName},
+    click::CLICK_PARTITIONS,
+    kafka_config::{ClicksConfig, KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
@@ -31,10 +32,11 @@ static TOPICS: AtomicU32 = AtomicU32::new(0);
 
 type EmbeddedCluster = MockCluster<'static, DefaultProducerContext>;
 
-/// A broker with a topic of the event stream that no other test uses.
+/// A broker with topics of events and of clicks that no other test uses.
 pub struct TestBroker {
     kind: BrokerKind,
     topic: TopicName,
+    clicks_topic: TopicName,
 }
 
 enum BrokerKind {
@@ -65,25 +67,29 @@ impl TestBroker {
     /// Starts a broker inside the process, which can inject faults.
     pub fn embedded() -> Self {
         let cluster = MockCluster::new(1).expect("a broker starts");
-        let topic = TopicName::default();
-        cluster
-            .create_topic(topic.as_str(), i32::from(SHARD_COUNT), 1)
-            .expect("a topic is created");
+        let (topic, clicks_topic) = (TopicName::default(), TopicName::of_clicks());
+        for (topic, partitions) in [(&topic, SHARD_COUNT), (&clicks_topic, CLICK_PARTITIONS)] {
+            cluster
+                .create_topic(topic.as_str(), i32::from(partitions), 1)
+                .expect("a topic is created");
+        }
         Self {
             kind: BrokerKind::Embedded(cluster),
             topic,
+            clicks_topic,
         }
     }
 
-    /// Returns the Apache Kafka of this test binary, which needs Java and Maven, with a new topic.
+    /// Returns the Apache Kafka of this test binary, which needs Java and Maven, with new topics.
     pub async fn apache() -> Self {
         let kafka = SHARED.get_or_init(start_shared).await;
         let name = format!("test-{}", TOPICS.fetch_add(1, Ordering::Relaxed));
         let broker = Self {
             kind: BrokerKind::Apache(kafka),
             topic: name.parse().expect("a valid name"),
+            clicks_topic: format!("{name}-clicks").parse().expect("a valid name"),
         };
-        broker.create_topic().await;
+        broker.create_topics().await;
         broker
     }
 
@@ -110,6 +116,14 @@ impl TestBroker {
         KafkaConfig {
             topic: self.topic.clone(),
             ..KafkaConfig::plaintext(self.bootstrap_servers())
+        }
+    }
+
+    /// Returns the settings of a service for this test's topic of clicks.
+    pub fn clicks(&self) -> ClicksConfig {
+        ClicksConfig {
+            clicks_topic: self.clicks_topic.clone(),
+            no_clicks: false,
         }
     }
 
@@ -142,12 +156,18 @@ impl TestBroker {
         }
     }
 
-    async fn create_topic(&self) {
+    async fn create_topics(&self) {
         let admin: AdminClient<DefaultClientContext> =
             self.client().create().expect("a client is made");
-        let partitions = i32::from(SHARD_COUNT);
-        let topic = NewTopic::new(self.topic(), partitions, TopicReplication::Fixed(1));
-        let created = admin.create_topics(&[topic], &AdminOptions::new()).await;
+        let topics = [
+            (&self.topic, SHARD_COUNT),
+            (&self.clicks_topic, CLICK_PARTITIONS),
+        ];
+        let topics = topics.map(|(topic, partitions)| {
+            let replication = TopicReplication::Fixed(1);
+            NewTopic::new(topic.as_str(), i32::from(partitions), replication)
+        });
+        let created = admin.create_topics(&topics, &AdminOptions::new()).await;
         let created = created.expect("the broker answers");
         assert!(created.iter().all(Result::is_ok), "{created:?}");
     }

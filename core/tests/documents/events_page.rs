@@ -11,7 +11,7 @@ fn page() -> String {
 }
 
 /// Returns the code blocks of a language below each heading of the page.
-fn blocks<'a>(page: &'a str, language: &str) -> BTreeMap<&'a str, Vec<&'a str>> {
+pub(super) fn blocks<'a>(page: &'a str, language: &str) -> BTreeMap<&'a str, Vec<&'a str>> {
     let begin = format!("```{language}\n");
     let sections = page.split("\n#").map(|section| {
         let heading = section.lines().next().unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 mod asyncapi;
+mod clicks;
 mod events_page;
 mod schemas;
 

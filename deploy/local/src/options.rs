@@ -4,6 +4,7 @@ use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use linkledger_core::{
+    click::CLICKS_TOPIC,
     cloud_event::TOPIC,
     kafka_config::{KafkaSecurity, TopicName},
 };
@@ -72,6 +73,9 @@ pub(crate) struct StackOptions {
     /// Kafka topic of the event stream.
     #[arg(long, env = "LINKLEDGER_KAFKA_TOPIC", value_name = "NAME", default_value = TOPIC)]
     pub(crate) kafka_topic: TopicName,
+    /// Kafka topic of clicks.
+    #[arg(long, env = "LINKLEDGER_KAFKA_CLICKS_TOPIC", value_name = "NAME", default_value = CLICKS_TOPIC)]
+    pub(crate) kafka_clicks_topic: TopicName,
     #[command(flatten)]
     pub(crate) kafka_security: KafkaSecurity,
     /// Credits that the demo account gets at its creation; a link costs 1 credit.

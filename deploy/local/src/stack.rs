@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     clock::{SystemClock, random_bytes},
-    kafka_config::{KafkaConfig, SecurityProtocol},
+    kafka_config::{ClicksConfig, KafkaConfig, SecurityProtocol},
     lifecycle::{self, Tasks, listen},
 };
 use tokio::net::TcpListener;
@@ -95,7 +95,11 @@ async fn run(
         topic: options.kafka_topic.clone(),
         security: options.kafka_security.clone(),
     };
-    broker.prepare(&kafka, database).await?;
+    let clicks = ClicksConfig {
+        clicks_topic: options.kafka_clicks_topic.clone(),
+        no_clicks: false,
+    };
+    broker.prepare(&kafka, &clicks, database).await?;
     let pool = &database.pool;
     let key = demo::demo_key(folder, pool, &SystemClock, options.credits).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
@@ -103,6 +107,7 @@ async fn run(
         database_url: database.url.clone(),
         allow_unsafe_postgres: options.allow_unsafe_postgres,
         kafka,
+        clicks,
         relay: broker.relay(),
         group_protocol: broker.group_protocol(),
         fetch_wait_max_ms: broker.fetch_wait_max_ms(),
@@ -179,6 +184,8 @@ fn environment(
             "QUERY_METRICS_URL",
             RunningServices::metrics_url(started.query_internal),
         );
+    let clicks_topic = settings.clicks.clicks_topic.to_string();
+    let environment = environment.with("KAFKA_CLICKS_TOPIC", clicks_topic);
     let kafka = settings.kafka.environment().into_iter();
     kafka.fold(environment, |environment, (name, value)| {
         environment.with(name, value)

@@ -1,14 +1,13 @@
 //! Check of a topic's settings. Pure.
 
-use linkledger_core::shard::SHARD_COUNT;
 use serde::Serialize;
 
-use super::{DAY_MS, MAX_MESSAGE_BYTES_MIN, Topic};
+use super::{DAY_MS, MAX_MESSAGE_BYTES_MIN, PARTITIONS, Stream, Topic};
 
 /// Kafka's value for no limit.
 const UNLIMITED: i64 = -1;
 
-/// Settings that an operator wants, in addition to those that the relay needs.
+/// Settings that an operator wants, in addition to those that a stream needs.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedSettings {
     /// Lowest retention in days; 0 for unlimited.
@@ -41,9 +40,9 @@ pub struct CheckedSetting {
 pub enum SettingVerdict {
     /// The value is right.
     Ok,
-    /// The value should be changed; events are published meanwhile.
+    /// The value should be changed; the stream continues meanwhile.
     Wrong,
-    /// Nothing is published until the value is changed.
+    /// No event is published, or clicks are lost, until the value is changed.
     Refused,
     /// The broker does not report the value.
     Unknown,
@@ -54,12 +53,15 @@ impl SettingVerdict {
         if is_right { Self::Ok } else { otherwise }
     }
 
-    /// Returns the text for a table.
-    pub const fn text(self) -> &'static str {
+    /// Returns the text for a table of the stream's topic.
+    pub const fn text(self, stream: Stream) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Wrong => "wrong",
-            Self::Refused => "wrong: the relay publishes nothing",
+            Self::Refused => match stream {
+                Stream::Events => "wrong: the relay publishes nothing",
+                Stream::Clicks => "wrong: clicks are lost",
+            },
             Self::Unknown => "not known",
         }
     }
@@ -80,7 +82,7 @@ impl WantedSettings {
     }
 }
 
-/// Checks every relevant setting of the topic, those that the relay needs first.
+/// Checks every relevant setting of the topic, those that the stream needs first.
 pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
     use SettingVerdict::{Ok, Refused, Wrong};
     let limit = |setting, least, otherwise| at_least(topic, setting, least, otherwise);
@@ -102,7 +104,7 @@ pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
 }
 
 fn partitions(topic: &Topic) -> CheckedSetting {
-    let (is, should_be) = (topic.replicas.len(), usize::from(SHARD_COUNT));
+    let (is, should_be) = (topic.replicas.len(), usize::from(PARTITIONS));
     CheckedSetting {
         setting: "partitions",
         is: is.to_string(),

@@ -1,4 +1,4 @@
-//! Requests to the Kafka cluster: description and creation of the topic.
+//! Requests to the Kafka cluster: description and creation of a topic.
 
 use std::{
     collections::HashMap,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_config::KafkaConfig, kafka_errors::KafkaErrors, shard::SHARD_COUNT};
+use linkledger_core::{kafka_config::KafkaConfig, kafka_errors::KafkaErrors};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
@@ -18,7 +18,7 @@ use rdkafka::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
-    Cluster, MAX_MESSAGE_BYTES_MIN, RelayRefusal, Settings, Topic, Watermarks,
+    Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, Settings, Topic, Watermarks,
     judgement::WantedSettings,
 };
 
@@ -32,7 +32,7 @@ const UNLED_DELAY: Duration = Duration::from_millis(200);
 /// Timeout for the creation of a topic on all brokers.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Describes the cluster and the topic, for an operator's command.
+/// Describes the cluster and a topic, for an operator's command.
 ///
 /// # Errors
 /// Returns an error if librdkafka refuses the settings, or the cluster does not answer.
@@ -56,7 +56,7 @@ pub async fn admit(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<
     }
 }
 
-/// Creates the topic with a partition for each shard.
+/// Creates a topic of events or of clicks: both have the same number of partitions.
 ///
 /// # Errors
 /// Returns an error if the topic exists, or the cluster refuses the topic or does not answer.
@@ -110,8 +110,8 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
         return Ok(Cluster { brokers, topic });
     };
     let mut watermarks = Vec::new();
-    if replicas.len() == usize::from(SHARD_COUNT) {
-        for partition in 0..i32::from(SHARD_COUNT) {
+    if replicas.len() == usize::from(PARTITIONS) {
+        for partition in 0..i32::from(PARTITIONS) {
             let (low, high) = once_led(|| inner.fetch_watermarks(name, partition, ANSWER_TIMEOUT))
                 .with_context(|| format!("cannot read the offsets of partition {partition}"))?;
             watermarks.push(Watermarks { low, high });
@@ -213,7 +213,7 @@ fn create_with(
     let min_insync_replicas = wanted.min_insync_replicas.to_string();
     let max_message_bytes = MAX_MESSAGE_BYTES_MIN.to_string();
     let replication = TopicReplication::Fixed(wanted.replication_factor);
-    let topic = NewTopic::new(name, i32::from(SHARD_COUNT), replication)
+    let topic = NewTopic::new(name, i32::from(PARTITIONS), replication)
         .set("cleanup.policy", "delete")
         .set("retention.bytes", "-1")
         .set("retention.ms", &retention_ms)

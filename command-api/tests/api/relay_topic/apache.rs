@@ -33,7 +33,13 @@ async fn create_anew(broker: &TestBroker) {
     let deleted = client.delete_topics(&[broker.topic()], &AdminOptions::new());
     assert!(deleted.await.unwrap()[0].is_ok());
     let created = testing::eventually("the topic is created", || async {
-        let arguments = ["create", "--json", "--kafka-topic", broker.topic()];
+        let arguments = [
+            "create",
+            "--json",
+            "--no-clicks",
+            "--kafka-topic",
+            broker.topic(),
+        ];
         let output = topic(&broker.bootstrap_servers(), &arguments);
         let shown: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
         (shown["created"] == true).then_some(shown)
@@ -112,7 +118,7 @@ async fn compacted_topic_is_accepted_after_the_fix() {
         assert!(error.contains(reason), "{error}");
         let checked = topic(
             &broker.bootstrap_servers(),
-            &["check", "--kafka-topic", broker.topic()],
+            &["check", "--no-clicks", "--kafka-topic", broker.topic()],
         );
         assert_eq!(checked.status.code(), Some(1));
         let shown = String::from_utf8(checked.stdout).unwrap();
@@ -129,4 +135,33 @@ async fn compacted_topic_is_accepted_after_the_fix() {
         step_until_stored(&mut waiting, &database, (shard, end)).await;
         more_links(&database, 1).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn created_topic_of_clicks_has_the_right_settings() {
+    if !TestBroker::is_apache() {
+        return;
+    }
+    let broker = TestBroker::apache().await;
+    let clicks_topic = format!("{}-new-clicks", broker.topic());
+    let arguments = ["--kafka-topic", broker.topic(), "--kafka-clicks-topic"];
+    let arguments = [&arguments[..], &[&clicks_topic, "--json"]].concat();
+    let run = |verb, retention| {
+        let of_clicks = [
+            &[verb, "--clicks-retention-days", retention],
+            &arguments[..],
+        ]
+        .concat();
+        let output = topic(&broker.bootstrap_servers(), &of_clicks);
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        shown["clicks"].clone()
+    };
+    let created = run("create", "7");
+    assert_eq!(created["created"], true);
+    assert_eq!(created["remedies"], serde_json::json!([]));
+    let checked = run("check", "8");
+    assert_eq!(checked["created"], false);
+    let remedy = checked["remedies"][0].as_str().unwrap();
+    let expected = format!("--entity-name {clicks_topic} --add-config retention.ms=691200000");
+    assert!(remedy.ends_with(&expected), "{remedy}");
 }

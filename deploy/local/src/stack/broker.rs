@@ -1,17 +1,18 @@
 //! The Kafka broker of the stack: an embedded broker inside the process, an Apache Kafka that the
 //! stack starts, or brokers that the user names.
 //!
-//! The embedded broker keeps a few MiB per partition in memory, drops the oldest events, and loses
-//! all events at the end of the process. Apache Kafka keeps all events in the data folder.
+//! The embedded broker keeps a few MiB per partition in memory, drops the oldest records, and loses
+//! all records at the end of the process. Apache Kafka keeps all records in the data folder.
 
 mod contents;
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_command_api::admin::topic::{self, WantedTopic};
+use linkledger_command_api::admin::topic::{self, WantedTopics};
 use linkledger_core::{
-    kafka_config::{KafkaConfig, TopicName},
+    click::CLICK_PARTITIONS,
+    kafka_config::{ClicksConfig, KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
 use linkledger_projector::config::GroupProtocol;
@@ -57,16 +58,20 @@ impl StackBroker {
             });
         }
         match options.kafka {
-            BrokerKind::Embedded => Self::embedded(&options.kafka_topic),
+            BrokerKind::Embedded => {
+                Self::embedded(&options.kafka_topic, &options.kafka_clicks_topic)
+            }
             BrokerKind::Apache => Self::apache(folder).await,
         }
     }
 
-    fn embedded(topic: &TopicName) -> anyhow::Result<Self> {
+    fn embedded(topic: &TopicName, clicks_topic: &TopicName) -> anyhow::Result<Self> {
         let cluster = MockCluster::new(1).context("can't start the Kafka broker")?;
-        cluster
-            .create_topic(topic.as_str(), i32::from(SHARD_COUNT), 1)
-            .context("can't create the topic")?;
+        for (topic, partitions) in [(topic, SHARD_COUNT), (clicks_topic, CLICK_PARTITIONS)] {
+            cluster
+                .create_topic(topic.as_str(), i32::from(partitions), 1)
+                .with_context(|| format!("can't create the topic {topic}"))?;
+        }
         Ok(Self {
             addresses: cluster.bootstrap_servers(),
             kind: BrokerHandle::Embedded(cluster),
@@ -121,15 +126,18 @@ impl StackBroker {
     pub(super) async fn prepare(
         &self,
         kafka: &KafkaConfig,
+        clicks: &ClicksConfig,
         database: &StackDatabase,
     ) -> anyhow::Result<()> {
         match self.kind {
             BrokerHandle::Embedded(_) => database.refill_empty_broker().await,
             BrokerHandle::Apache(_) => {
-                let wanted = WantedTopic {
+                let wanted = WantedTopics {
                     kafka: kafka.clone(),
-                    // 0 means: never delete events.
+                    clicks: clicks.clone(),
+                    // 0 means: never delete records.
                     retention_days: 0,
+                    clicks_retention_days: 0,
                     replication_factor: None,
                     min_insync_replicas: None,
                     json: false,
@@ -161,8 +169,8 @@ impl StackBroker {
     }
 }
 
-/// Creates the topic if it is missing, and reads the last event of each partition.
-async fn last_events(wanted: &WantedTopic) -> anyhow::Result<Vec<LastEvent>> {
+/// Creates the topics that are missing, and reads the last event of each partition.
+async fn last_events(wanted: &WantedTopics) -> anyhow::Result<Vec<LastEvent>> {
     let deadline = Instant::now() + LEADERS_TIMEOUT;
     loop {
         let attempt = async {

@@ -14,7 +14,7 @@ use linkledger_core::{
     databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::{self, InternalHosts, KnownHosts, Readiness},
-    kafka_config::KafkaConfig,
+    kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics::recorder::Recorder,
 };
@@ -38,6 +38,7 @@ pub(super) struct ServiceSettings {
     pub(super) database_url: String,
     pub(super) allow_unsafe_postgres: bool,
     pub(super) kafka: KafkaConfig,
+    pub(super) clicks: ClicksConfig,
     pub(super) relay: RelaySettings,
     pub(super) group_protocol: GroupProtocol,
     pub(super) fetch_wait_max_ms: u16,

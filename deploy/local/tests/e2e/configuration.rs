@@ -27,9 +27,7 @@ fn programs() -> [Command; 4] {
     use linkledger_query_api as query_api;
     use {linkledger_command_api as command_api, linkledger_projector as projector};
     [
-        service::<command_api::config::CommandApiConfig, command_api::config::CommandApiListenConfig>(
-            "command-api",
-        ),
+        command_api::config::CommandApiSettings::augment_args(Command::new("command-api")),
         service::<projector::Config, projector::config::ListenConfig>("projector"),
         service::<query_api::QueryApiConfig, query_api::QueryApiListenConfig>("query-api"),
         CommandLine::command(),

@@ -36,6 +36,10 @@ impl Stage {
             .env("DATABASE_URL", url(role))
             .env("RELAY_DATABASE_URL", url("linkledger_relay"))
             .envs(self.broker.config().environment())
+            .env(
+                "KAFKA_CLICKS_TOPIC",
+                self.broker.clicks().clicks_topic.as_str(),
+            )
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "00".repeat(32));
         command
@@ -90,6 +94,25 @@ async fn doctor_checks_the_rights_of_each_role() {
         rights[0].1.contains("INSERT on event_store.events"),
         "{rights:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_checks_the_topic_of_clicks() {
+    let stage = Stage::set().await;
+    let examine = |variable: &str, value: &str| {
+        let mut command = stage.command("command-api", "linkledger_command_api");
+        command.env(variable, value).args(["doctor", "--json"]);
+        let report = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        found(&report, "topic of clicks")
+    };
+    let partitions = ("ok".to_owned(), "partitions is 16".to_owned());
+    let findings = examine("NO_CLICKS", "false");
+    assert_eq!(findings[0], partitions);
+    let findings = examine("KAFKA_CLICKS_TOPIC", "absent");
+    assert_eq!(findings[0].0, "error");
+    let expected = "the topic absent does not exist";
+    assert!(findings[0].1.contains(expected), "{findings:?}");
+    assert_eq!(examine("NO_CLICKS", "true"), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 
-use secure_kafka::{CONSUMER, OPERATOR, new_authority};
+use secure_kafka::{CLICKS_CONSUMER, CONSUMER, OPERATOR, RECORDER, new_authority};
 use stage::Stage;
 
 /// Longest wait for the broker to refuse an operation.
@@ -44,6 +44,15 @@ fn read(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
     })?
 }
 
+/// Describes the topic, and returns the error of the broker, if any.
+fn describe(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
+    let consumer: BaseConsumer = client(kafka).create().unwrap();
+    let topic = kafka.topic.as_str();
+    let metadata = consumer.fetch_metadata(Some(topic), REFUSAL_TIMEOUT);
+    let metadata = metadata.unwrap();
+    metadata.topics()[0].error().map(RDKafkaErrorCode::from)
+}
+
 /// Reads the topic as a member of the group, and returns the error of the broker, if any.
 fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
     let mut config = client(kafka);
@@ -62,7 +71,17 @@ fn join(kafka: &KafkaConfig, group: &str) -> Option<RDKafkaErrorCode> {
 
 /// Writes to the topic, and returns the error of the broker, if any.
 async fn write(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
-    let producer: FutureProducer = client(kafka).create().unwrap();
+    send(kafka, &client(kafka)).await
+}
+
+/// Writes to the topic as an idempotent producer, and returns the error of the broker, if any.
+async fn write_idempotently(kafka: &KafkaConfig) -> Option<RDKafkaErrorCode> {
+    let mut config = client(kafka);
+    send(kafka, config.set("enable.idempotence", "true")).await
+}
+
+async fn send(kafka: &KafkaConfig, config: &ClientConfig) -> Option<RDKafkaErrorCode> {
+    let producer: FutureProducer = config.create().unwrap();
     let record = FutureRecord::<str, str>::to(kafka.topic.as_str()).payload("forged");
     let sent = producer.send(record, REFUSAL_TIMEOUT).await;
     sent.err().and_then(|(error, _)| error.rdkafka_error_code())
@@ -105,6 +124,27 @@ async fn kafka_rights_let_consumers_only_read() {
     assert_eq!(join(&relay, &stage.group), of_group);
     let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
     assert_eq!(write(&consumer).await, refused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kafka_rights_on_clicks_are_the_least() {
+    let stage = Stage::set("clicked").await;
+    let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
+    let of_clicks = |user| stage.user_of_clicks(user);
+    assert_eq!(write_idempotently(&of_clicks(RECORDER)).await, None);
+    assert_eq!(read(&of_clicks(RECORDER)), refused);
+    assert_eq!(describe(&stage.user(RECORDER)), refused);
+
+    for counting in ["totals", "values"] {
+        let group = format!("{}-clicks-{counting}", stage.group);
+        assert_eq!(join(&of_clicks("projector"), &group), None);
+    }
+    assert_eq!(join(&of_clicks(CLICKS_CONSUMER), "marketing.daily"), None);
+    assert_eq!(describe(&of_clicks(CONSUMER)), refused);
+    assert_eq!(describe(&stage.user(CLICKS_CONSUMER)), refused);
+    for user in ["projector", "relay", OPERATOR, CLICKS_CONSUMER] {
+        assert_eq!(write(&of_clicks(user)).await, refused, "{user}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

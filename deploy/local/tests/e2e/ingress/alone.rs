@@ -109,6 +109,39 @@ async fn ingress_replaces_headers_and_keeps_the_path() {
     }
 }
 
+#[tokio::test]
+async fn short_host_names_the_client_but_does_not_log_it() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let client = stage.nginx.client();
+    for url in [&stage.nginx.api_url, &stage.nginx.short_url] {
+        let request = client.get(format!("{url}/spring"));
+        let request = request
+            .header("forwarded", "for=6.6.6.6")
+            .header("x-forwarded-for", "6.6.6.6")
+            .header("user-agent", "Spying/1.0")
+            .header("referer", "https://spied.example/");
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    }
+    let [_, _, visits] = stage.reached();
+    let visit = visits[0].to_lowercase();
+    for header in ["x-forwarded-for: 127.0.0.1", "forwarded: for=127.0.0.1;"] {
+        let header = format!("\r\n{header}");
+        assert_eq!(visit.matches(&header).count(), 1, "{visit}");
+    }
+    assert!(!visit.contains("6.6.6.6"), "{visit}");
+    let [api, short] = eventually("both requests are logged", async || {
+        <[Value; 2]>::try_from(stage.nginx.access_log()).ok()
+    })
+    .await;
+    assert_eq!(api["client"], "127.0.0.1");
+    let logged = short.to_string();
+    for secret in ["client", "Spying", "spied", "6.6.6.6"] {
+        assert!(!logged.contains(secret), "{secret}: {logged}");
+    }
+}
+
 /// Method, path, idempotency key, and true if nginx may retry the request.
 #[rustfmt::skip]
 const REPEATED_OR_NOT: &[(&str, &str, Option<&str>, bool)] = &[

@@ -147,10 +147,10 @@ impl Nginx {
         fs::write(site.join("short_host.conf"), listen(&addresses.short, "")).unwrap();
         fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
         fs::write(site.join("limits.conf"), limits).unwrap();
-        let server = fs::read_to_string(site.join("server.conf")).unwrap();
+        let servers = fs::read_to_string(path.join("linkledger.conf")).unwrap();
         let log = path.join("access.log").display().to_string();
-        let server = server.replace("/var/log/nginx/linkledger.log", &log);
-        fs::write(site.join("server.conf"), server).unwrap();
+        let servers = servers.replace("/var/log/nginx/linkledger.log", &log);
+        fs::write(path.join("linkledger.conf"), servers).unwrap();
         let mut command = Command::new(program);
         command
             .arg("-p")

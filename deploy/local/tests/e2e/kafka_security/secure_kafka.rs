@@ -19,7 +19,11 @@ pub(crate) const USERS: [&str; 2] = ["relay", "projector"];
 
 /// User that creates the topic and reads the stream.
 pub(crate) const OPERATOR: &str = "operator";
+/// Users that read events, and clicks.
 pub(crate) const CONSUMER: &str = "analytics";
+pub(crate) const CLICKS_CONSUMER: &str = "marketing";
+/// User of query-api, which records clicks.
+pub(crate) const RECORDER: &str = "query-api";
 
 const ACLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kafka/acls");
 
@@ -44,7 +48,8 @@ impl SecureKafka {
             let password = password(user);
             format!("SCRAM-SHA-512=[name={user},password={password}]")
         };
-        let users = [ADMIN, OPERATOR, CONSUMER].into_iter().chain(USERS);
+        let others = [ADMIN, OPERATOR, CONSUMER, CLICKS_CONSUMER, RECORDER];
+        let users = others.into_iter().chain(USERS);
         let kafka = ApacheKafka::start(ApacheKafkaOptions {
             data_dir: None,
             settings: settings(&authority, &certificate),
@@ -83,15 +88,17 @@ impl SecureKafka {
         }
     }
 
-    /// Gives the users the rights of `deploy/kafka/acls`.
-    pub(crate) fn grant_rights(&self, topic: &str, group: &str, folder: &Path) {
+    /// Gives the users the rights of `deploy/kafka/acls`, on topics of events and of clicks.
+    pub(crate) fn grant_rights(&self, [topic, clicks]: [&str; 2], group: &str, folder: &Path) {
         let mut script = Command::new(ACLS);
         script
             .env("KAFKA_ACLS", acl_command().join(" "))
             .env("KAFKA_BROKERS", self.kafka.bootstrap_servers())
             .env("KAFKA_TOPIC", topic)
+            .env("KAFKA_CLICKS_TOPIC", clicks)
             .env("GROUP_ID", group)
             .env("CONSUMERS", CONSUMER)
+            .env("CLICKS_CONSUMERS", CLICKS_CONSUMER)
             .arg(self.admin_properties(folder));
         let output = script.output().unwrap();
         assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! A topic with the rights of `deploy/kafka/acls`, a database, and the services as processes.
+//! Topics with the rights of `deploy/kafka/acls`, a database, and the services as processes.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Makes a stage with a topic of this name, created by `command-api topic create` over TLS.
+    /// Makes a stage with a topic of this name and one of clicks, created by `command-api topic create` over TLS.
     pub(crate) async fn set(topic: &str) -> Self {
         let database = TestDatabase::create().await;
         let account_id = testing::account(database.pool(), 10).await;
@@ -72,7 +72,8 @@ impl Stage {
     /// Gives the users the rights of `deploy/kafka/acls`.
     pub(crate) fn grant_rights(&self) {
         let folder = self.folder.path();
-        self.kafka.grant_rights(&self.topic, &self.group, folder);
+        let topics = [self.topic.as_str(), &self.clicks_topic()];
+        self.kafka.grant_rights(topics, &self.group, folder);
     }
 
     /// Revokes the right of a user to read the topic.
@@ -91,6 +92,16 @@ impl Stage {
         forget.await.unwrap();
     }
 
+    fn clicks_topic(&self) -> String {
+        format!("{}-clicks", self.topic)
+    }
+
+    /// Returns the Kafka settings of a user of the topic of clicks.
+    pub(crate) fn user_of_clicks(&self, name: &str) -> KafkaConfig {
+        let topic = self.clicks_topic();
+        self.kafka.config(name, &topic, self.folder.path())
+    }
+
     /// Returns the Kafka settings of a user.
     pub(crate) fn user(&self, name: &str) -> KafkaConfig {
         self.kafka.config(name, &self.topic, self.folder.path())
@@ -100,6 +111,7 @@ impl Stage {
     pub(crate) fn topic_command(&self, name: &str, kafka: &KafkaConfig) -> Output {
         let mut command = Command::new(&self.programs[0]);
         command.args(["topic", name]).envs(kafka.environment());
+        command.env("KAFKA_CLICKS_TOPIC", self.clicks_topic());
         command.output().unwrap()
     }
 
