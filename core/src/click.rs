@@ -3,19 +3,60 @@
 //! query-api records clicks and publishes them on a topic of their own; projector counts them. The event log has
 //! no clicks.
 
+#[cfg(feature = "clicks")]
+mod agent;
+#[cfg(feature = "clicks")]
+mod bots;
+#[cfg(feature = "clicks")]
+mod client_address;
 mod record;
+#[cfg(feature = "clicks")]
+mod referrer;
+#[cfg(feature = "clicks")]
+mod signals;
+#[cfg(feature = "clicks")]
+mod visitor;
 
 use time::OffsetDateTime;
 
-use crate::id::{AccountId, LinkId};
+use crate::{
+    id::{AccountId, LinkId},
+    shard::murmur2,
+};
 
 pub use self::record::{ClickRecord, ClickRecordError, RecorderId};
+#[cfg(feature = "clicks")]
+pub use self::{
+    agent::{AgentFamilies, AgentTables},
+    bots::{BotPatterns, BotPatternsError},
+    client_address::{ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address},
+    referrer::referrer_host,
+    signals::{asks_for_privacy, is_prefetch},
+    visitor::{VisitorSalt, visitor_hash},
+};
 
 /// Topic of the stream of clicks.
 pub const CLICKS_TOPIC: &str = "linkledger.clicks.v1";
 
 /// Number of partitions of the topic of clicks. Never changes during the life of a topic.
 pub const CLICK_PARTITIONS: u8 = 16;
+
+/// Maximum length of `User-Agent` and of `Referer`, in bytes; the rest is ignored.
+#[cfg(feature = "clicks")]
+pub const HEADER_BYTES_MAX: usize = 512;
+
+/// Returns the beginning of a header value that is looked at.
+#[cfg(feature = "clicks")]
+pub fn cut(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(HEADER_BYTES_MAX)]
+}
+
+/// Returns the partition of the clicks of a link: the one that Kafka's default partitioner chooses for the
+/// key, the text of the link's id.
+pub fn click_partition(link_id: LinkId) -> u8 {
+    let hash = murmur2(link_id.to_string().as_bytes()) & 0x7fff_ffff;
+    u8::try_from(hash % u32::from(CLICK_PARTITIONS)).expect("less than CLICK_PARTITIONS")
+}
 
 /// A click: a request for a short link that was answered with a redirect; or, with a count above 1, several
 /// clicks of a link, an hour and a kind, whose details were given up when memory was short.

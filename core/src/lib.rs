@@ -64,6 +64,7 @@
 //! - `http`: code shared by the two HTTP services.
 //! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
 //! - `kafka`: classification of Kafka errors.
+//! - `clicks`: classification of clicks by their requests.
 //! - `schema`: JSON Schemas of the events.
 //! - `production`: traces to a collector, TLS to Postgres. `tls`: TLS and SCRAM for Kafka.
 //! - `fail-points`: places at which a test kills the process; in builds for tests only.

@@ -63,6 +63,14 @@ metrics! {
 metrics! {
     /// Metrics of query-api.
     QUERY_API:
+    CLICKS_FOLDED_TOTAL = Counter "clicks_folded_total" [] "Clicks whose details were dropped because unpublished clicks needed too much memory; they are counted.";
+    CLICKS_HEARTBEAT_AGE_SECONDS = Gauge "clicks_heartbeat_age_seconds" [] "Time since the recorder of clicks last wrote to the database until when it has recorded.";
+    CLICKS_HELD_UP_SECONDS = Gauge "clicks_held_up_seconds" [] "Longest time for which clicks of a partition wait without an acknowledgement of the broker; 0 while none wait.";
+    CLICKS_LOST_TOTAL = Counter "clicks_lost_total" ["reason"] "Clicks that are counted nowhere: no memory was left (`memory`), the broker refused the record (`refused`), or the process stopped before the acknowledgement (`shutdown`).";
+    CLICKS_RECORDED_TOTAL = Counter "clicks_recorded_total" ["kind"] "Recorded clicks, by kind: human, bot.";
+    CLICKS_SAME_ADDRESS = Gauge "clicks_same_address" [] "1 while the last 1,000 clicks have one client address: a proxy is missing in `TRUSTED_PROXIES`.";
+    CLICKS_UNACKNOWLEDGED = Gauge "clicks_unacknowledged" [] "Records of clicks that the broker has not acknowledged.";
+    CLICKS_WAITING_BYTES = Gauge "clicks_waiting_bytes" [] "Memory of clicks that the broker has not acknowledged.";
     READ_REPLICA_LAG_SECONDS = Gauge "read_replica_lag_seconds" ["replica"] "Lag of a replica of the read tables: age of the oldest write of the primary that the replica has not replayed.";
     READ_REPLICA_USABLE = Gauge "read_replica_usable" ["replica"] "1 while reads go to the replica; 0 while it does not answer, is no replica of the primary, or lags over 10 s.";
     REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Age of the redirect cache: time since the cache last knew all changes of redirects; from 0.5 s on, the cache is bypassed.";

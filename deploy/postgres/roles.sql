@@ -225,6 +225,38 @@ BEGIN
 END
 $$;
 
+-- Rights on clicks, in the database of the read tables.
+DO $$
+BEGIN
+    IF to_regnamespace('clicks') IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Removes rights that an earlier release granted and this release does not need.
+    REVOKE ALL ON SCHEMA clicks FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL TABLES IN SCHEMA clicks FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    REVOKE ALL ON ALL FUNCTIONS IN SCHEMA clicks FROM PUBLIC, linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+
+    GRANT USAGE ON SCHEMA clicks TO
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT SELECT ON clicks._sqlx_migrations TO
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+
+    -- query-api reads figures and salts, and writes the heartbeats of its recorder.
+    GRANT SELECT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
+        clicks.account_quarters, clicks.account_days, clicks.account_values,
+        clicks.positions, clicks.recorders, clicks.heartbeats, clicks.sequences, clicks.salts
+        TO linkledger_query_api;
+    GRANT INSERT ON clicks.recorders TO linkledger_query_api;
+    GRANT UPDATE (seen_at, ended_at) ON clicks.recorders TO linkledger_query_api;
+    GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
+    GRANT EXECUTE ON FUNCTION clicks.complete_until(text) TO linkledger_query_api;
+END
+$$;
+
 -- Time limits of sessions. The services and the operators' commands set limits of their own; these limits
 -- apply to every other session. A transaction that stands still keeps dead rows for the whole server, and
 -- holds its locks.

@@ -12,7 +12,7 @@ use linkledger_core::{
     telemetry::TelemetryConfig,
 };
 
-use crate::QueryApiListeners;
+use crate::{QueryApiListeners, clicks::ClickSettings};
 
 /// All settings of `serve`.
 #[derive(Debug, Clone, clap::Args)]
@@ -74,6 +74,8 @@ pub struct QueryApiConfig {
     #[arg(long, env = "API_KEYS_CACHED_MAX", default_value_t = KEYS_CACHED_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub api_keys_cached_max: u32,
+    #[command(flatten)]
+    pub clicks: ClickSettings,
     #[command(flatten)]
     pub internal_hosts: InternalHosts,
 }

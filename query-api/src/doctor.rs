@@ -1,18 +1,24 @@
 //! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
 use linkledger_core::{
+    clock::{Clock as _, SystemClock},
     config::Secret,
     cursor::CursorKeys,
-    databases::DatabaseOf,
+    databases::{DatabaseOf, DatabaseSettings},
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
-    event_store::SessionKind,
+    event_store::{self, SessionKind},
+    kafka_config::KafkaConfig,
     migrations::Schema,
 };
 
-use crate::{FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS, config::QueryApiSettings};
+use crate::{
+    FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS,
+    clicks::{self, ClickSettings, RECORDER_CONNECTIONS},
+    config::QueryApiSettings,
+};
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 11] = [
+const RIGHTS: [Privilege; 16] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
@@ -24,6 +30,11 @@ const RIGHTS: [Privilege; 11] = [
     ("read_model.redirects", "SELECT"),
     ("read_model.credit_entries", "SELECT"),
     ("read_model.redirect_changes", "SELECT"),
+    ("clicks.recorders", "INSERT"),
+    ("clicks.heartbeats", "DELETE"),
+    ("clicks.salts", "SELECT"),
+    ("clicks.sequences", "SELECT"),
+    ("clicks.link_days", "SELECT"),
 ];
 
 /// Examines the settings without connecting to a server.
@@ -40,6 +51,7 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
             Finding::new("cursor keys", Severity::Error, error.to_string(), remedy)
         }
     });
+    findings.extend(clicks_settings(&config.clicks));
     findings.push(configuration::telemetry(&listen.telemetry));
     let listens_to_others =
         !listen.api_listen.ip().is_loopback() || !listen.short_listen.ip().is_loopback();
@@ -61,12 +73,17 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max: config.connections_max
             + config.connections_max.min(SHORT_HOST_CONNECTIONS)
-            + FOLLOWER_CONNECTIONS,
+            + FOLLOWER_CONNECTIONS
+            + RECORDER_CONNECTIONS,
         rights: &RIGHTS,
         role: "linkledger_query_api",
     };
     let mut findings = check_config(settings);
     findings.extend(doctor::examine_each(&config.databases, &requirements).await);
+    if let Ok(Some(kafka)) = config.clicks.kafka() {
+        findings.push(clicks_topic(&kafka).await);
+        findings.push(salts(&config.databases).await);
+    }
     for replica in &config.read_replica_urls {
         let replica = DatabaseOf {
             url: replica.reveal(),
@@ -79,4 +96,49 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
         findings.extend(doctor::examine(replica, &requirements).await);
     }
     findings
+}
+
+/// Checks the settings of the recording of clicks, and reads their files.
+fn clicks_settings(settings: &ClickSettings) -> Vec<Finding> {
+    let kafka = match settings.kafka() {
+        Ok(None) => {
+            let is = "none are recorded (--no-clicks)";
+            return vec![Finding::ok("clicks", is)];
+        }
+        Ok(Some(kafka)) => configuration::kafka(&kafka),
+        Err(error) => Finding::failed("Kafka", &error),
+    };
+    let files = match settings.check_files() {
+        Ok(()) => Finding::ok("clicks", "the files can be used"),
+        Err(error) => Finding::failed("clicks", &error),
+    };
+    vec![kafka, files]
+}
+
+/// Looks for the topic of clicks.
+async fn clicks_topic(kafka: &KafkaConfig) -> Finding {
+    match clicks::check_kafka(kafka).await {
+        Ok(()) => Finding::ok("topic of clicks", kafka.topic.to_string()),
+        Err(error) => Finding::failed("topic of clicks", &error),
+    }
+}
+
+/// Looks for the salt of today: without it, clicks have no visitors.
+async fn salts(databases: &DatabaseSettings) -> Finding {
+    let read = async {
+        let pool = event_store::pool(databases.read_url(), SessionKind::Reader, 1)?;
+        let today = SystemClock.now().date();
+        let has_salt = clicks::has_salt(&pool, today).await;
+        pool.close().await;
+        has_salt
+    };
+    match read.await {
+        Ok(true) => Finding::ok("salts of visitors", "there is one for today"),
+        Ok(false) => {
+            let is = "there is none for today: clicks have no visitors";
+            let remedy = "start a projector, which makes the salts, without --no-clicks";
+            Finding::new("salts of visitors", Severity::Warning, is, remedy)
+        }
+        Err(error) => Finding::failed("salts of visitors", &error.into()),
+    }
 }

@@ -1,10 +1,12 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
-//! The only write of query-api is the time at which each API key was last used. query-api reads the epoch and the API keys
+//! query-api writes the time at which each API key was last used, and about the clicks that it records: their stream in Kafka, and
+//! the heartbeats of the recorder. query-api reads the epoch and the API keys
 //! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and
 //! read tables may be on two servers.
 
 mod checkpoint_watcher;
+mod clicks;
 pub mod command_line;
 pub mod config;
 mod consistency;
@@ -45,12 +47,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
+    clicks::Clicks,
     read_servers::ReadServers,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
     redirect_changes::ChangeFollower,
     routes::ApiState,
 };
+pub use clicks::ClickSettings;
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
 
@@ -108,6 +112,7 @@ pub fn start(
             base_url: Arc::clone(&base_url),
             service,
         };
+        let clicks = Clicks::start(&config, &clock, tasks).await?;
         let authenticator =
             Authenticator::new(databases.log.clone(), clock, config.api_keys_cached_max);
         authenticator.record_uses(tasks);
@@ -120,6 +125,7 @@ pub fn start(
         let follow = FollowLink {
             redirects: Arc::new(redirects),
             status: config.redirect_status,
+            clicks,
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
         let api = ApiState {

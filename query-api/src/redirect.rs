@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
+    clicks::{Clicks, FollowedLink, Visit},
     config::RedirectStatus,
     consistency::{VisibilityWait, read_model_behind},
     read_model::{
@@ -101,17 +102,16 @@ impl Redirects {
         }
     }
 
-    /// Returns the redirect of a slug; `None` if no link has the slug. Every request for a short
-    /// link comes through this function.
-    async fn find_redirect(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        let folded = slug.folded();
-        let redirect = match self.look_up(&folded) {
+    /// Returns the redirect of a slug and its folded form; `None` if no link has the slug. Every request
+    /// for a short link comes through this function.
+    async fn find_redirect(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
+        let redirect = match self.look_up(folded) {
             CacheLookup::Hit(redirect) => Some(redirect),
-            CacheLookup::Miss => self.load_once(slug, &folded).await?,
+            CacheLookup::Miss => self.load_once(slug, folded).await?,
             // The cached entry may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
                 let redirect = self.read(slug).await?;
-                self.cache.invalidate_slug(&folded);
+                self.cache.invalidate_slug(folded);
                 redirect
             }
         };
@@ -121,7 +121,7 @@ impl Redirects {
         // The read table may lag: an existing link must not get 404.
         let redirect = self.find_in_event_store(slug).await?;
         if redirect.is_some() {
-            self.cache.invalidate_slug(&folded);
+            self.cache.invalidate_slug(folded);
         }
         Ok(redirect)
     }
@@ -213,18 +213,26 @@ impl Redirects {
 pub(crate) struct FollowLink {
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) status: RedirectStatus,
+    pub(crate) clicks: Clicks,
 }
 
-/// Redirects the visitor. The query of the request is neither checked nor added to the destination.
-pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Response, Problem> {
+/// Redirects the visitor, and records the click. The query of the request is neither checked nor added to
+/// the destination.
+pub(crate) async fn follow_link(
+    follow: &FollowLink,
+    slug: &str,
+    visit: Visit<'_>,
+) -> Result<Response, Problem> {
     // A link keeps a slug that became a reserved name later.
     let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
-    let redirect = follow.redirects.find_redirect(&slug).await?;
-    let destination = match redirect.ok_or_else(no_such_short_link)?.target {
-        RedirectTarget::Destination(destination) => destination,
+    let slug_folded = slug.folded();
+    let redirect = follow.redirects.find_redirect(&slug, &slug_folded).await?;
+    let redirect = redirect.ok_or_else(no_such_short_link)?;
+    let (link_id, url) = match redirect.target {
+        RedirectTarget::Destination { link_id, url } => (link_id, url),
         RedirectTarget::Gone => return Err(short_link_gone()),
     };
-    let location = HeaderValue::try_from(String::from(destination)).map_err(|_| {
+    let location = HeaderValue::try_from(String::from(url)).map_err(|_| {
         tracing::error!(%slug, "the stored destination of the short link is no valid header value");
         Problem::internal()
     })?;
@@ -236,6 +244,12 @@ pub(crate) async fn follow_link(follow: &FollowLink, slug: &str) -> Result<Respo
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(CONTENT_TYPE, content_type);
+    let link = FollowedLink {
+        link_id,
+        account_id: redirect.account_id,
+        slug_folded: &slug_folded,
+    };
+    follow.clicks.record(&visit, &link);
     Ok(response)
 }
 

@@ -3,7 +3,7 @@
 mod accept;
 mod page;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::Request,
@@ -16,7 +16,10 @@ use linkledger_core::{
     problem::{Code, Problem},
 };
 
-use crate::redirect::{FollowLink, follow_link};
+use crate::{
+    clicks::Visit,
+    redirect::{FollowLink, follow_link},
+};
 
 const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -25,9 +28,18 @@ const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 pub struct ShortHost {
     follow: FollowLink,
     answers: Arc<Answers>,
+    /// Peer of the connection; `None` in calls without a socket.
+    peer: Option<SocketAddr>,
 }
 
 impl Serve for ShortHost {
+    fn for_peer(&self, peer: SocketAddr) -> Self {
+        Self {
+            peer: Some(peer),
+            ..self.clone()
+        }
+    }
+
     async fn answer(&self, request: Request) -> Response {
         let (head, _) = request.into_parts();
         let handle = async |head: &Parts, _| self.handle(head).await;
@@ -42,6 +54,7 @@ impl ShortHost {
         Self {
             follow,
             answers: Arc::new(Answers::new(settings)),
+            peer: None,
         }
     }
 
@@ -49,18 +62,23 @@ impl ShortHost {
         let (method, path) = (&head.method, head.uri.path());
         // The path is not percent-decoded: no slug contains a percent sign.
         match path.strip_prefix('/') {
-            Some(slug) => self.answer_of(method, slug).await.into_response(),
+            Some(slug) => self.answer_of(head, slug).await.into_response(),
             None => no_such_route(method, path),
         }
     }
 
-    async fn answer_of(&self, method: &Method, slug: &str) -> Result<Response, Problem> {
+    async fn answer_of(&self, head: &Parts, slug: &str) -> Result<Response, Problem> {
         if slug.is_empty() || slug.contains('/') {
             let detail = "Check the path; a short link has exactly one part.";
             return Err(Problem::new(Code::RouteNotFound, detail));
         }
-        match *method {
-            Method::GET | Method::HEAD => follow_link(&self.follow, slug).await,
+        let visit = Visit {
+            method: &head.method,
+            headers: &head.headers,
+            peer: self.peer,
+        };
+        match head.method {
+            Method::GET | Method::HEAD => follow_link(&self.follow, slug, visit).await,
             Method::OPTIONS => {
                 Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response())
             }

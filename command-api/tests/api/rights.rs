@@ -71,6 +71,9 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_query_api", "SELECT balance FROM event_store.accounts"),
     ("linkledger_query_api", "UPDATE read_model.links SET slug = slug"),
     ("linkledger_query_api", "DELETE FROM read_model.redirects"),
+    ("linkledger_query_api", "DELETE FROM clicks.recorders"),
+    ("linkledger_query_api", "UPDATE clicks.salts SET salt = salt"),
+    ("linkledger_query_api", "DELETE FROM clicks.link_days"),
     ("linkledger_query_api", "UPDATE event_store.api_keys SET revoked_at = NULL"),
     ("linkledger_operator", "UPDATE event_store.slugs SET link_id = link_id"),
     ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
@@ -127,7 +130,7 @@ async fn roles_have_exactly_the_committed_rights() {
     // The script revokes every right that the script does not grant.
     let everybody = PROCESSES.join(", ");
     for granted in ["ALL TABLES IN", "ALL FUNCTIONS IN", ""] {
-        let schemas = format!("{granted} SCHEMA event_store, read_model");
+        let schemas = format!("{granted} SCHEMA event_store, read_model, clicks");
         let grant = format!("GRANT ALL ON {schemas} TO PUBLIC, {everybody}");
         execute(&database, &grant).await;
     }

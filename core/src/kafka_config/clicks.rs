@@ -11,7 +11,8 @@ pub struct ClicksConfig {
     /// Name of the topic with the stream of clicks.
     #[arg(long = "kafka-clicks-topic", env = "KAFKA_CLICKS_TOPIC", default_value = CLICKS_TOPIC)]
     pub clicks_topic: TopicName,
-    /// Leave clicks out: nothing is recorded or counted, and no topic of clicks is needed.
+    /// Leave clicks out: nothing is recorded or counted, and no topic of clicks is needed; query-api then needs no
+    /// Kafka.
     #[arg(long = "no-clicks", env = "NO_CLICKS")]
     pub no_clicks: bool,
 }

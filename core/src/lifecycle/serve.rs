@@ -1,7 +1,7 @@
 //! Listeners: accept connections, limit number and duration of connections, and close connections
 //! at shutdown.
 
-use std::{io, pin::pin, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, time::Duration};
 
 use axum::{Router, extract::Request, response::Response};
 use tokio::{
@@ -57,6 +57,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A handler for the requests of a listener.
 pub trait Serve: Clone + Send + Sync + 'static {
+    /// Returns the handler for the requests of one connection. A handler that needs the address of the
+    /// peer keeps it: once for each connection, not for each request.
+    #[must_use]
+    fn for_peer(&self, _peer: SocketAddr) -> Self {
+        self.clone()
+    }
+
     /// Answers a request. The answer to `HEAD` may have the body of `GET` or none.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 }
@@ -130,9 +137,9 @@ impl<S: Serve> Server<S> {
                 () = shutdown.cancelled() => break,
                 Some(ended) = self.connections.join_next() => report(ended),
                 accepted = listener.accept(), if has_room => match accepted {
-                    Ok((stream, _)) => {
+                    Ok((stream, peer)) => {
                         was_accepting = true;
-                        self.begin(stream);
+                        self.begin(stream, peer);
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(error) => {
@@ -151,8 +158,8 @@ impl<S: Serve> Server<S> {
         Ok(())
     }
 
-    fn begin(&mut self, stream: TcpStream) {
-        let site = self.site.clone();
+    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let site = self.site.for_peer(peer);
         let (shutdown, idle_drained) = (self.shutdown.clone(), self.idle_drained.clone());
         let connection = connection::run(stream, site, self.limits, shutdown, idle_drained);
         self.connections.spawn(connection);
@@ -172,10 +179,10 @@ impl<S: Serve> Server<S> {
         let Ok(listener) = listener.into_std() else {
             return;
         };
-        while let Ok((stream, _)) = listener.accept() {
+        while let Ok((stream, peer)) = listener.accept() {
             let stream = stream.set_nonblocking(true).map(|()| stream);
             if let Ok(stream) = stream.and_then(TcpStream::from_std) {
-                self.begin(stream);
+                self.begin(stream, peer);
             }
         }
     }

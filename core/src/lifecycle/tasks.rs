@@ -19,6 +19,10 @@ use crate::metrics::TASK_FAILURES_TOTAL;
 /// Longest time for accepted work to finish after the shutdown began.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// Longest additional time for tasks that must outlive the flush of accepted work. A stop takes both times
+/// at most, less than the grace period of Kubernetes and Docker in `deploy/`.
+const FLUSHED_TIME_MAX: Duration = Duration::from_secs(3);
+
 /// First delay before housekeeping that has failed is started again.
 const RESTART_BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest such delay.
@@ -27,6 +31,11 @@ const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(1);
 /// Supervised background tasks of a process. An essential task that ends before the shutdown, by an
 /// error, a panic or by itself, starts the shutdown and makes the process fail; housekeeping never
 /// does.
+///
+/// A stop has three stages. The shutdown ends listeners and everything that takes part in answers. When
+/// all of those tasks have ended, the process is drained, and tasks end that store what requests have
+/// left, such as the recorder of clicks. When those have ended too, the process is flushed, and tasks end
+/// that process what was stored, such as the counting of clicks.
 pub struct Tasks {
     set: JoinSet<(&'static str, anyhow::Result<()>)>,
     shutdown: CancellationToken,
@@ -34,6 +43,20 @@ pub struct Tasks {
     until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
     /// Cancelled when all tasks of `set` have ended.
     drained: CancellationToken,
+    /// Tasks that must outlive all tasks of `set` and of `until_drained`.
+    until_flushed: JoinSet<(&'static str, anyhow::Result<()>)>,
+    /// Cancelled when all tasks of `set` and of `until_drained` have ended.
+    flushed: CancellationToken,
+    stop_times: StopTimes,
+}
+
+/// Longest times of the stages of a stop.
+#[derive(Debug, Clone, Copy)]
+struct StopTimes {
+    /// From the shutdown until the process is flushed.
+    drain_max: Duration,
+    /// From then on.
+    flushed_max: Duration,
 }
 
 impl Tasks {
@@ -44,6 +67,12 @@ impl Tasks {
             shutdown,
             until_drained: JoinSet::new(),
             drained: CancellationToken::new(),
+            until_flushed: JoinSet::new(),
+            flushed: CancellationToken::new(),
+            stop_times: StopTimes {
+                drain_max: DRAIN_TIME_MAX,
+                flushed_max: FLUSHED_TIME_MAX,
+            },
         }
     }
 
@@ -87,6 +116,25 @@ impl Tasks {
             .spawn(run_housekeeping(name, start, self.drained()));
     }
 
+    /// Spawns housekeeping that must outlive the tasks of [`Tasks::spawn_housekeeping_until_drained`], and
+    /// ends when the token of [`Tasks::flushed`] is cancelled.
+    pub fn spawn_housekeeping_until_flushed<F>(
+        &mut self,
+        name: &'static str,
+        start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.until_flushed
+            .spawn(run_housekeeping(name, start, self.flushed()));
+    }
+
+    /// Returns the token that is cancelled when the tasks that outlive the requests have ended too:
+    /// everything that requests have left is stored.
+    pub fn flushed(&self) -> CancellationToken {
+        self.flushed.clone()
+    }
+
     /// Returns the token that is cancelled when all other tasks have ended. No request is left then, so
     /// tasks that requests depend on can end.
     pub fn drained(&self) -> CancellationToken {
@@ -110,20 +158,19 @@ impl Tasks {
     /// the shutdown.
     pub async fn join(mut self) -> anyhow::Result<()> {
         let mut failure = None;
-        let shutdown = self.shutdown.clone();
+        let shutdown = self.shutdown();
         // One deadline for all tasks: the timeout must not restart when a task ends.
-        let mut drain_time_is_over = pin!(drain_time_is_over(&shutdown));
+        let mut stop_is_overdue = pin!(self.stop_times.are_over(shutdown, self.flushed()));
         loop {
-            if self.set.is_empty() {
-                self.drained.cancel();
-            }
-            let some_run = !(self.set.is_empty() && self.until_drained.is_empty());
+            self.advance_stage();
+            let some_run = !(self.is_flushed() && self.until_flushed.is_empty());
             let ended = tokio::select! {
                 Some(ended) = self.set.join_next() => ended,
                 Some(ended) = self.until_drained.join_next() => ended,
-                () = &mut drain_time_is_over, if some_run => {
+                Some(ended) = self.until_flushed.join_next() => ended,
+                time_max = &mut stop_is_overdue, if some_run => {
                     return Err(failure.unwrap_or_else(|| {
-                        anyhow::anyhow!("tasks did not end within {DRAIN_TIME_MAX:?}")
+                        anyhow::anyhow!("tasks did not end within {time_max:?}")
                     }));
                 }
                 else => return failure.map_or(Ok(()), Err),
@@ -138,6 +185,20 @@ impl Tasks {
             self.shutdown.cancel();
             failure.get_or_insert(error);
         }
+    }
+
+    /// Begins the stages of a stop whose earlier tasks have ended.
+    fn advance_stage(&self) {
+        if self.set.is_empty() {
+            self.drained.cancel();
+        }
+        if self.is_flushed() {
+            self.flushed.cancel();
+        }
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.set.is_empty() && self.until_drained.is_empty()
     }
 }
 
@@ -180,9 +241,17 @@ where
     }
 }
 
-async fn drain_time_is_over(shutdown: &CancellationToken) {
-    shutdown.cancelled().await;
-    sleep(DRAIN_TIME_MAX).await;
+impl StopTimes {
+    /// Waits until a stop has taken too long, and returns the time that the stop may take.
+    async fn are_over(self, shutdown: CancellationToken, flushed: CancellationToken) -> Duration {
+        shutdown.cancelled().await;
+        sleep(self.drain_max).await;
+        if !flushed.is_cancelled() {
+            return self.drain_max;
+        }
+        sleep(self.flushed_max).await;
+        self.drain_max + self.flushed_max
+    }
 }
 
 #[cfg(test)]
@@ -282,6 +351,62 @@ mod tests {
             }
         });
         tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn housekeeping_until_flushed_ends_last() {
+        let mut tasks = Tasks::new(CancellationToken::new());
+        let (drained, flushed) = (tasks.drained(), tasks.flushed());
+        let (stored, counted) = tokio::sync::oneshot::channel();
+        let counted = std::sync::Mutex::new(Some(counted));
+        tasks.spawn_housekeeping_until_flushed("counts", move |flushed| {
+            let counted = counted.lock().unwrap().take();
+            async move {
+                counted.expect("it runs once").await?;
+                flushed.cancelled().await;
+                Ok(())
+            }
+        });
+        let stored = std::sync::Mutex::new(Some(stored));
+        tasks.spawn_housekeeping_until_drained("stores", move |drained| {
+            let (stored, flushed) = (stored.lock().unwrap().take(), flushed.clone());
+            async move {
+                drained.cancelled().await;
+                assert!(
+                    !flushed.is_cancelled(),
+                    "the request's work is not stored yet"
+                );
+                stored.expect("it runs once").send(()).ok();
+                Ok(())
+            }
+        });
+        let shutdown = tasks.shutdown();
+        tasks.spawn_essential("request", async move {
+            shutdown.cancelled().await;
+            anyhow::ensure!(!drained.is_cancelled(), "the request still runs");
+            Ok(())
+        });
+        tasks.shutdown().cancel();
+        tasks.join().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn stop_is_bounded_in_every_stage() {
+        for (outlives_flush, time_max) in [(false, "20ms"), (true, "50ms")] {
+            let mut tasks = Tasks::new(CancellationToken::new());
+            tasks.stop_times = StopTimes {
+                drain_max: Duration::from_millis(20),
+                flushed_max: Duration::from_millis(30),
+            };
+            if outlives_flush {
+                tasks.spawn_housekeeping_until_flushed("stuck", |_| std::future::pending());
+            } else {
+                tasks.spawn_housekeeping_until_drained("stuck", |_| std::future::pending());
+            }
+            tasks.shutdown().cancel();
+            let error = tasks.join().await.unwrap_err().to_string();
+            assert_eq!(error, format!("tasks did not end within {time_max}"));
+        }
     }
 
     #[tokio::test]

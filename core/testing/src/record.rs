@@ -31,6 +31,12 @@ pub enum Secret {
     Cursor,
     /// The query of a destination.
     DestinationQuery,
+    /// The address of the client of a click.
+    ClientAddress,
+    /// The user agent of a click.
+    UserAgent,
+    /// The referrer of a click.
+    Referrer,
 }
 
 /// Records a secret.

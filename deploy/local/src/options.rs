@@ -91,6 +91,9 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=u32::MAX)
     )]
     pub(crate) rate_limit: u32,
+    /// Record and count no clicks.
+    #[arg(long, env = "LINKLEDGER_NO_CLICKS")]
+    pub(crate) no_clicks: bool,
 }
 
 /// Makes a parser for whole numbers in a range, whose error names the range.

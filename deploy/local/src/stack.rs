@@ -97,7 +97,7 @@ async fn run(
     };
     let clicks = ClicksConfig {
         clicks_topic: options.kafka_clicks_topic.clone(),
-        no_clicks: false,
+        no_clicks: options.no_clicks,
     };
     broker.prepare(&kafka, &clicks, database).await?;
     let pool = &database.pool;
@@ -167,6 +167,7 @@ fn environment(
         // All members of a group speak one protocol.
         .with("GROUP_PROTOCOL", settings.group_protocol.name())
         .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
+        .with("NO_CLICKS", settings.clicks.no_clicks.to_string())
         // Addresses for operators.
         .with(
             "COMMAND_METRICS_URL",

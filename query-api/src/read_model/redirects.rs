@@ -1,6 +1,10 @@
 //! Projection `redirects`: the target of each slug.
 
-use linkledger_core::{id::AccountId, link::Slug, shard::Shard};
+use linkledger_core::{
+    id::{AccountId, LinkId},
+    link::Slug,
+    shard::Shard,
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -18,8 +22,8 @@ pub(crate) struct Redirect {
 /// Target of a short link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RedirectTarget {
-    /// Stored destination that visitors are redirected to.
-    Destination(Box<str>),
+    /// Link that is followed, with the stored destination that visitors are redirected to.
+    Destination { link_id: LinkId, url: Box<str> },
     /// No destination: the link is deleted or disabled, or an operator suspended the account with
     /// `--stop-redirects`.
     Gone,
@@ -120,7 +124,7 @@ pub(crate) async fn find_each(
 ) -> sqlx::Result<Vec<Option<Redirect>>> {
     let rows = sqlx::query!(
         r#"
-        SELECT wanted.nth AS "nth!", r.account_id AS "account_id!",
+        SELECT wanted.nth AS "nth!", r.account_id AS "account_id!", r.link_id AS "link_id!",
                r.destination_url AS "destination_url!", r.state AS "state!",
                -- Not EXISTS: planned for many rows, that would read all stopped accounts.
                (
@@ -131,7 +135,8 @@ pub(crate) async fn find_each(
         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
         -- Not a join: planned on empty tables, that would read all redirects.
         CROSS JOIN LATERAL (
-            SELECT generation, account_id, destination_url, state FROM read_model.redirects
+            SELECT generation, account_id, link_id, destination_url, state
+            FROM read_model.redirects
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'redirects'
@@ -148,9 +153,12 @@ pub(crate) async fn find_each(
     for row in rows {
         let nth =
             usize::try_from(row.nth - 1).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        let is_stopped = row.is_stopped;
-        let (account_id, destination_url) = (Some(row.account_id), Some(row.destination_url));
-        redirects[nth] = Redirect::of_row(account_id, destination_url, Some(row.state), is_stopped);
+        redirects[nth] = Some(Redirect::of(RedirectRow {
+            account_id: row.account_id,
+            link_id: row.link_id,
+            destination_url: row.destination_url,
+            is_followed: row.state == "active" && !row.is_stopped,
+        }));
     }
     Ok(redirects)
 }
@@ -170,7 +178,7 @@ pub(crate) async fn find_with_visibility(
                    WHERE p.account_id = $3 AND p.projection = c.projection
                      AND p.generation = c.generation
                ) AS "is_parked!",
-               r.account_id AS "account_id?",
+               r.account_id AS "account_id?", r.link_id AS "link_id?",
                r.destination_url AS "destination_url?", r.state AS "state?",
                EXISTS (
                    SELECT FROM read_model.stopped_accounts
@@ -190,30 +198,40 @@ pub(crate) async fn find_with_visibility(
     )
     .fetch_one(pool)
     .await?;
-    let is_stopped = row.is_stopped;
-    let redirect = Redirect::of_row(row.account_id, row.destination_url, row.state, is_stopped);
     let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
+    let found = row.account_id.zip(row.link_id).zip(row.destination_url);
+    let redirect = found.map(|((account_id, link_id), destination_url)| {
+        Redirect::of(RedirectRow {
+            account_id,
+            link_id,
+            destination_url,
+            is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
+        })
+    });
     Ok(visibility.with(redirect))
 }
 
+/// Row of a short link.
+struct RedirectRow {
+    account_id: Uuid,
+    link_id: Uuid,
+    destination_url: String,
+    /// False if the link is disabled, or an operator suspended the account with `--stop-redirects`.
+    is_followed: bool,
+}
+
 impl Redirect {
-    /// Returns the redirect of a row with these columns, if there is a row. `is_stopped` is true if an
-    /// operator suspended the account with `--stop-redirects`.
-    fn of_row(
-        account_id: Option<Uuid>,
-        destination_url: Option<String>,
-        state: Option<String>,
-        is_stopped: bool,
-    ) -> Option<Self> {
-        let destination_url = destination_url?;
-        let is_followed = state? == "active" && !is_stopped;
-        Some(Self {
-            account_id: AccountId::from_uuid(account_id?),
-            target: if is_followed {
-                RedirectTarget::Destination(destination_url.into())
+    fn of(row: RedirectRow) -> Self {
+        Self {
+            account_id: AccountId::from_uuid(row.account_id),
+            target: if row.is_followed {
+                RedirectTarget::Destination {
+                    link_id: LinkId::from_uuid(row.link_id),
+                    url: row.destination_url.into(),
+                }
             } else {
                 RedirectTarget::Gone
             },
-        })
+        }
     }
 }

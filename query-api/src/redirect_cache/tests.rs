@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use linkledger_core::id::AccountId;
+use linkledger_core::id::{AccountId, LinkId};
 use proptest::prelude::*;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -21,13 +21,16 @@ fn account_of(slug: usize) -> AccountId {
 fn redirect(slug: usize, value: u32) -> Redirect {
     Redirect {
         account_id: account_of(slug),
-        target: RedirectTarget::Destination(value.to_string().into()),
+        target: RedirectTarget::Destination {
+            link_id: LinkId::from_uuid(Uuid::nil()),
+            url: value.to_string().into(),
+        },
     }
 }
 
 fn value_of(redirect: &Redirect) -> u32 {
     match &redirect.target {
-        RedirectTarget::Destination(value) => value.parse().unwrap(),
+        RedirectTarget::Destination { url, .. } => url.parse().unwrap(),
         RedirectTarget::Gone => panic!("nothing is gone here"),
     }
 }

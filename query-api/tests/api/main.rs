@@ -3,6 +3,7 @@
 
 mod access;
 mod api_keys;
+mod clicks;
 mod connections;
 mod credits;
 mod docs;

@@ -1,6 +1,6 @@
 //! Runs a query-api on a separate database, with callers.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -20,7 +20,7 @@ use linkledger_core::{
     internal_listener::InternalHosts,
     lifecycle::{Serve, Tasks},
 };
-use linkledger_query_api::{QueryApiConfig, ShortHost, routes::openapi, start};
+use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, routes::openapi, start};
 use linkledger_testing as testing;
 use linkledger_testing::{FixedClock, TestDatabase, record};
 use serde_json::Value;
@@ -69,6 +69,7 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         redirect_cache_mib: 0,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
+        clicks: ClickSettings::off(),
         internal_hosts: InternalHosts::default(),
     }
 }
@@ -172,6 +173,18 @@ impl TestService {
         headers: &[(&str, &str)],
     ) -> Answer {
         call(&self.short_host, method, path, headers).await
+    }
+
+    /// Sends a request to the short host from an address.
+    pub(crate) async fn visit(
+        &self,
+        method: Method,
+        path: &str,
+        peer: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let peer = SocketAddr::new(peer.parse().unwrap(), 4711);
+        call(&self.short_host.for_peer(peer), method, path, headers).await
     }
 
     /// Sends GET to the short host.

@@ -4,7 +4,7 @@ WITH role AS (SELECT r.* FROM pg_roles AS r WHERE r.rolname = $1),
 relations AS (
     SELECT c.oid, n.nspname || '.' || c.relname AS name, c.relkind
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname IN ('event_store', 'read_model', 'public') AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+    WHERE n.nspname IN ('clicks', 'event_store', 'read_model', 'public') AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
 ),
 of_tables AS (
     SELECT t.name, right_name, nth,
@@ -33,7 +33,7 @@ of_functions AS (
     SELECT p.oid::regprocedure::text AS name, 'EXECUTE' AS right_name, 1::bigint AS nth,
         CASE WHEN has_function_privilege($1, p.oid, 'EXECUTE') THEN 'EXECUTE' END AS granted
     FROM pg_proc AS p
-    WHERE p.pronamespace::regnamespace::text IN ('event_store', 'read_model', 'public')
+    WHERE p.pronamespace::regnamespace::text IN ('clicks', 'event_store', 'read_model', 'public')
 ),
 of_schemas AS (
     SELECT n.nspname AS name, right_name, nth,

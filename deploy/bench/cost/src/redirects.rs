@@ -14,7 +14,7 @@ use linkledger_core::{
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::{QueryApiConfig, ShortHost};
+use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -166,6 +166,7 @@ fn config(database_url: String) -> QueryApiConfig {
         redirect_cache_mib: 64,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
+        clicks: ClickSettings::off(),
         internal_hosts: InternalHosts::default(),
     }
 }

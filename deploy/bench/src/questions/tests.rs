@@ -11,7 +11,7 @@ use linkledger_core::{
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::QueryApiConfig;
+use linkledger_query_api::{ClickSettings, QueryApiConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -141,6 +141,7 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         redirect_cache_mib: 1,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
+        clicks: ClickSettings::off(),
         internal_hosts: InternalHosts::default(),
     };
     let service = linkledger_query_api::start(config, Arc::new(SystemClock), tasks);

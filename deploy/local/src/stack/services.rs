@@ -190,6 +190,12 @@ impl ServiceSettings {
             redirect_cache_mib: REDIRECT_CACHE_MIB,
             connections_max: 16,
             api_keys_cached_max: KEYS_CACHED_MAX,
+            clicks: query_api::ClickSettings {
+                stream: self.clicks.clone(),
+                kafka_brokers: Some(self.kafka.brokers.clone()),
+                kafka_security: self.kafka.security.clone(),
+                ..query_api::ClickSettings::off()
+            },
             internal_hosts: InternalHosts::default(),
         })
     }

@@ -198,6 +198,7 @@ async fn check_config_needs_no_connection() {
                 "--database-url",
                 "postgres://u@127.0.0.1:1/x",
             ])
+            .env("KAFKA_BROKERS", "127.0.0.1:1")
             .env("CURSOR_KEYS", cursor_keys);
         command.output().unwrap()
     };

@@ -1,0 +1,296 @@
+//! Address of the client of a request: the peer, or the address that trusted proxies report.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+};
+
+use ipnet::{IpNet, Ipv4Net};
+
+/// Prefix of IPv6 networks that hold IPv4 addresses, in bits.
+const MAPPED_BITS: u8 = 96;
+
+/// Network of proxies whose reports of addresses are trusted, such as `10.0.0.0/8` or `192.0.2.7`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrustedProxy(IpNet);
+
+/// Text that is neither a network nor an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("neither an address nor a network; give for example 192.0.2.7 or 10.0.0.0/8")]
+pub struct InvalidTrustedProxy;
+
+impl TrustedProxy {
+    /// Returns true if the address, in canonical form, is one of the network.
+    fn contains(self, address: IpAddr) -> bool {
+        self.0.contains(&address)
+    }
+}
+
+impl FromStr for TrustedProxy {
+    type Err = InvalidTrustedProxy;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTrustedProxy> {
+        let network = text
+            .parse::<IpNet>()
+            .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+            .map_err(|_| InvalidTrustedProxy)?;
+        Ok(Self(canonical_network(network).trunc()))
+    }
+}
+
+impl fmt::Display for TrustedProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Returns the IPv4 network of a network of IPv4-mapped addresses, and any other network unchanged.
+fn canonical_network(network: IpNet) -> IpNet {
+    let IpNet::V6(v6) = network else {
+        return network;
+    };
+    let v4 = v6.addr().to_ipv4_mapped();
+    let v4 = v4.zip(v6.prefix_len().checked_sub(MAPPED_BITS));
+    v4.and_then(|(address, bits)| Ipv4Net::new(address, bits).ok())
+        .map_or(network, IpNet::V4)
+}
+
+/// Headers in which proxies report the addresses of clients: the values of all lines, in order.
+#[derive(Debug, Clone, Copy)]
+pub struct ForwardingHeaders<F, X> {
+    /// `Forwarded` of RFC 7239. If there is a line, the other header is ignored.
+    pub forwarded: F,
+    /// `X-Forwarded-For`.
+    pub x_forwarded_for: X,
+}
+
+/// Returns the address of the client, with an IPv4-mapped address as IPv4.
+///
+/// A peer that is no trusted proxy is the client itself, whatever the headers say. Otherwise the
+/// headers are read from the right, and the first address that is no trusted proxy is the client. A
+/// malformed element ends the reading, and the last trusted address counts.
+pub fn client_address<'a>(
+    peer: IpAddr,
+    trusted: &[TrustedProxy],
+    headers: ForwardingHeaders<
+        impl DoubleEndedIterator<Item = &'a [u8]>,
+        impl DoubleEndedIterator<Item = &'a [u8]>,
+    >,
+) -> IpAddr {
+    let peer = peer.to_canonical();
+    let is_trusted = |address| trusted.iter().any(|network| network.contains(address));
+    if !is_trusted(peer) {
+        return peer;
+    }
+    let mut forwarded = headers.forwarded.peekable();
+    if forwarded.peek().is_some() {
+        let elements = forwarded.rev().flat_map(elements_from_the_right);
+        first_untrusted(peer, elements.map(address_in_forwarded), is_trusted)
+    } else {
+        let lines = headers.x_forwarded_for.rev();
+        let elements = lines.flat_map(elements_from_the_right);
+        first_untrusted(peer, elements.map(address_of_node), is_trusted)
+    }
+}
+
+/// Returns the elements of a list, the last one first. An element that a comma inside quotes has cut
+/// is malformed, which ends the reading.
+fn elements_from_the_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+fn first_untrusted(
+    peer: IpAddr,
+    addresses: impl Iterator<Item = Option<IpAddr>>,
+    is_trusted: impl Fn(IpAddr) -> bool,
+) -> IpAddr {
+    let mut last = peer;
+    for address in addresses {
+        let Some(address) = address else {
+            return last;
+        };
+        last = address;
+        if !is_trusted(address) {
+            return last;
+        }
+    }
+    last
+}
+
+/// Parses the address of the parameter `for` of an element of `Forwarded`.
+fn address_in_forwarded(element: &[u8]) -> Option<IpAddr> {
+    let mut node = None;
+    for pair in element.split(|byte| *byte == b';') {
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = (&pair[..equals], &pair[equals + 1..]);
+        if name.trim_ascii().eq_ignore_ascii_case(b"for") && node.replace(value).is_some() {
+            return None;
+        }
+    }
+    let node = node?.trim_ascii();
+    let unquoted = node
+        .strip_prefix(b"\"")
+        .map_or(Some(node), |rest| rest.strip_suffix(b"\""));
+    address_of_node(unquoted?)
+}
+
+/// Parses an address, with or without a port; an IPv6 address with a port is in brackets.
+fn address_of_node(node: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(node).ok()?;
+    let address = text
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+        .or_else(|| bracketed(text));
+    address.map(|address| address.to_canonical())
+}
+
+fn bracketed(text: &str) -> Option<IpAddr> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PROXIES: [&str; 3] = ["10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48"];
+
+    fn address(peer: &str, forwarded: &[&[u8]], x_forwarded_for: &[&[u8]]) -> String {
+        let trusted = PROXIES.map(|proxy| proxy.parse().unwrap());
+        let headers = ForwardingHeaders {
+            forwarded: forwarded.iter().copied(),
+            x_forwarded_for: x_forwarded_for.iter().copied(),
+        };
+        client_address(peer.parse().unwrap(), &trusted, headers).to_string()
+    }
+
+    fn by_x_forwarded_for(lines: &[&str]) -> String {
+        let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        address("10.1.1.1", &[], &lines)
+    }
+
+    fn by_forwarded(lines: &[&str]) -> String {
+        let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        address("10.1.1.1", &lines, &[b"198.51.100.99"])
+    }
+
+    #[test]
+    fn untrusted_peer_is_the_client() {
+        for peer in ["203.0.113.5", "192.0.2.8", "2001:db8:2::1"] {
+            let client = address(peer, &[b"for=198.51.100.1"], &[b"198.51.100.1"]);
+            assert_eq!(client, peer);
+        }
+    }
+
+    #[test]
+    fn rightmost_untrusted_address_is_the_client() {
+        for (lines, client) in [
+            (&["198.51.100.1"][..], "198.51.100.1"),
+            (&["6.6.6.6, 198.51.100.1, 10.2.2.2"], "198.51.100.1"),
+            (&["6.6.6.6,198.51.100.1 ,\t192.0.2.7"], "198.51.100.1"),
+            (&["198.51.100.1:4711, 10.0.0.1:80"], "198.51.100.1"),
+            (&["2001:db8::1"], "2001:db8::1"),
+            (&["[2001:db8::1]"], "2001:db8::1"),
+            (&["[2001:db8::1]:443, 2001:db8:1::9"], "2001:db8::1"),
+            (&["6.6.6.6", "198.51.100.1", "10.9.9.9"], "198.51.100.1"),
+            (&[], "10.1.1.1"),
+        ] {
+            assert_eq!(by_x_forwarded_for(lines), client, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_element_ends_the_walk() {
+        for (lines, client) in [
+            (&["198.51.100.1, unknown"][..], "10.1.1.1"),
+            (&["198.51.100.1, nonsense, 10.2.2.2"], "10.2.2.2"),
+            (&["198.51.100.1, , 10.2.2.2"], "10.2.2.2"),
+            (&[""], "10.1.1.1"),
+            (&["198.51.100.1", ""], "10.1.1.1"),
+            (&["999.1.1.1"], "10.1.1.1"),
+            (&["fe80::1%eth0"], "10.1.1.1"),
+            (&["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
+        ] {
+            assert_eq!(by_x_forwarded_for(lines), client, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn forwarded_header_wins_over_the_other_one() {
+        for (lines, client) in [
+            (&["for=198.51.100.1"][..], "198.51.100.1"),
+            (&["For=\"198.51.100.1:80\";proto=https"], "198.51.100.1"),
+            (
+                &["proto=http; for=198.51.100.1 ;by=10.0.0.1"],
+                "198.51.100.1",
+            ),
+            (&["for=\"[2001:db8::1]:4711\""], "2001:db8::1"),
+            (
+                &["for=6.6.6.6, for=198.51.100.1, for=10.2.2.2"],
+                "198.51.100.1",
+            ),
+            (&["for=198.51.100.1", "for=10.2.2.2"], "198.51.100.1"),
+            (&["for=unknown"], "10.1.1.1"),
+            (&["for=_hidden, for=10.2.2.2"], "10.2.2.2"),
+            (&["for=1.1.1.1;for=2.2.2.2"], "10.1.1.1"),
+            (&["for=\"198.51.100.1"], "10.1.1.1"),
+            (&["proto=https"], "10.1.1.1"),
+            (&["nonsense"], "10.1.1.1"),
+            // A client has left a quote open; the proxy's own element still counts.
+            (&["for=6.6.6.6;by=\", for=198.51.100.1"], "198.51.100.1"),
+        ] {
+            assert_eq!(by_forwarded(lines), client, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn mapped_addresses_equal_ipv4() {
+        let client = address("::ffff:10.1.1.1", &[], &[b"::ffff:198.51.100.1"]);
+        assert_eq!(client, "198.51.100.1");
+        assert_eq!(address("::ffff:203.0.113.5", &[], &[]), "203.0.113.5");
+        let mapped: TrustedProxy = "::ffff:10.0.0.0/104".parse().unwrap();
+        assert_eq!(mapped, "10.0.0.0/8".parse().unwrap());
+    }
+
+    #[test]
+    fn trusted_proxies_are_networks_or_addresses() {
+        for (text, shown) in [
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("::1", "::1/128"),
+        ] {
+            let proxy: TrustedProxy = text.parse().unwrap();
+            assert_eq!(proxy.to_string(), shown);
+        }
+        for text in ["", "10.0.0.0/33", "proxy.example", "10.0.0.0/8 "] {
+            assert!(text.parse::<TrustedProxy>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_result_in_some_address(
+            lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..8_192), 0..4)
+        ) {
+            let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+            address("10.1.1.1", &lines, &[]);
+            address("10.1.1.1", &[], &lines);
+        }
+
+        #[test]
+        fn client_text_never_hides_the_proxys_element(
+            text in "[ -~]{0,200}", own in any::<[u8; 4]>()
+        ) {
+            let own = IpAddr::from(own);
+            prop_assume!(!PROXIES.iter().any(|it| it.parse::<TrustedProxy>().unwrap().contains(own)));
+            let line = format!("{text}, {own}");
+            prop_assert_eq!(address("10.1.1.1", &[], &[line.as_bytes()]), own.to_string());
+            let line = format!("{text}, for={own}");
+            prop_assert_eq!(address("10.1.1.1", &[line.as_bytes()], &[]), own.to_string());
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Clicks: recorded while redirects are answered, and published on a topic of their own
+//! (`docs/clicks.md`).
+//!
+//! Invariant: a redirect never waits for a click to be recorded, and never fails because of it. The
+//! client's address, the user agent and the full referrer leave neither this module nor the process: they
+//! are in no log, trace, metric or record.
+
+mod buffer;
+mod classifier;
+mod counters;
+mod countries;
+mod folded;
+mod frame;
+mod heartbeat;
+mod outbox;
+mod publisher;
+mod recorder;
+mod salts;
+mod same_address;
+mod settings;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    thread::available_parallelism,
+};
+
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method,
+    header::{DNT, FORWARDED, REFERER, USER_AGENT},
+};
+use linkledger_core::{
+    click::{
+        BotPatterns, ForwardingHeaders, RecorderId, TrustedProxy, asks_for_privacy, client_address,
+        cut, is_prefetch,
+    },
+    clock::{Clock, new_uuid},
+    event_store::{self, SessionKind},
+    id::{AccountId, LinkId},
+    lifecycle::Tasks,
+    metrics::{CLICKS_HEARTBEAT_AGE_SECONDS, CLICKS_SAME_ADDRESS},
+};
+use metrics::gauge;
+use sqlx::PgPool;
+use time::Date;
+use tokio::sync::{Mutex, watch};
+
+use self::{
+    buffer::{Buffer, ClickBuffers},
+    classifier::{Agents, Classifier},
+    counters::ClickCounters,
+    folded::milliseconds_of,
+    frame::RawClick,
+    heartbeat::Heartbeats,
+    outbox::{Outbox, PerPartition},
+    publisher::ClickPublisher,
+    recorder::{Progress, Recorder},
+    salts::Salts,
+    same_address::SameAddress,
+};
+use crate::config::QueryApiConfig;
+
+pub(crate) use self::publisher::check as check_kafka;
+pub use self::settings::ClickSettings;
+
+/// Maximum number of database sessions for heartbeats.
+pub(crate) const RECORDER_CONNECTIONS: u32 = 1;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+const PURPOSE: HeaderName = HeaderName::from_static("purpose");
+const X_MOZ: HeaderName = HeaderName::from_static("x-moz");
+const SEC_GPC: HeaderName = HeaderName::from_static("sec-gpc");
+
+/// Handle with which requests record clicks; does nothing if clicks are switched off.
+#[derive(Clone, Default)]
+pub(crate) struct Clicks(Option<Arc<Recording>>);
+
+/// Parts of the recording that requests use.
+struct Recording {
+    buffers: ClickBuffers,
+    trusted_proxies: Vec<TrustedProxy>,
+    bots: BotPatterns,
+}
+
+/// A request for a short link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visit<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) peer: Option<SocketAddr>,
+}
+
+/// The short link that was followed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FollowedLink<'a> {
+    pub(crate) link_id: LinkId,
+    pub(crate) account_id: AccountId,
+    pub(crate) slug_folded: &'a str,
+}
+
+impl Clicks {
+    /// Starts the recording, unless it is switched off. Returns after the recorder is registered.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is invalid or the database fails.
+    pub(crate) async fn start(
+        config: &QueryApiConfig,
+        clock: &Arc<dyn Clock>,
+        tasks: &mut Tasks,
+    ) -> anyhow::Result<Self> {
+        let settings = &config.clicks;
+        let Some(kafka) = settings.kafka()? else {
+            return Ok(Self(None));
+        };
+        let files = settings.read_files()?;
+        let started_at = clock.now();
+        let recorder_id = RecorderId(new_uuid(started_at));
+        let salts = Salts::default();
+        let (progress, receiver) = watch::channel(Progress {
+            recorded_until_ms: milliseconds_of(started_at),
+            sequences: PerPartition::default(),
+            end: None,
+        });
+        let recording = Arc::new(Recording {
+            buffers: ClickBuffers::new(threads(), Arc::clone(clock)),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            bots: files.bots.clone(),
+        });
+        let url = config.databases.read_url();
+        let heartbeats = Heartbeats {
+            pool: event_store::pool(url, SessionKind::Reader, RECORDER_CONNECTIONS)?,
+            recorder_id,
+            started_at,
+            clock: Arc::clone(clock),
+            salts: salts.clone(),
+            progress: receiver,
+        };
+        let recorder = Recorder {
+            recording: Arc::clone(&recording),
+            classifier: Classifier {
+                bots: files.bots,
+                countries: files.countries,
+                salts,
+                short_host: config.short_base_url.url().host_str().map(str::to_owned),
+                agents: Agents::default(),
+            },
+            outbox: Outbox::new(settings.buffer_bytes()),
+            publisher: Some(ClickPublisher::new(&kafka, recorder_id)?),
+            progress,
+            counters: ClickCounters::default(),
+            same_address: SameAddress::default(),
+            drained: Buffer::default(),
+            offset: 0,
+            stopped_at: None,
+        };
+        heartbeats.begin().await?;
+        spawn(recorder, heartbeats, tasks);
+        Ok(Self(Some(recording)))
+    }
+
+    /// Records the click of a request that is answered with a redirect: copies a few hundred bytes.
+    pub(crate) fn record(&self, visit: &Visit<'_>, link: &FollowedLink<'_>) {
+        let Some(recording) = &self.0 else {
+            return;
+        };
+        let headers = visit.headers;
+        let value = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+        let click = RawClick {
+            link_id: link.link_id,
+            account_id: link.account_id,
+            slug: link.slug_folded,
+            is_head: visit.method == Method::HEAD,
+            is_prefetch: is_prefetch(value(&SEC_PURPOSE), value(&PURPOSE), value(&X_MOZ)),
+            wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
+            client_address: recording.client_address(visit),
+            user_agent: cut(value(&USER_AGENT).unwrap_or_default()),
+            referer: cut(value(&REFERER).unwrap_or_default()),
+        };
+        recording.buffers.record(&click, &recording.bots);
+    }
+}
+
+impl Recording {
+    fn client_address(&self, visit: &Visit<'_>) -> Option<IpAddr> {
+        let lines = |name: &HeaderName| {
+            let lines = visit.headers.get_all(name).iter();
+            lines.map(HeaderValue::as_bytes)
+        };
+        let headers = ForwardingHeaders {
+            forwarded: lines(&FORWARDED),
+            x_forwarded_for: lines(&X_FORWARDED_FOR),
+        };
+        let peer = visit.peer?.ip();
+        Some(client_address(peer, &self.trusted_proxies, headers))
+    }
+}
+
+/// Starts the tasks, which outlive the requests.
+fn spawn(recorder: Recorder, heartbeats: Heartbeats, tasks: &mut Tasks) {
+    gauge!(CLICKS_HEARTBEAT_AGE_SECONDS).set(0.0);
+    gauge!(CLICKS_SAME_ADDRESS).set(0.0);
+    let (recorder, heartbeats) = (Arc::new(Mutex::new(recorder)), Arc::new(heartbeats));
+    let shutdown = tasks.shutdown();
+    tasks.spawn_housekeeping_until_drained("click recorder", move |drained| {
+        let (recorder, shutdown) = (Arc::clone(&recorder), shutdown.clone());
+        async move { recorder.lock().await.run(shutdown, drained).await }
+    });
+    tasks.spawn_housekeeping_until_drained("click heartbeats", move |drained| {
+        let heartbeats = Arc::clone(&heartbeats);
+        async move { heartbeats.run(drained).await }
+    });
+}
+
+/// Returns true if the database has the salt of a UTC day.
+pub(crate) async fn has_salt(pool: &PgPool, day: Date) -> sqlx::Result<bool> {
+    let salts = Salts::default();
+    salts.read(pool, day).await?;
+    Ok(salts.of(day).is_some())
+}
+
+/// Returns the number of worker threads of the usual runtime.
+fn threads() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}

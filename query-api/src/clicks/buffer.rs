@@ -1,0 +1,246 @@
+//! Buffers of clicks: one for each worker thread, so that no two requests wait for each other.
+//!
+//! A click takes the lock of its thread's buffer, which only the drain takes too, and copies its bytes.
+//! Its instant is taken inside the lock and is never before the begin of an earlier drain: after a drain
+//! that began at T, every later click is at T or later.
+
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+};
+
+use linkledger_core::{
+    click::{BotPatterns, ClickKind},
+    clock::Clock,
+};
+
+use super::{
+    folded::{ClickFacts, FoldedClicks, milliseconds_of},
+    frame::{Frame, RawClick},
+};
+
+/// Maximum number of bytes of the clicks in one buffer. A drain empties the buffers every 10 ms.
+pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of bytes of the folded clicks in one buffer.
+const FOLDED_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a buffer that has seen no burst.
+const BUFFER_BYTES_USUAL: usize = 256 << 10;
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Number of the thread among all threads that have recorded a click.
+    static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Buffers of all threads.
+pub(super) struct ClickBuffers {
+    slots: Box<[Slot]>,
+    clock: Arc<dyn Clock>,
+    /// Begin of the latest drain, in milliseconds since 1970.
+    drained_at_ms: AtomicI64,
+}
+
+/// Buffer of a thread, in cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Slot(Mutex<Buffer>);
+
+/// Clicks of one thread since the last drain.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    pub(super) frames: Vec<u8>,
+    pub(super) folded: FoldedClicks,
+    /// Number of folded clicks.
+    pub(super) folded_count: u64,
+    /// Number of lost clicks.
+    pub(super) lost_count: u64,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        // A panic inside the lock leaves whole frames, or a part that the reader drops.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClickBuffers {
+    /// Creates `count` empty buffers: at least one for each worker thread.
+    pub(super) fn new(count: usize, clock: Arc<dyn Clock>) -> Self {
+        let slots: Box<[Slot]> = (0..count.max(1)).map(|_| Slot::default()).collect();
+        for slot in &slots {
+            slot.lock().frames.reserve(BUFFER_BYTES_USUAL);
+        }
+        let drained_at_ms = AtomicI64::new(milliseconds_of(clock.now()));
+        Self {
+            slots,
+            clock,
+            drained_at_ms,
+        }
+    }
+
+    /// Returns the number of buffers.
+    pub(super) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Adds a click to the buffer of this thread. A full buffer keeps only the kind of the click.
+    pub(super) fn record(&self, click: &RawClick<'_>, bots: &BotPatterns) {
+        let thread = THREAD.with(|thread| *thread);
+        let mut buffer = self.slots[thread % self.slots.len()].lock();
+        let now_ms = milliseconds_of(self.clock.now());
+        let clicked_at_ms = now_ms.max(self.drained_at_ms.load(Ordering::Relaxed));
+        if buffer.frames.len() + click.frame_bytes() <= BUFFER_BYTES_MAX {
+            let click = *click;
+            let frame = Frame {
+                clicked_at_ms,
+                click,
+            };
+            frame.append_to(&mut buffer.frames);
+        } else {
+            buffer.fold(click, clicked_at_ms, bots);
+        }
+    }
+
+    /// Begins a drain, and returns its instant: clicks that are recorded from now on are not earlier.
+    pub(super) fn begin_drain(&self) -> i64 {
+        let now_ms = milliseconds_of(self.clock.now());
+        // Ordered before the locks of `take`, so that a click after its buffer's `take` sees the value.
+        let before = self.drained_at_ms.fetch_max(now_ms, Ordering::Relaxed);
+        before.max(now_ms)
+    }
+
+    /// Takes the clicks of a buffer, and gives the buffer the empty memory of `taken`.
+    pub(super) fn take(&self, number: usize, taken: &mut Buffer) {
+        taken.frames.clear();
+        if taken.frames.capacity() > BUFFER_BYTES_USUAL {
+            taken.frames.shrink_to(BUFFER_BYTES_USUAL);
+        }
+        mem::swap(&mut *self.slots[number].lock(), taken);
+    }
+}
+
+impl Buffer {
+    fn fold(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
+        let facts = ClickFacts {
+            link_id: click.link_id,
+            account_id: click.account_id,
+            slug: click.slug,
+            clicked_at_ms,
+            kind: kind_of(click, bots),
+            count: 1,
+        };
+        let bytes_free = FOLDED_BYTES_MAX - self.folded.bytes();
+        if self.folded.add(&facts, bytes_free) {
+            self.folded_count += 1;
+        } else {
+            self.lost_count += 1;
+        }
+    }
+}
+
+/// Returns the kind of a click.
+pub(super) fn kind_of(click: &RawClick<'_>, bots: &BotPatterns) -> ClickKind {
+    if click.is_head || click.is_prefetch || bots.matches(click.user_agent) {
+        ClickKind::Bot
+    } else {
+        ClickKind::Human
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::id::{AccountId, LinkId};
+    use linkledger_testing::FixedClock;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn click(link: u128, user_agent: &[u8]) -> RawClick<'_> {
+        RawClick {
+            link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+            account_id: AccountId::from_uuid(Uuid::nil()),
+            slug: "spring",
+            is_head: false,
+            is_prefetch: false,
+            wants_privacy: false,
+            client_address: None,
+            user_agent,
+            referer: b"",
+        }
+    }
+
+    fn instants(buffer: &Buffer) -> Vec<i64> {
+        let mut rest = buffer.frames.as_slice();
+        std::iter::from_fn(|| {
+            let (frame, after) = Frame::read(rest)?;
+            rest = after;
+            Some(frame.clicked_at_ms)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn full_buffer_folds_and_stays_bounded() {
+        let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
+        let bots = BotPatterns::parse("curl/").unwrap();
+        let user_agent = [b'x'; 512];
+        let count = 10_000;
+        for number in 0..count {
+            let agent = if number % 2 == 0 {
+                &user_agent[..]
+            } else {
+                b"curl/8"
+            };
+            buffers.record(&click(u128::from(number % 7), agent), &bots);
+        }
+        let mut taken = Buffer::default();
+        buffers.take(0, &mut taken);
+        assert!(taken.frames.len() <= BUFFER_BYTES_MAX);
+        let whole = instants(&taken).len() as u64;
+        assert_eq!(whole + taken.folded.count(), count);
+        assert_eq!(taken.folded_count, taken.folded.count());
+        assert_eq!(taken.lost_count, 0);
+        // Of seven links, two kinds each.
+        assert_eq!(std::iter::from_fn(|| taken.folded.pop()).count(), 14);
+    }
+
+    #[test]
+    fn full_map_counts_lost_clicks() {
+        let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
+        let bots = BotPatterns::built_in();
+        let count = 20_000;
+        for number in 0..count {
+            buffers.record(&click(number, &[b'x'; 512]), &bots);
+        }
+        let mut taken = Buffer::default();
+        buffers.take(0, &mut taken);
+        assert!(taken.folded.bytes() <= FOLDED_BYTES_MAX);
+        assert!(taken.lost_count > 0);
+        let kept = instants(&taken).len() as u64 + taken.folded.count();
+        assert_eq!(u128::from(kept + taken.lost_count), count);
+    }
+
+    #[test]
+    fn clicks_after_drain_are_not_earlier_than_drain() {
+        let clock = Arc::new(FixedClock::default());
+        let buffers = ClickBuffers::new(1, Arc::clone(&clock) as Arc<dyn Clock>);
+        let bots = BotPatterns::built_in();
+        clock.advance(std::time::Duration::from_secs(1));
+        let drained_at = buffers.begin_drain();
+        let mut taken = Buffer::default();
+        buffers.take(0, &mut taken);
+        // The clock of the machine is set back.
+        let set_back = ClickBuffers {
+            clock: Arc::new(FixedClock::default()),
+            ..buffers
+        };
+        set_back.record(&click(1, b"x"), &bots);
+        assert_eq!(set_back.begin_drain(), drained_at);
+        set_back.take(0, &mut taken);
+        assert_eq!(instants(&taken), [drained_at]);
+    }
+}

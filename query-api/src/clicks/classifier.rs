@@ -1,0 +1,98 @@
+//! Turns what a request says into a click. The client's address, the user agent and the full referrer
+//! end here.
+
+use linkledger_core::click::{
+    AgentFamilies, AgentTables, BotPatterns, Click, ClickDetails, ClickKind, referrer_host,
+    visitor_hash,
+};
+use quick_cache::unsync::Cache;
+
+use super::{countries::Countries, folded::instant_of, frame::Frame, salts::Salts};
+
+/// Number of user agents whose classes are remembered: at most 3 MB.
+const AGENTS_CACHED_MAX: usize = 4_096;
+
+/// Classifies clicks.
+pub(super) struct Classifier {
+    pub(super) bots: BotPatterns,
+    pub(super) countries: Option<Countries>,
+    pub(super) salts: Salts,
+    /// Host of the short links, which is no referrer.
+    pub(super) short_host: Option<String>,
+    pub(super) agents: Agents,
+}
+
+/// Classes of user agents.
+pub(super) struct Agents {
+    tables: AgentTables,
+    cache: Cache<Box<[u8]>, AgentClass>,
+}
+
+/// Class of a user agent.
+#[derive(Debug, Clone, Copy)]
+struct AgentClass {
+    is_bot: bool,
+    families: AgentFamilies,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            tables: AgentTables::default(),
+            cache: Cache::new(AGENTS_CACHED_MAX),
+        }
+    }
+}
+
+impl Agents {
+    fn class_of(&mut self, user_agent: &[u8], bots: &BotPatterns) -> AgentClass {
+        if let Some(class) = self.cache.get(user_agent) {
+            return *class;
+        }
+        let class = AgentClass {
+            is_bot: bots.matches(user_agent),
+            families: self.tables.families(user_agent),
+        };
+        self.cache.insert(user_agent.into(), class);
+        class
+    }
+}
+
+impl Classifier {
+    /// Returns the click of a frame.
+    pub(super) fn classify(&mut self, frame: &Frame<'_>) -> Click {
+        let raw = &frame.click;
+        let clicked_at = instant_of(frame.clicked_at_ms);
+        let agent = self.agents.class_of(raw.user_agent, &self.bots);
+        let is_bot = raw.is_head || raw.is_prefetch || agent.is_bot;
+        let visitor = raw.client_address.filter(|_| !is_bot && !raw.wants_privacy);
+        let visitor = visitor.and_then(|address| {
+            let salt = self.salts.of(clicked_at.date())?;
+            let account_id = raw.account_id;
+            Some(visitor_hash(&salt, account_id, address, raw.user_agent))
+        });
+        let countries = self.countries.as_ref();
+        let country = countries.zip(raw.client_address);
+        let details = ClickDetails {
+            visitor,
+            country: country.and_then(|(countries, address)| countries.of(address)),
+            referrer_host: referrer_host(raw.referer, self.short_host.as_deref()),
+            browser: agent.families.browser.map(str::to_owned),
+            os: agent.families.os.map(str::to_owned),
+            device: agent.families.device,
+        };
+        Click {
+            link_id: raw.link_id,
+            account_id: raw.account_id,
+            slug: raw.slug.to_owned(),
+            clicked_at,
+            kind: if is_bot {
+                ClickKind::Bot
+            } else {
+                ClickKind::Human
+            },
+            count: 1,
+            details,
+        }
+    }
+}

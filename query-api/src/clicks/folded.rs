@@ -1,0 +1,195 @@
+//! Clicks whose details were dropped because memory was short: counts by link, hour and kind.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use linkledger_core::{
+    click::{Click, ClickDetails, ClickKind},
+    id::{AccountId, LinkId},
+};
+use time::OffsetDateTime;
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
+/// Bytes of an entry in a half-empty node of the map, without the slug.
+const ENTRY_BYTES: usize = 192;
+
+/// Facts of a click that a folded record keeps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClickFacts<'a> {
+    pub(super) link_id: LinkId,
+    pub(super) account_id: AccountId,
+    pub(super) slug: &'a str,
+    pub(super) clicked_at_ms: i64,
+    pub(super) kind: ClickKind,
+    pub(super) count: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FoldKey {
+    /// Hours since 1970: the oldest clicks leave first.
+    hour: i64,
+    link_id: LinkId,
+    kind: ClickKind,
+}
+
+#[derive(Debug)]
+struct FoldedClick {
+    account_id: AccountId,
+    slug: Box<str>,
+    first_ms: i64,
+    count: u32,
+}
+
+/// Folded clicks, bounded in memory by their owner.
+#[derive(Debug, Default)]
+pub(super) struct FoldedClicks {
+    entries: BTreeMap<FoldKey, FoldedClick>,
+    bytes: usize,
+    /// Instant of the earliest click since the map was empty.
+    first_ms: Option<i64>,
+}
+
+impl FoldedClicks {
+    /// Adds clicks, and returns false if that needs more than `bytes_free` additional bytes.
+    pub(super) fn add(&mut self, facts: &ClickFacts<'_>, bytes_free: usize) -> bool {
+        let key = FoldKey {
+            hour: facts.clicked_at_ms.div_euclid(HOUR_MS),
+            link_id: facts.link_id,
+            kind: facts.kind,
+        };
+        match self.entries.entry(key) {
+            Entry::Occupied(mut entry) => {
+                let entry = entry.get_mut();
+                let Some(count) = entry.count.checked_add(facts.count) else {
+                    return false;
+                };
+                entry.count = count;
+                entry.first_ms = entry.first_ms.min(facts.clicked_at_ms);
+            }
+            Entry::Vacant(entry) => {
+                let bytes = entry_bytes(facts.slug);
+                if bytes > bytes_free {
+                    return false;
+                }
+                self.bytes += bytes;
+                entry.insert(FoldedClick {
+                    account_id: facts.account_id,
+                    slug: facts.slug.into(),
+                    first_ms: facts.clicked_at_ms,
+                    count: facts.count,
+                });
+            }
+        }
+        let first_ms = self.first_ms.unwrap_or(facts.clicked_at_ms);
+        self.first_ms = Some(first_ms.min(facts.clicked_at_ms));
+        true
+    }
+
+    /// Removes the clicks of the earliest hour of one link and kind, as one click with a count.
+    pub(super) fn pop(&mut self) -> Option<Click> {
+        let (key, folded) = self.entries.pop_first()?;
+        self.bytes -= entry_bytes(&folded.slug);
+        if self.entries.is_empty() {
+            self.first_ms = None;
+        }
+        Some(Click {
+            link_id: key.link_id,
+            account_id: folded.account_id,
+            slug: folded.slug.into(),
+            clicked_at: instant_of(folded.first_ms),
+            kind: key.kind,
+            count: folded.count,
+            details: ClickDetails::default(),
+        })
+    }
+
+    /// Returns an instant that no folded click is earlier than.
+    pub(super) fn first_ms(&self) -> Option<i64> {
+        self.first_ms
+    }
+
+    /// Returns the bytes of the entries.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the number of clicks.
+    pub(super) fn count(&self) -> u64 {
+        self.entries.values().map(|it| u64::from(it.count)).sum()
+    }
+}
+
+fn entry_bytes(slug: &str) -> usize {
+    ENTRY_BYTES + slug.len()
+}
+
+/// Returns the instant of a number of milliseconds since 1970.
+pub(super) fn instant_of(milliseconds: i64) -> OffsetDateTime {
+    let nanoseconds = i128::from(milliseconds) * 1_000_000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Returns the number of milliseconds since 1970.
+pub(super) fn milliseconds_of(instant: OffsetDateTime) -> i64 {
+    i64::try_from(instant.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn facts(link: u128, clicked_at_ms: i64, kind: ClickKind) -> ClickFacts<'static> {
+        ClickFacts {
+            link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+            account_id: AccountId::from_uuid(Uuid::nil()),
+            slug: "spring",
+            clicked_at_ms,
+            kind,
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn clicks_fold_by_link_hour_and_kind() {
+        use ClickKind::{Bot, Human};
+        let mut folded = FoldedClicks::default();
+        for (link, at, kind) in [
+            (1, HOUR_MS + 5, Human),
+            (1, HOUR_MS + 3, Human),
+            (1, HOUR_MS + 4, Bot),
+            (2, HOUR_MS, Human),
+            (1, 2 * HOUR_MS, Human),
+        ] {
+            assert!(folded.add(&facts(link, at, kind), usize::MAX));
+        }
+        assert_eq!((folded.count(), folded.first_ms()), (5, Some(HOUR_MS)));
+        let mut popped = std::iter::from_fn(|| folded.pop());
+        let first = popped.next().unwrap();
+        assert_eq!((first.count, first.kind), (2, Human));
+        assert_eq!(milliseconds_of(first.clicked_at), HOUR_MS + 3);
+        assert_eq!(popped.map(|click| click.count).sum::<u32>(), 3);
+        assert_eq!((folded.bytes(), folded.first_ms()), (0, None));
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_bounded_and_nothing_is_lost(
+            links in prop::collection::vec(0..64_u128, 0..500), bytes_max in 0..8_000_usize
+        ) {
+            let (mut folded, mut lost) = (FoldedClicks::default(), 0);
+            for link in &links {
+                let bytes_free = bytes_max - folded.bytes();
+                lost += u64::from(!folded.add(&facts(*link, 0, ClickKind::Human), bytes_free));
+                prop_assert!(folded.bytes() <= bytes_max);
+            }
+            prop_assert_eq!(folded.count() + lost, links.len() as u64);
+        }
+    }
+}

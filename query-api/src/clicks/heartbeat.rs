@@ -1,0 +1,234 @@
+//! Heartbeats of the recorder: until when it has recorded, so that readers know until when figures are
+//! complete.
+//!
+//! While the database does not answer, clicks are recorded all the same, and heartbeats are retried.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use linkledger_core::{click::RecorderId, clock::Clock, metrics::CLICKS_HEARTBEAT_AGE_SECONDS};
+use metrics::gauge;
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    folded::instant_of,
+    recorder::{Progress, RecorderEnd},
+    salts::Salts,
+};
+
+/// Interval between two heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of one heartbeat.
+const HEARTBEAT_TIME_MAX: Duration = Duration::from_secs(3);
+/// Timeout of the last heartbeat, which ends before the drain time of the process.
+const LAST_HEARTBEAT_TIME_MAX: Duration = Duration::from_millis(1_500);
+/// Longest wait for the flush of the recorder after the last request.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(11);
+/// Interval between two reads of the salts while all are known.
+const SALTS_INTERVAL: Duration = Duration::from_mins(1);
+/// Maximum number of rows of heartbeats: beyond it, the newest one is replaced.
+const ROWS_MAX: i64 = 100;
+
+/// Writer of the heartbeats of one recorder.
+pub(super) struct Heartbeats {
+    pub(super) pool: PgPool,
+    pub(super) recorder_id: RecorderId,
+    pub(super) started_at: OffsetDateTime,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) salts: Salts,
+    pub(super) progress: watch::Receiver<Progress>,
+}
+
+impl Heartbeats {
+    /// Inserts the recorder and reads the salts. Must succeed before the short host accepts requests.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub(super) async fn begin(&self) -> anyhow::Result<()> {
+        let registering = async {
+            self.upsert_recorder(&self.pool).await?;
+            self.salts.read(&self.pool, self.clock.now().date()).await
+        };
+        let registered = timeout(HEARTBEAT_TIME_MAX, registering).await;
+        registered
+            .context("the database does not answer within 3 s")?
+            .context(
+                "cannot register the recorder of clicks in the database; if a right is missing, run \
+                 deploy/postgres/roles.sql",
+            )
+    }
+
+    /// Writes heartbeats until the process is drained, and the last one after the flush.
+    ///
+    /// # Errors
+    /// Never returns an error: failures of the database are logged and retried.
+    pub(super) async fn run(&self, drained: CancellationToken) -> anyhow::Result<()> {
+        let mut due = interval(HEARTBEAT_INTERVAL);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut beat_at, mut salts_at) = (Instant::now(), Instant::now());
+        let mut is_beating = true;
+        loop {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = drained.cancelled() => break,
+            }
+            let today = self.clock.now().date();
+            let reads_salts =
+                !self.salts.are_complete(today) || salts_at.elapsed() >= SALTS_INTERVAL;
+            let outcome = tokio::select! {
+                outcome = self.beat_in_time(reads_salts) => outcome,
+                () = drained.cancelled() => break,
+            };
+            if outcome.is_ok() {
+                beat_at = Instant::now();
+                salts_at = if reads_salts { beat_at } else { salts_at };
+            }
+            gauge!(CLICKS_HEARTBEAT_AGE_SECONDS).set(beat_at.elapsed().as_secs_f64());
+            log_changes(&outcome, is_beating);
+            is_beating = outcome.is_ok();
+        }
+        self.end().await;
+        Ok(())
+    }
+
+    async fn beat_in_time(&self, reads_salts: bool) -> anyhow::Result<()> {
+        let beat = async {
+            if reads_salts {
+                self.salts.read(&self.pool, self.clock.now().date()).await?;
+            }
+            let progress = self.progress.borrow().clone();
+            self.beat(&progress).await
+        };
+        let beat = timeout(HEARTBEAT_TIME_MAX, beat).await;
+        Ok(beat.context("the database does not answer within 3 s")??)
+    }
+
+    /// Writes the last heartbeat. Without it the recorder counts as dead after 60 s.
+    async fn end(&self) {
+        let mut progress = self.progress.clone();
+        let ended = timeout(FLUSH_WAIT_MAX, progress.wait_for(|it| it.end.is_some())).await;
+        let Ok(Ok(last)) = ended.map(|ended| ended.map(|last| last.clone())) else {
+            return;
+        };
+        let write = async {
+            self.beat(&last).await?;
+            if last.end == Some(RecorderEnd::Flushed) {
+                self.mark_ended().await?;
+            }
+            sqlx::Result::Ok(())
+        };
+        let written = timeout(LAST_HEARTBEAT_TIME_MAX, write).await;
+        if let Err(error) = written.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot write the last heartbeat of the recorder of clicks; figures are complete again 60 s \
+                 after the last one"
+            );
+        }
+    }
+
+    /// Writes a heartbeat.
+    async fn beat(&self, progress: &Progress) -> sqlx::Result<()> {
+        let mut tx = self.pool.begin().await?;
+        self.upsert_recorder(&mut *tx).await?;
+        let recorder_id = self.recorder_id.0;
+        // Rows before the newest one that both countings have passed say nothing any more.
+        sqlx::query!(
+            "
+            DELETE FROM clicks.heartbeats
+            WHERE recorder_id = $1 AND recorded_until < (
+                SELECT max(passed.recorded_until)
+                FROM clicks.heartbeats AS passed
+                WHERE passed.recorder_id = $1 AND NOT EXISTS (
+                    SELECT
+                    FROM unnest(passed.sequences) WITH ORDINALITY AS recorded (sequence, number)
+                    CROSS JOIN (VALUES ('totals'), ('values')) AS counting (name)
+                    LEFT JOIN clicks.sequences AS counted
+                      ON counted.counting = counting.name
+                     AND counted.partition = (recorded.number - 1)::smallint
+                     AND counted.recorder_id = $1
+                    WHERE recorded.sequence > coalesce(counted.sequence, 0)
+                )
+            )
+            ",
+            recorder_id
+        )
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query!(
+            "
+            DELETE FROM clicks.heartbeats
+            WHERE recorder_id = $1 AND recorded_until = (
+                SELECT max(recorded_until) FROM clicks.heartbeats
+                WHERE recorder_id = $1
+                HAVING count(*) >= $2
+            )
+            ",
+            recorder_id,
+            ROWS_MAX
+        )
+        .execute(&mut *tx)
+        .await?;
+        let sequences = progress.sequences.map(u64::cast_signed);
+        // An earlier row of the same instant needs fewer sequences for it.
+        sqlx::query!(
+            "
+            INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)
+            VALUES ($1, $2, $3)
+            ON CONFLICT (recorder_id, recorded_until) DO NOTHING
+            ",
+            recorder_id,
+            instant_of(progress.recorded_until_ms),
+            &sequences
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await
+    }
+
+    /// Inserts the recorder, or records that it lives.
+    async fn upsert_recorder<'c>(&self, session: impl sqlx::PgExecutor<'c>) -> sqlx::Result<()> {
+        sqlx::query!(
+            "
+            INSERT INTO clicks.recorders (recorder_id, started_at) VALUES ($1, $2)
+            ON CONFLICT (recorder_id) DO UPDATE SET seen_at = clock_timestamp()
+            ",
+            self.recorder_id.0,
+            self.started_at
+        )
+        .execute(session)
+        .await?;
+        Ok(())
+    }
+
+    async fn mark_ended(&self) -> sqlx::Result<()> {
+        sqlx::query!(
+            "UPDATE clicks.recorders SET ended_at = clock_timestamp() WHERE recorder_id = $1",
+            self.recorder_id.0
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Logs an outage at its begin and at its end.
+fn log_changes(outcome: &anyhow::Result<()>, was_beating: bool) {
+    match outcome {
+        Err(error) if was_beating => tracing::warn!(
+            error = format!("{error:#}"),
+            "cannot write heartbeats of the recorder of clicks; clicks are recorded all the same, and \
+             heartbeats are retried every second"
+        ),
+        Ok(()) if !was_beating => {
+            tracing::info!("writes heartbeats of the recorder of clicks again");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}

@@ -1,0 +1,306 @@
+//! Clicks that wait for the acknowledgement of the broker, in order, with sequences.
+//!
+//! Invariant: in each partition, the sequences of the waiting records follow each other without a gap, and
+//! a record leaves only from the front. Memory is bounded: beyond the bound, clicks are folded, and folded
+//! clicks get sequences when there is room again.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use linkledger_core::{
+    click::{CLICK_PARTITIONS, Click, click_partition},
+    id::LinkId,
+};
+
+use super::folded::{ClickFacts, FoldedClicks, milliseconds_of};
+
+/// Number of partitions.
+pub(super) const PARTITIONS: usize = CLICK_PARTITIONS as usize;
+/// Maximum number of unacknowledged records of one partition that the producer has.
+pub(super) const IN_FLIGHT_MAX: usize = 1_000;
+/// Bytes of a record besides its value: its slot, the value's block, and its part of the queue's growth.
+const RECORD_BYTES: usize = 96;
+/// Maximum number of folded records of one partition that get sequences at a time.
+const UNFOLDED_MAX: usize = 64;
+/// Time after which a broker may have forgotten a silent producer; Kafka's default is a day.
+const REMEMBERED_FOR: Duration = Duration::from_hours(1);
+
+/// One value for each partition.
+pub(super) type PerPartition<T> = [T; PARTITIONS];
+
+/// Records of all partitions.
+pub(super) struct Outbox {
+    partitions: PerPartition<PartitionQueue>,
+    /// Bytes of the records.
+    bytes: usize,
+    /// Bound of the records, and again of the folded clicks.
+    bytes_max: usize,
+}
+
+/// Record without its sequence.
+#[derive(Debug)]
+pub(super) struct OutboxRecord {
+    pub(super) link_id: LinkId,
+    pub(super) value: Box<[u8]>,
+    /// Number of clicks.
+    count: u32,
+}
+
+/// Fate of a click that is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    Queued,
+    /// Folded: only the details are lost.
+    Folded,
+    Lost,
+}
+
+/// Consequence of a record that the broker has refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The record alone was refused, and is dropped, with this number of clicks.
+    Dropped(u32),
+    /// The record was refused together with others: each is sent again alone.
+    SentAlone,
+}
+
+#[derive(Debug, Default)]
+struct PartitionQueue {
+    records: VecDeque<OutboxRecord>,
+    bytes: usize,
+    /// Number of sequences that were given away before the first record of `records`.
+    sequences_before: u64,
+    /// Number of records at the front that the producer has.
+    in_flight: usize,
+    /// Highest sequence that is sent alone, after a refusal.
+    alone_until: u64,
+    /// Time of the last acknowledgement to this producer.
+    acknowledged_at: Option<Instant>,
+    /// Time of the last acknowledgement, or since when records wait.
+    progressed_at: Option<Instant>,
+    folded: FoldedClicks,
+    /// True while new clicks are folded.
+    is_folding: bool,
+}
+
+impl Outbox {
+    /// Returns an empty outbox for records of `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            partitions: PerPartition::default(),
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    /// Adds a click, and gives it the next sequence of its partition if there is room.
+    pub(super) fn add(&mut self, click: &Click) -> Added {
+        let number = click_partition(click.link_id);
+        if !self.partitions[usize::from(number)].is_folding {
+            if self.push(number, click) {
+                return Added::Queued;
+            }
+            self.partitions[usize::from(number)].is_folding = true;
+        }
+        self.fold(&ClickFacts {
+            link_id: click.link_id,
+            account_id: click.account_id,
+            slug: &click.slug,
+            clicked_at_ms: milliseconds_of(click.clicked_at),
+            kind: click.kind,
+            count: click.count,
+        })
+    }
+
+    fn fold(&mut self, facts: &ClickFacts<'_>) -> Added {
+        let bytes_free = self.bytes_max.saturating_sub(self.folded_bytes());
+        let number = usize::from(click_partition(facts.link_id));
+        if self.partitions[number].folded.add(facts, bytes_free) {
+            Added::Folded
+        } else {
+            Added::Lost
+        }
+    }
+
+    /// Appends a record, and returns false if there is no room. One partition has at most half of the room, so
+    /// that a partition without a leader does not make the others fold.
+    fn push(&mut self, number: u8, click: &Click) -> bool {
+        let partition = &mut self.partitions[usize::from(number)];
+        let record = OutboxRecord {
+            link_id: click.link_id,
+            value: click.to_value().into(),
+            count: click.count,
+        };
+        let bytes = record.bytes();
+        if self.bytes + bytes > self.bytes_max || partition.bytes + bytes > self.bytes_max / 2 {
+            return false;
+        }
+        if partition.records.is_empty() {
+            partition.progressed_at = Some(Instant::now());
+        }
+        self.bytes += bytes;
+        partition.bytes += bytes;
+        partition.records.push_back(record);
+        true
+    }
+
+    /// Gives sequences to folded clicks of the partitions that have room again. New clicks of a partition are
+    /// folded until all of its folded clicks have left.
+    pub(super) fn unfold(&mut self) {
+        for number in 0..CLICK_PARTITIONS {
+            let index = usize::from(number);
+            let partition = &self.partitions[index];
+            let has_room =
+                self.bytes < self.bytes_max / 4 * 3 && partition.bytes < self.bytes_max / 4;
+            if !partition.is_folding || !has_room {
+                continue;
+            }
+            for _ in 0..UNFOLDED_MAX {
+                let Some(click) = self.partitions[index].folded.pop() else {
+                    break;
+                };
+                if !self.push(number, &click) {
+                    self.add(&click);
+                    break;
+                }
+            }
+            let partition = &mut self.partitions[index];
+            partition.is_folding = !partition.folded.is_empty();
+        }
+    }
+
+    /// Returns the next record of a partition for the producer, with its sequence, unless as many records as
+    /// allowed are unacknowledged.
+    ///
+    /// A broker takes any first batch of an unknown producer, even one whose predecessor was refused: the
+    /// first record of a partition is sent alone (ADR 6).
+    pub(super) fn next_to_send(&self, number: u8, now: Instant) -> Option<(u64, &OutboxRecord)> {
+        let partition = &self.partitions[usize::from(number)];
+        let record = partition.records.get(partition.in_flight)?;
+        let sequence = partition.sequence_of(partition.in_flight);
+        let is_known = partition
+            .acknowledged_at
+            .is_some_and(|at| now.saturating_duration_since(at) < REMEMBERED_FOR);
+        let in_flight_max = if is_known && sequence > partition.alone_until {
+            IN_FLIGHT_MAX
+        } else {
+            1
+        };
+        (partition.in_flight < in_flight_max).then_some((sequence, record))
+    }
+
+    /// Records that the producer has the record of [`Outbox::next_to_send`].
+    pub(super) fn mark_sent(&mut self, number: u8) {
+        self.partitions[usize::from(number)].in_flight += 1;
+    }
+
+    /// Removes an acknowledged record. The broker acknowledges the records of a partition in order; an
+    /// acknowledgement of any other record than the first is of an earlier producer.
+    pub(super) fn acknowledge(&mut self, number: u8, sequence: u64, now: Instant) {
+        let partition = &mut self.partitions[usize::from(number)];
+        if partition.in_flight > 0 && sequence == partition.sequence_of(0) {
+            partition.acknowledged_at = Some(now);
+            partition.progressed_at = Some(now);
+            partition.in_flight -= 1;
+            self.drop_first(number);
+        }
+    }
+
+    /// Handles a record that the broker has refused because of its content or size.
+    pub(super) fn refuse(&mut self, number: u8, sequence: u64) -> Refused {
+        let partition = &mut self.partitions[usize::from(number)];
+        if partition.in_flight <= 1 && sequence == partition.sequence_of(0) {
+            partition.in_flight = 0;
+            let dropped = self.drop_first(number);
+            return Refused::Dropped(dropped.map_or(0, |record| record.count));
+        }
+        let last = partition.sequence_of(partition.in_flight.max(1) - 1);
+        partition.alone_until = partition.alone_until.max(last);
+        Refused::SentAlone
+    }
+
+    fn drop_first(&mut self, number: u8) -> Option<OutboxRecord> {
+        let partition = &mut self.partitions[usize::from(number)];
+        let record = partition.records.pop_front()?;
+        partition.sequences_before += 1;
+        partition.bytes -= record.bytes();
+        self.bytes -= record.bytes();
+        Some(record)
+    }
+
+    /// Forgets the producer: a new one sends everything again that is unacknowledged.
+    pub(super) fn forget_producer(&mut self) {
+        for partition in &mut self.partitions {
+            partition.in_flight = 0;
+            partition.acknowledged_at = None;
+        }
+    }
+
+    /// Returns the last sequence of each partition; 0 for none.
+    pub(super) fn last_sequences(&self) -> PerPartition<u64> {
+        std::array::from_fn(|number| {
+            let partition = &self.partitions[number];
+            partition.sequence_of(partition.records.len()) - 1
+        })
+    }
+
+    /// Returns an instant that no folded click is earlier than.
+    pub(super) fn first_folded_ms(&self) -> Option<i64> {
+        let partitions = self.partitions.iter();
+        partitions.filter_map(|it| it.folded.first_ms()).min()
+    }
+
+    /// Returns the longest time for which records of a partition wait without any acknowledgement.
+    pub(super) fn held_up(&self, now: Instant) -> Duration {
+        let waiting = self.partitions.iter().filter(|it| !it.records.is_empty());
+        let since = waiting.filter_map(|it| it.progressed_at).min();
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// Returns the number of records.
+    pub(super) fn record_count(&self) -> usize {
+        self.partitions.iter().map(|it| it.records.len()).sum()
+    }
+
+    /// Returns the number of clicks in records and in folded clicks.
+    pub(super) fn click_count(&self) -> u64 {
+        let of = |partition: &PartitionQueue| {
+            let records = partition.records.iter().map(|it| u64::from(it.count));
+            records.sum::<u64>() + partition.folded.count()
+        };
+        self.partitions.iter().map(of).sum()
+    }
+
+    /// Returns true if no click waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let mut partitions = self.partitions.iter();
+        partitions.all(|it| it.records.is_empty() && it.folded.is_empty())
+    }
+
+    /// Returns the bytes of records and folded clicks.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.bytes + self.folded_bytes()
+    }
+
+    fn folded_bytes(&self) -> usize {
+        self.partitions.iter().map(|it| it.folded.bytes()).sum()
+    }
+}
+
+impl PartitionQueue {
+    /// Returns the sequence of a record by its index.
+    fn sequence_of(&self, index: usize) -> u64 {
+        self.sequences_before + 1 + index as u64
+    }
+}
+
+impl OutboxRecord {
+    fn bytes(&self) -> usize {
+        RECORD_BYTES + self.value.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Tests of the outbox against its bounds, and of its order.
+
+use linkledger_core::{
+    click::{ClickDetails, ClickKind},
+    id::AccountId,
+};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::clicks::folded::instant_of;
+
+fn click(link: u128) -> Click {
+    Click {
+        link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+        account_id: AccountId::from_uuid(Uuid::nil()),
+        slug: "spring".to_owned(),
+        clicked_at: instant_of(1_000),
+        kind: ClickKind::Human,
+        count: 1,
+        details: ClickDetails::default(),
+    }
+}
+
+/// Sends and acknowledges the records of a partition, and returns their sequences.
+fn deliver(outbox: &mut Outbox, number: u8) -> Vec<u64> {
+    let now = Instant::now();
+    let mut sequences = Vec::new();
+    while let Some((sequence, _)) = outbox.next_to_send(number, now) {
+        outbox.mark_sent(number);
+        outbox.acknowledge(number, sequence, now);
+        sequences.push(sequence);
+    }
+    sequences
+}
+
+#[test]
+fn first_record_of_producer_is_sent_alone() {
+    let mut outbox = Outbox::new(1 << 20);
+    let number = click_partition(click(1).link_id);
+    for _ in 0..5 {
+        assert_eq!(outbox.add(&click(1)), Added::Queued);
+    }
+    let now = Instant::now();
+    assert_eq!(outbox.next_to_send(number, now).unwrap().0, 1);
+    outbox.mark_sent(number);
+    assert!(outbox.next_to_send(number, now).is_none());
+    outbox.acknowledge(number, 1, now);
+    for sequence in 2..=5 {
+        assert_eq!(outbox.next_to_send(number, now).unwrap().0, sequence);
+        outbox.mark_sent(number);
+    }
+    // After a fatal error the first unacknowledged record is the first again.
+    outbox.acknowledge(number, 2, now);
+    outbox.forget_producer();
+    assert_eq!(deliver(&mut outbox, number), [3, 4, 5]);
+    assert!(outbox.is_empty());
+    assert_eq!(outbox.last_sequences()[usize::from(number)], 5);
+}
+
+#[test]
+fn in_flight_records_are_bounded() {
+    let mut outbox = Outbox::new(64 << 20);
+    let number = click_partition(click(1).link_id);
+    for _ in 0..IN_FLIGHT_MAX + 10 {
+        outbox.add(&click(1));
+    }
+    let now = Instant::now();
+    outbox.mark_sent(number);
+    outbox.acknowledge(number, 1, now);
+    let mut sent = 0;
+    while outbox.next_to_send(number, now).is_some() {
+        outbox.mark_sent(number);
+        sent += 1;
+    }
+    assert_eq!(sent, IN_FLIGHT_MAX);
+}
+
+#[test]
+fn refused_record_is_dropped_alone() {
+    let mut outbox = Outbox::new(1 << 20);
+    let number = click_partition(click(1).link_id);
+    for _ in 0..4 {
+        outbox.add(&click(1));
+    }
+    let now = Instant::now();
+    outbox.mark_sent(number);
+    outbox.acknowledge(number, 1, now);
+    outbox.mark_sent(number);
+    outbox.mark_sent(number);
+    assert_eq!(outbox.refuse(number, 2), Refused::SentAlone);
+    assert_eq!(outbox.refuse(number, 3), Refused::SentAlone);
+    outbox.forget_producer();
+    assert_eq!(outbox.next_to_send(number, now).unwrap().0, 2);
+    outbox.mark_sent(number);
+    assert!(outbox.next_to_send(number, now).is_none());
+    assert_eq!(outbox.refuse(number, 2), Refused::Dropped(1));
+    outbox.forget_producer();
+    assert_eq!(deliver(&mut outbox, number), [3, 4]);
+}
+
+#[test]
+fn stuck_partition_leaves_room_for_others() {
+    let mut outbox = Outbox::new(64 << 10);
+    let stuck = click_partition(click(1).link_id);
+    while outbox.add(&click(1)) == Added::Queued {}
+    let other = (2..1_000).find(|link| click_partition(click(*link).link_id) != stuck);
+    let other = click(other.unwrap());
+    for _ in 0..100 {
+        assert_eq!(outbox.add(&other), Added::Queued);
+        deliver(&mut outbox, click_partition(other.link_id));
+    }
+}
+
+proptest! {
+    #[test]
+    fn clicks_leave_in_order_or_are_counted_as_lost(
+        steps in prop::collection::vec((0..40_u128, any::<bool>()), 1..1_500),
+        bytes_max in 2_000..40_000_usize,
+    ) {
+        let mut outbox = Outbox::new(bytes_max);
+        let (mut added, mut lost, mut delivered) = (0_u64, 0, 0_u64);
+        let mut last = PerPartition::<u64>::default();
+        let mut expect_order = |outbox: &mut Outbox, number: u8| {
+            let before = outbox.click_count();
+            for sequence in deliver(outbox, number) {
+                assert_eq!(sequence, last[usize::from(number)] + 1);
+                last[usize::from(number)] = sequence;
+            }
+            before - outbox.click_count()
+        };
+        for (link, delivers) in steps {
+            let click = click(link);
+            added += 1;
+            lost += u64::from(outbox.add(&click) == Added::Lost);
+            prop_assert!(outbox.waiting_bytes() <= 2 * bytes_max);
+            if delivers && link % 8 == 0 {
+                delivered += expect_order(&mut outbox, click_partition(click.link_id));
+                outbox.unfold();
+            }
+            prop_assert_eq!(added, lost + delivered + outbox.click_count());
+        }
+        while !outbox.is_empty() {
+            outbox.unfold();
+            for number in 0..CLICK_PARTITIONS {
+                delivered += expect_order(&mut outbox, number);
+            }
+        }
+        prop_assert_eq!(added, lost + delivered);
+    }
+}

@@ -1,0 +1,259 @@
+//! Publisher of clicks: an idempotent producer, which is replaced after a failure.
+//!
+//! Invariant: in each partition nothing is sent after a refused record by the same producer, so that the
+//! next producer can continue from the first unacknowledged record, in order.
+
+mod connection;
+mod outage;
+
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use linkledger_core::{
+    click::{CLICK_PARTITIONS, ClickRecord, RecorderId},
+    kafka_config::{KafkaConfig, TopicName},
+    kafka_errors::KafkaErrors,
+};
+use rdkafka::{
+    ClientConfig,
+    error::{KafkaError, RDKafkaErrorCode},
+    message::{Header, OwnedHeaders},
+    producer::BaseRecord,
+};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use self::{connection::Connection, outage::Outage};
+use super::outbox::{Outbox, Refused};
+
+/// Rights that the Kafka user of query-api needs.
+pub(super) const RIGHTS: &str = "Write and Describe on the topic of clicks";
+/// Interval between two checks of the producer for a fatal error.
+const FATAL_ERROR_INTERVAL: Duration = Duration::from_secs(1);
+/// First backoff before a new producer is made.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// Longest such backoff.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// Publishes the records of the outbox.
+pub(super) struct ClickPublisher {
+    config: ClientConfig,
+    topic: TopicName,
+    recorder_id: RecorderId,
+    errors: KafkaErrors,
+    state: State,
+    backoff: Duration,
+    checked_at: Instant,
+    outage: Outage,
+    /// Number of clicks that were refused for good since the last report.
+    refused: u64,
+}
+
+enum State {
+    Connected(Connection),
+    Connecting(JoinHandle<anyhow::Result<Connection>>),
+    /// No producer until the backoff has passed.
+    Waiting(Instant),
+}
+
+impl ClickPublisher {
+    /// Returns a publisher, which connects when first used.
+    ///
+    /// # Errors
+    /// Returns an error if librdkafka refuses the settings.
+    pub(super) fn new(kafka: &KafkaConfig, recorder_id: RecorderId) -> anyhow::Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            config: connection::client_config(kafka)?,
+            topic: kafka.topic.clone(),
+            recorder_id,
+            errors: KafkaErrors::new(RIGHTS),
+            state: State::Waiting(now),
+            backoff: BACKOFF_MIN,
+            checked_at: now,
+            outage: Outage::default(),
+            refused: 0,
+        })
+    }
+
+    /// Handles acknowledgements and sends what may be sent. Never waits for the broker. Returns the number of
+    /// clicks that the broker has refused for good.
+    pub(super) async fn publish(&mut self, outbox: &mut Outbox) -> u64 {
+        let now = Instant::now();
+        if let Err(error) = self.advance(outbox, now).await {
+            self.fail(outbox, now, &error);
+        }
+        self.outage.observe(outbox, &self.errors, now);
+        mem::take(&mut self.refused)
+    }
+
+    async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
+        self.handle_deliveries(outbox, now)?;
+        self.connect(now).await?;
+        self.send(outbox, now)
+    }
+
+    /// Closes the producer. Records that are not acknowledged may not be sent any more.
+    pub(super) async fn close(self) {
+        if let State::Connected(connection) = self.state {
+            connection.close().await;
+        }
+    }
+
+    /// Removes acknowledged records from the outbox. A failed record makes the producer unusable.
+    fn handle_deliveries(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
+        let State::Connected(connection) = &self.state else {
+            return Ok(());
+        };
+        let mut failure = None;
+        for delivery in connection.take_deliveries() {
+            let (number, sequence) = (delivery.partition, delivery.sequence);
+            match delivery.error {
+                None => {
+                    outbox.acknowledge(number, sequence, now);
+                    self.backoff = BACKOFF_MIN;
+                    self.outage.acknowledged();
+                }
+                Some(error) => {
+                    if is_of_record(&error) {
+                        self.refused += drop_refused(outbox, number, sequence, &error);
+                    }
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        if now.saturating_duration_since(self.checked_at) >= FATAL_ERROR_INTERVAL {
+            self.checked_at = now;
+            failure = failure.or_else(|| connection.fatal_error());
+        }
+        failure.map_or(Ok(()), |error| Err(self.errors.explain(error.into())))
+    }
+
+    /// Makes a producer in the background if there is none.
+    async fn connect(&mut self, now: Instant) -> anyhow::Result<()> {
+        match &mut self.state {
+            State::Waiting(until) if *until <= now => {
+                let (config, topic) = (self.config.clone(), self.topic.clone());
+                let errors = self.errors.clone();
+                let connecting = spawn_blocking(move || Connection::open(&config, &topic, &errors));
+                self.state = State::Connecting(connecting);
+                Ok(())
+            }
+            State::Connecting(connecting) if connecting.is_finished() => {
+                let made = connecting.await;
+                let made = made.context("making a Kafka producer has panicked")??;
+                self.state = State::Connected(made);
+                Ok(())
+            }
+            State::Connected(_) | State::Connecting(_) | State::Waiting(_) => Ok(()),
+        }
+    }
+
+    /// Gives the producer the records that may be in flight.
+    fn send(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
+        let State::Connected(connection) = &self.state else {
+            return Ok(());
+        };
+        for number in 0..CLICK_PARTITIONS {
+            while let Some((sequence, record)) = outbox.next_to_send(number, now) {
+                let key = record.link_id.to_string();
+                let headers = headers(self.recorder_id, number, sequence);
+                let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
+                    .partition(i32::from(number))
+                    .key(&key)
+                    .payload(&*record.value)
+                    .headers(headers);
+                match connection.send(record) {
+                    Ok(()) => outbox.mark_sent(number),
+                    // Sent again after some acknowledgements.
+                    Err(error) if is_full(&error) => return Ok(()),
+                    Err(error) if is_of_record(&error) => {
+                        let dropped = drop_refused(outbox, number, sequence, &error);
+                        self.refused += dropped;
+                        if dropped == 0 {
+                            break;
+                        }
+                    }
+                    Err(error) => return Err(self.errors.explain(error.into())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Discards the producer: a new one sends from the first unacknowledged record, after a backoff.
+    fn fail(&mut self, outbox: &mut Outbox, now: Instant, error: &anyhow::Error) {
+        let former = mem::replace(&mut self.state, State::Waiting(now + self.backoff));
+        if let State::Connected(connection) = former {
+            connection.discard();
+        }
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        outbox.forget_producer();
+        self.outage.failed(error);
+    }
+}
+
+/// Checks that Kafka can be reached, and has the topic of clicks.
+///
+/// # Errors
+/// Returns an error if librdkafka refuses the settings, Kafka does not answer, or the topic is missing or
+/// has another number of partitions.
+pub(crate) async fn check(kafka: &KafkaConfig) -> anyhow::Result<()> {
+    let (config, topic) = (connection::client_config(kafka)?, kafka.topic.clone());
+    let opening = spawn_blocking(move || {
+        Connection::open(&config, &topic, &KafkaErrors::new(RIGHTS)).map(drop)
+    });
+    opening.await.context("the check of Kafka has panicked")?
+}
+
+/// Handles a refused record, and returns the number of clicks that are dropped.
+fn drop_refused(outbox: &mut Outbox, number: u8, sequence: u64, error: &KafkaError) -> u64 {
+    match outbox.refuse(number, sequence) {
+        Refused::Dropped(count) => {
+            tracing::error!(
+                %error,
+                partition = number,
+                sequence,
+                clicks = count,
+                "the broker has refused a record of clicks, which is lost; the topic must take messages of \
+                 1 MiB (max.message.bytes), and the log of the broker names other reasons"
+            );
+            u64::from(count)
+        }
+        Refused::SentAlone => 0,
+    }
+}
+
+fn headers(recorder_id: RecorderId, partition: u8, sequence: u64) -> OwnedHeaders {
+    let headers = ClickRecord::headers(recorder_id, partition, sequence);
+    let empty = OwnedHeaders::new_with_capacity(headers.len());
+    headers.iter().fold(empty, |headers, (key, value)| {
+        let value = Some(value.as_ref());
+        headers.insert(Header { key, value })
+    })
+}
+
+fn opaque(sequence: u64) -> usize {
+    usize::try_from(sequence).expect("a machine of 64 bits")
+}
+
+fn is_full(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
+}
+
+/// Returns true if the error is about the content or the size of the record or its batch.
+fn is_of_record(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::MessageSizeTooLarge
+                | Code::MessageBatchTooLarge
+                | Code::InvalidRecord
+                | Code::InvalidDifferentRecord
+                | Code::InvalidTimestamp
+        )
+    )
+}

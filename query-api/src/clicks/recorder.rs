@@ -1,0 +1,208 @@
+//! The recorder: drains the buffers of the threads, classifies, and publishes.
+//!
+//! The state outlives a panic of its task: the next run continues with the next click.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linkledger_core::metrics::{CLICKS_UNACKNOWLEDGED, CLICKS_WAITING_BYTES};
+use metrics::gauge;
+use tokio::{
+    sync::watch,
+    task::yield_now,
+    time::{MissedTickBehavior, interval, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Recording,
+    buffer::Buffer,
+    classifier::Classifier,
+    counters::{ClickCounters, LossReason},
+    frame::Frame,
+    outbox::{Added, Outbox, PerPartition},
+    publisher::ClickPublisher,
+    same_address::SameAddress,
+};
+
+/// Interval between two drains.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
+/// Number of clicks that are classified without a yield to requests.
+const PIECE_CLICKS: usize = 256;
+/// Longest flush after the last request.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(10);
+/// Latest end of the flush after the begin of the shutdown: the drain time of the process, less a last
+/// heartbeat.
+const FLUSH_END_MAX: Duration = Duration::from_secs(18);
+
+/// State of a recorder for its heartbeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Instant, in milliseconds since 1970, before which all clicks have sequences or are lost.
+    pub(super) recorded_until_ms: i64,
+    /// Last sequence of each partition.
+    pub(super) sequences: PerPartition<u64>,
+    /// End of the recorder.
+    pub(super) end: Option<RecorderEnd>,
+}
+
+/// End of a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecorderEnd {
+    /// The broker has acknowledged every click.
+    Flushed,
+    /// Clicks were not acknowledged before the end of the stop.
+    Unflushed,
+}
+
+/// Recorder of all clicks of the process.
+pub(super) struct Recorder {
+    pub(super) recording: Arc<Recording>,
+    pub(super) classifier: Classifier,
+    pub(super) outbox: Outbox,
+    /// `None` after the end.
+    pub(super) publisher: Option<ClickPublisher>,
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) counters: ClickCounters,
+    pub(super) same_address: SameAddress,
+    /// Clicks of the buffer that is being drained.
+    pub(super) drained: Buffer,
+    /// Read bytes of `drained`.
+    pub(super) offset: usize,
+    /// Begin of the shutdown.
+    pub(super) stopped_at: Option<Instant>,
+}
+
+impl Recorder {
+    /// Records until the process is drained, and then flushes.
+    ///
+    /// # Errors
+    /// Never returns an error: failures of the broker are logged and retried.
+    pub(super) async fn run(
+        &mut self,
+        shutdown: CancellationToken,
+        drained: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut due = interval(DRAIN_INTERVAL);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !drained.is_cancelled() {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = drained.cancelled() => {}
+            }
+            if shutdown.is_cancelled() {
+                self.stopped_at.get_or_insert_with(Instant::now);
+            }
+            self.step().await;
+        }
+        self.flush().await;
+        Ok(())
+    }
+
+    /// Drains the buffers once, and publishes what may be published.
+    async fn step(&mut self) {
+        // Clicks that an earlier run left when it panicked.
+        self.classify_drained().await;
+        let drained_at_ms = self.recording.buffers.begin_drain();
+        for number in 0..self.recording.buffers.count() {
+            self.recording.buffers.take(number, &mut self.drained);
+            self.offset = 0;
+            self.classify_drained().await;
+        }
+        self.outbox.unfold();
+        self.publish().await;
+        let first_folded_ms = self.outbox.first_folded_ms();
+        let recorded_until_ms = first_folded_ms.map_or(drained_at_ms, |it| it.min(drained_at_ms));
+        let sequences = self.outbox.last_sequences();
+        self.progress.send_modify(|progress| {
+            progress.recorded_until_ms = recorded_until_ms;
+            progress.sequences = sequences;
+        });
+    }
+
+    async fn publish(&mut self) {
+        if let Some(publisher) = &mut self.publisher {
+            let refused = publisher.publish(&mut self.outbox).await;
+            self.counters.lost(LossReason::Refused, refused);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "metrics")]
+        {
+            gauge!(CLICKS_WAITING_BYTES).set(self.outbox.waiting_bytes() as f64);
+            gauge!(CLICKS_UNACKNOWLEDGED).set(self.outbox.record_count() as f64);
+        }
+    }
+
+    /// Classifies the clicks of the drained buffer, in pieces between which requests are answered.
+    async fn classify_drained(&mut self) {
+        self.counters
+            .folded(std::mem::take(&mut self.drained.folded_count));
+        let lost = std::mem::take(&mut self.drained.lost_count);
+        self.counters.lost(LossReason::Memory, lost);
+        while let Some(click) = self.drained.folded.pop() {
+            self.counters.recorded(click.kind, click.count);
+            if self.outbox.add(&click) == Added::Lost {
+                self.counters.lost(LossReason::Memory, click.count.into());
+            }
+        }
+        while self.classify_piece() {
+            yield_now().await;
+        }
+    }
+
+    /// Classifies some clicks, and returns true if there may be more.
+    fn classify_piece(&mut self) -> bool {
+        for _ in 0..PIECE_CLICKS {
+            let rest = &self.drained.frames[self.offset..];
+            let Some((frame, after)) = Frame::read(rest) else {
+                self.offset = self.drained.frames.len();
+                return false;
+            };
+            // Before anything that could panic: a click that panics is not read again.
+            self.offset = self.drained.frames.len() - after.len();
+            self.same_address.observe(frame.click.client_address);
+            let click = self.classifier.classify(&frame);
+            self.counters.recorded(click.kind, click.count);
+            match self.outbox.add(&click) {
+                Added::Queued => {}
+                Added::Folded => self.counters.folded(1),
+                Added::Lost => self.counters.lost(LossReason::Memory, 1),
+            }
+        }
+        true
+    }
+
+    /// Publishes everything that waits, until the time of the stop is over.
+    async fn flush(&mut self) {
+        let now = Instant::now();
+        let of_stop = self.stopped_at.unwrap_or(now) + FLUSH_END_MAX;
+        let deadline = of_stop.min(now + FLUSH_TIME_MAX);
+        let all_acknowledged = async {
+            loop {
+                self.step().await;
+                if self.outbox.is_empty() {
+                    return;
+                }
+                tokio::time::sleep(DRAIN_INTERVAL).await;
+            }
+        };
+        timeout_at(deadline.into(), all_acknowledged).await.ok();
+        let end = if self.outbox.is_empty() {
+            RecorderEnd::Flushed
+        } else {
+            let clicks = self.outbox.click_count();
+            self.counters.lost(LossReason::Shutdown, clicks);
+            tracing::error!(
+                clicks,
+                "the stop has lost clicks that the broker did not acknowledge before its deadline"
+            );
+            RecorderEnd::Unflushed
+        };
+        self.progress
+            .send_modify(|progress| progress.end = Some(end));
+        if let Some(publisher) = self.publisher.take() {
+            publisher.close().await;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings of the recording of clicks.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    click::{BotPatterns, TrustedProxy},
+    kafka_config::{ClicksConfig, KafkaConfig, KafkaSecurity},
+};
+
+use super::countries::Countries;
+
+/// Settings of the recording of clicks, without which query-api only reads and redirects.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ClickSettings {
+    #[command(flatten)]
+    pub stream: ClicksConfig,
+    /// Addresses of Kafka brokers: host:port, separated by commas; required unless --no-clicks is given.
+    #[arg(long, env = "KAFKA_BROKERS")]
+    pub kafka_brokers: Option<String>,
+    #[command(flatten)]
+    pub kafka_security: KafkaSecurity,
+    /// Networks of proxies that report addresses of clients in Forwarded or X-Forwarded-For, such as
+    /// 10.0.0.0/8, separated by commas; none by default: the peer is the client.
+    #[arg(long, env = "TRUSTED_PROXIES", value_delimiter = ',')]
+    pub trusted_proxies: Vec<TrustedProxy>,
+    /// File that has the countries of addresses, in the format `.mmdb`; clicks have no country
+    /// without one.
+    #[arg(long, env = "GEOIP_DATABASE")]
+    pub geoip_database: Option<PathBuf>,
+    /// File that replaces the built-in list of bots: one text of a user agent for each line.
+    #[arg(long, env = "BOT_PATTERNS_FILE")]
+    pub bot_patterns_file: Option<PathBuf>,
+    /// Memory for clicks that Kafka has not acknowledged, in MiB; details of further clicks are dropped, and
+    /// their counts need up to as much again.
+    #[arg(long, env = "CLICK_BUFFER_MIB", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub click_buffer_mib: u32,
+}
+
+/// Files of the settings, read.
+pub(super) struct ClickFiles {
+    pub(super) bots: BotPatterns,
+    pub(super) countries: Option<Countries>,
+}
+
+impl ClickSettings {
+    /// Returns settings that record no clicks.
+    pub fn off() -> Self {
+        Self {
+            stream: ClicksConfig {
+                no_clicks: true,
+                ..ClicksConfig::default()
+            },
+            kafka_brokers: None,
+            kafka_security: KafkaSecurity::default(),
+            trusted_proxies: Vec::new(),
+            geoip_database: None,
+            bot_patterns_file: None,
+            click_buffer_mib: 64,
+        }
+    }
+
+    /// Returns the settings of the connection to the topic of clicks; `None` if no clicks are recorded.
+    ///
+    /// # Errors
+    /// Returns an error if clicks are recorded and no broker is given.
+    pub fn kafka(&self) -> anyhow::Result<Option<KafkaConfig>> {
+        if self.stream.no_clicks {
+            return Ok(None);
+        }
+        let brokers = self.kafka_brokers.clone().unwrap_or_default();
+        ensure!(
+            !brokers.trim().is_empty(),
+            "--kafka-brokers is missing (KAFKA_BROKERS): clicks are published to Kafka; give host:port, \
+             separated by commas, or --no-clicks"
+        );
+        Ok(Some(KafkaConfig {
+            brokers,
+            topic: self.stream.clicks_topic.clone(),
+            security: self.kafka_security.clone(),
+        }))
+    }
+
+    /// Reads the files of the settings.
+    ///
+    /// # Errors
+    /// Returns an error that names the setting whose file cannot be used.
+    pub(super) fn read_files(&self) -> anyhow::Result<ClickFiles> {
+        let bots = match &self.bot_patterns_file {
+            None => BotPatterns::built_in(),
+            Some(path) => {
+                let list = std::fs::read_to_string(path);
+                let list = list.map_err(anyhow::Error::new);
+                let bots = list.and_then(|list| Ok(BotPatterns::parse(&list)?));
+                bots.with_context(|| format!("cannot use --bot-patterns-file {}", path.display()))?
+            }
+        };
+        let countries = self.geoip_database.as_deref().map(|path| {
+            let opened = Countries::open(path);
+            opened.with_context(|| format!("cannot use --geoip-database {}", path.display()))
+        });
+        Ok(ClickFiles {
+            bots,
+            countries: countries.transpose()?,
+        })
+    }
+
+    /// Checks that the files of the settings can be used.
+    pub(crate) fn check_files(&self) -> anyhow::Result<()> {
+        self.read_files().map(drop)
+    }
+
+    /// Returns the memory for unacknowledged clicks, in bytes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        usize::try_from(u64::from(self.click_buffer_mib) << 20).unwrap_or(usize::MAX)
+    }
+}

@@ -1,0 +1,7 @@
+//! Clicks: recorded by redirects, published once and in order, whatever the broker does.
+
+mod details;
+mod heartbeats;
+mod outages;
+mod recorded;
+mod stage;

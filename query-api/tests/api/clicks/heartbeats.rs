@@ -1,0 +1,139 @@
+//! Heartbeats of a recorder, and its end.
+
+use std::time::Duration;
+
+use linkledger_core::{click::click_partition, clock::Clock as _};
+use linkledger_testing as testing;
+use sqlx::PgPool;
+use time::OffsetDateTime;
+
+use super::stage::{ClickStage, FIREFOX};
+
+const AGENT: [(&str, &str); 1] = [("user-agent", FIREFOX)];
+
+/// Returns the heartbeats, in order.
+async fn heartbeats(pool: &PgPool) -> Vec<(OffsetDateTime, Vec<i64>)> {
+    sqlx::query_as(
+        "SELECT recorded_until, sequences FROM clicks.heartbeats ORDER BY recorded_until",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap()
+}
+
+/// Records that both countings have counted up to a sequence.
+async fn count_to(pool: &PgPool, partition: u8, sequence: i64) {
+    sqlx::query(
+        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
+         SELECT counting, $1, recorder_id, $2, now()
+         FROM clicks.recorders, unnest(ARRAY['totals', 'values']) AS counting
+         ON CONFLICT (counting, partition, recorder_id) DO UPDATE SET sequence = excluded.sequence",
+    )
+    .bind(i16::from(partition))
+    .bind(sequence)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Advances the clock, and waits for a heartbeat of the new time.
+async fn beat(stage: &ClickStage) {
+    stage.service.clock.advance(Duration::from_secs(1));
+    let now = stage.service.clock.now();
+    testing::eventually("a heartbeat of now", async || {
+        let newest = heartbeats(stage.service.pool()).await.pop()?;
+        (newest.0 == now).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recorder_is_registered_before_first_request() {
+    let stage = ClickStage::start().await;
+    let recorders: Vec<(OffsetDateTime, bool)> =
+        sqlx::query_as("SELECT started_at, ended_at IS NULL FROM clicks.recorders")
+            .fetch_all(stage.service.pool())
+            .await
+            .unwrap();
+    assert_eq!(recorders, [(stage.service.clock.now(), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_have_the_last_sequences() {
+    let stage = ClickStage::start().await;
+    let link = stage.link("spring").await;
+    let partition = click_partition(link.link.link_id);
+    for _ in 0..3 {
+        stage.visit("spring", &AGENT).await;
+    }
+    stage.received(3).await;
+    beat(&stage).await;
+    let mut expected = vec![0; 16];
+    expected[usize::from(partition)] = 3;
+    let newest = heartbeats(stage.service.pool()).await.pop().unwrap();
+    assert_eq!(newest.1, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_before_the_counted_one_are_deleted() {
+    let stage = ClickStage::start().await;
+    let link = stage.link("spring").await;
+    let partition = click_partition(link.link.link_id);
+    for _ in 0..3 {
+        stage.visit("spring", &AGENT).await;
+        beat(&stage).await;
+    }
+    assert!(heartbeats(stage.service.pool()).await.len() >= 3);
+    count_to(stage.service.pool(), partition, 2).await;
+    beat(&stage).await;
+    let index = usize::from(partition);
+    let kept = heartbeats(stage.service.pool()).await;
+    assert_eq!(kept[0].1[index], 2, "{kept:?}");
+    count_to(stage.service.pool(), partition, 3).await;
+    beat(&stage).await;
+    beat(&stage).await;
+    let kept = heartbeats(stage.service.pool()).await;
+    assert!(kept.len() <= 2, "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn number_of_heartbeats_is_bounded() {
+    let stage = ClickStage::start().await;
+    stage.link("spring").await;
+    stage.visit("spring", &AGENT).await;
+    stage.received(1).await;
+    // Nothing is counted, and each beat has clicks.
+    sqlx::query(
+        "INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)
+         SELECT recorder_id, started_at + n * interval '1 ms', array_fill(1::bigint, ARRAY[16])
+         FROM clicks.recorders, generate_series(1, 99) AS n",
+    )
+    .execute(stage.service.pool())
+    .await
+    .unwrap();
+    for _ in 0..3 {
+        beat(&stage).await;
+        assert!(heartbeats(stage.service.pool()).await.len() <= 100);
+    }
+    assert_eq!(heartbeats(stage.service.pool()).await.len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orderly_end_is_recorded_with_all_sequences() {
+    let stage = ClickStage::start().await;
+    let link = stage.link("spring").await;
+    for _ in 0..7 {
+        stage.visit("spring", &AGENT).await;
+    }
+    stage.service.clock.advance(Duration::from_secs(1));
+    let (database, received) = stage.stop().await;
+    assert_eq!(received.len(), 7);
+    let newest = heartbeats(database.pool()).await.pop().unwrap();
+    assert_eq!(newest.1[usize::from(click_partition(link.link.link_id))], 7);
+    let ended: Vec<bool> =
+        sqlx::query_scalar("SELECT ended_at <= seen_at + interval '1 min' FROM clicks.recorders")
+            .fetch_all(database.pool())
+            .await
+            .unwrap();
+    assert_eq!(ended, [true]);
+}
