@@ -11,8 +11,9 @@ import sys
 
 # Crate; folder; the modules that no file of the folder may name.
 RULES = [
-    ("projector", "pipeline", {"operations", "surfaces"}),
-    ("projector", "read_models", {"operations", "surfaces"}),
+    ("projector", "pipeline", {"clicks", "operations", "surfaces"}),
+    ("projector", "read_models", {"clicks", "operations", "surfaces"}),
+    ("projector", "clicks", {"operations", "surfaces"}),
     ("projector", "operations", {"surfaces"}),
 ]
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)

@@ -9,11 +9,15 @@ mod agent;
 mod bots;
 #[cfg(feature = "clicks")]
 mod client_address;
+mod counting;
+pub mod dimension;
 mod record;
 #[cfg(feature = "clicks")]
 mod referrer;
 #[cfg(feature = "clicks")]
 mod signals;
+pub mod sketch;
+pub mod tally;
 #[cfg(feature = "clicks")]
 mod visitor;
 
@@ -24,7 +28,6 @@ use crate::{
     shard::murmur2,
 };
 
-pub use self::record::{ClickRecord, ClickRecordError, RecorderId};
 #[cfg(feature = "clicks")]
 pub use self::{
     agent::{AgentFamilies, AgentTables},
@@ -33,6 +36,11 @@ pub use self::{
     referrer::referrer_host,
     signals::{asks_for_privacy, is_prefetch},
     visitor::{VisitorSalt, visitor_hash},
+};
+pub use self::{
+    counting::{Counting, UnknownCounting},
+    dimension::Dimension,
+    record::{ClickRecord, ClickRecordError, RecorderId},
 };
 
 /// Topic of the stream of clicks.

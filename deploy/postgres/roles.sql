@@ -225,7 +225,7 @@ BEGIN
 END
 $$;
 
--- Rights on clicks, in the database of the read tables.
+-- Rights on clicks. A database of the log alone lacks this schema. Partitions need no rights of their own.
 DO $$
 BEGIN
     IF to_regnamespace('clicks') IS NULL THEN
@@ -242,18 +242,43 @@ BEGIN
 
     GRANT USAGE ON SCHEMA clicks TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT SELECT ON clicks._sqlx_migrations TO
-        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
-
-    -- query-api reads figures and salts, and writes the heartbeats of its recorder.
+    GRANT SELECT ON clicks._sqlx_migrations TO linkledger_command_api;
+    GRANT SELECT ON clicks._sqlx_migrations, clicks.positions, clicks.sequences, clicks.recorders,
+        clicks.heartbeats TO linkledger_projector, linkledger_query_api, linkledger_operator;
     GRANT SELECT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
-        clicks.account_quarters, clicks.account_days, clicks.account_values,
-        clicks.positions, clicks.recorders, clicks.heartbeats, clicks.sequences, clicks.salts
-        TO linkledger_query_api;
+        clicks.account_quarters, clicks.account_days, clicks.account_values
+        TO linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT EXECUTE ON FUNCTION clicks.complete_until(text)
+        TO linkledger_projector, linkledger_query_api, linkledger_operator;
+
+    -- The projector counts: it moves positions, and adds to figures. Figures are deleted only with their
+    -- partitions, by functions with the rights of the owner.
+    GRANT UPDATE (next_offset, last_record_id, read_to_end_at, counted_at) ON clicks.positions
+        TO linkledger_projector;
+    GRANT INSERT, DELETE ON clicks.sequences TO linkledger_projector;
+    GRANT UPDATE (sequence, missing, counted_at) ON clicks.sequences TO linkledger_projector;
+    GRANT INSERT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
+        clicks.account_quarters, clicks.account_days, clicks.account_values TO linkledger_projector;
+    GRANT UPDATE (clicks, bots) ON clicks.link_quarters, clicks.account_quarters
+        TO linkledger_projector;
+    GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
+        TO linkledger_projector;
+    GRANT UPDATE (clicks, visitors) ON clicks.link_values, clicks.account_values
+        TO linkledger_projector;
+    GRANT EXECUTE ON FUNCTION clicks.create_partitions(date), clicks.drop_expired_partition(),
+        clicks.figure_tables() TO linkledger_projector;
+    -- It makes and deletes the salts of visitors, and deletes recorders of the past with their heartbeats.
+    GRANT SELECT, INSERT, DELETE ON clicks.salts TO linkledger_projector;
+    GRANT DELETE ON clicks.recorders, clicks.heartbeats TO linkledger_projector;
+
+    -- query-api records: it reads salts, and reports how far it has recorded.
+    GRANT SELECT ON clicks.salts TO linkledger_query_api;
     GRANT INSERT ON clicks.recorders TO linkledger_query_api;
     GRANT UPDATE (seen_at, ended_at) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
-    GRANT EXECUTE ON FUNCTION clicks.complete_until(text) TO linkledger_query_api;
+
+    -- An operator pauses countings.
+    GRANT UPDATE (paused_at) ON clicks.positions TO linkledger_operator;
 END
 $$;
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use clap::{Args, ValueEnum};
 use linkledger_core::{
-    databases::DatabaseSettings, internal_listener::InternalHosts, kafka_config::KafkaConfig,
+    databases::DatabaseSettings,
+    internal_listener::InternalHosts,
+    kafka_config::{ClicksConfig, KafkaConfig},
     telemetry::TelemetryConfig,
 };
 
@@ -27,6 +29,8 @@ pub struct Config {
     pub allow_unsafe_postgres: bool,
     #[command(flatten)]
     pub kafka: KafkaConfig,
+    #[command(flatten)]
+    pub clicks: ClicksConfig,
     /// Consumer group whose members share the partitions of the topic.
     #[arg(long, env = "GROUP_ID", default_value = "linkledger-projector")]
     pub group_id: String,

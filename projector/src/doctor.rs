@@ -1,5 +1,7 @@
 //! `check-config` checks the settings alone; `doctor` also checks the database behind them.
 
+mod clicks_topic;
+
 use anyhow::Context as _;
 use linkledger_core::{
     databases::DatabaseSettings,
@@ -7,10 +9,10 @@ use linkledger_core::{
     event_store::SessionKind,
 };
 
-use crate::{config::Settings, operations::status, surfaces::console};
+use crate::{clicks, config::Settings, operations::status, surfaces::console};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
-const RIGHTS: [Privilege; 11] = [
+const RIGHTS: [Privilege; 15] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.accounts", "SELECT"),
@@ -22,6 +24,10 @@ const RIGHTS: [Privilege; 11] = [
     ("read_model.credit_entries", "INSERT"),
     ("read_model.redirect_changes", "INSERT"),
     ("read_model.tenures", "UPDATE"),
+    ("clicks.positions", "UPDATE"),
+    ("clicks.sequences", "INSERT"),
+    ("clicks.link_values", "INSERT"),
+    ("clicks.salts", "DELETE"),
 ];
 
 /// Checks the settings without a connection.
@@ -37,10 +43,16 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
 /// Checks the settings, the database and the read models.
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let config = &settings.config;
+    let counts_clicks = !config.clicks.no_clicks;
+    let of_clicks = if counts_clicks {
+        clicks::CONNECTIONS_MAX
+    } else {
+        0
+    };
     let requirements = DatabaseRequirements {
         kind: SessionKind::Projector,
         allows_unsafe: config.allow_unsafe_postgres,
-        connections_max: config.connections_max + console::CONNECTIONS_MAX,
+        connections_max: config.connections_max + console::CONNECTIONS_MAX + of_clicks,
         rights: &RIGHTS,
         role: "linkledger_projector",
     };
@@ -51,6 +63,9 @@ pub async fn examine(settings: &Settings) -> Vec<Finding> {
         .filter(|it| it.check == "migrations" && it.verdict == Severity::Ok);
     let have_schemas = have_schemas.count() == config.databases.all().len();
     findings.extend(of_databases);
+    if counts_clicks {
+        findings.push(clicks_topic::examine(config).await);
+    }
     if have_schemas {
         match read_models(&config.databases).await {
             Ok(of_read_models) => findings.extend(of_read_models),

@@ -1,6 +1,6 @@
 //! Keeps the read models up to date with the event log.
 //!
-//! Four folders:
+//! Five folders:
 //!
 //! - [`pipeline`] runs all day. Records of the topic come in through [`pipeline::consumer`],
 //!   [`pipeline::progress`] selects the events that are next in line, and [`pipeline::engine`]
@@ -8,14 +8,16 @@
 //!   lacks are read from the event store. A [`pipeline::checkpoint`] moves in the same transaction
 //!   as the rows, so that a crash, a duplicate or a second projector has no effect. An account with
 //!   an event that cannot be applied is parked ([`pipeline::parking`]).
+//! - [`clicks`] counts clicks: it reads a topic of its own, and writes figures of links and accounts.
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, why, status.
 //! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
 //!
-//! `pipeline` imports from `read_models`, `operations` from both, `surfaces` from all three, and
-//! nothing the other way round.
+//! `pipeline` imports from `read_models`, `clicks` the retries of `pipeline`, `operations` from all of
+//! them, `surfaces` from all, and nothing the other way round.
 
+pub mod clicks;
 pub mod command_line;
 pub mod config;
 pub mod doctor;
@@ -44,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::config::Config;
 use crate::{
+    clicks::CountingStop,
     operations::{audit, status, verify},
     pipeline::{
         consumer::Consumer,
@@ -74,7 +77,11 @@ pub struct Projector {
 /// Returns an error if the database fails, a migration is pending, or a setting is
 /// refused.
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
-pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<Projector>> {
+pub fn start(
+    config: Config,
+    counting_stop: CountingStop,
+    tasks: &mut Tasks,
+) -> BoxFuture<'_, anyhow::Result<Projector>> {
     Box::pin(async move {
         // Kafka settings can be refused without a database, and are refused first.
         drop(config.kafka.client_settings()?);
@@ -90,6 +97,9 @@ pub fn start(config: Config, tasks: &mut Tasks) -> BoxFuture<'_, anyhow::Result<
         let consumer = Consumer::join(&config)?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
+        if !config.clicks.no_clicks {
+            clicks::start(&config, counting_stop, tasks)?;
+        }
         let projector = run::RunLoop {
             consumer,
             heartbeat: Heartbeat::new(databases.read.clone(), heartbeat::process_name()),
@@ -153,7 +163,7 @@ pub fn serve(
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
         let hosts = KnownHosts::new(config.internal_hosts.clone());
-        let projector = start(config, &mut tasks).await?;
+        let projector = start(config, CountingStop::AtShutdown, &mut tasks).await?;
         let router = internal_listener::router(projector.readiness, shutdown, recorder, hosts)
             .merge(projector.console);
         lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);

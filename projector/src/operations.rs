@@ -1,6 +1,7 @@
 //! Operations of an operator: each is a function that the command line and the console call.
 
 pub mod audit;
+pub mod clicks;
 pub(crate) mod figures;
 pub mod parked;
 pub mod pause;

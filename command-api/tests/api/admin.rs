@@ -2,7 +2,11 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::{api_key::ApiKey, event_store::api_keys};
+use linkledger_core::{
+    api_key::ApiKey,
+    event_store::api_keys,
+    migrations::{self, Schema},
+};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::Value;
@@ -357,7 +361,7 @@ async fn migrate_asks_for_forgotten_address_of_other_schema() {
     assert!(migrated.status.success(), "{migrated:?}");
     let printed = String::from_utf8(migrated.stdout).unwrap();
     assert!(
-        printed.ends_with("is up to date: schema event_store, read_model.\n"),
+        printed.ends_with("is up to date: schema event_store, read_model, clicks.\n"),
         "{printed}"
     );
 
@@ -365,6 +369,28 @@ async fn migrate_asks_for_forgotten_address_of_other_schema() {
     let refused = error(url, &["migrate"], 1);
     assert!(refused.contains("set LOG_DATABASE_URL"), "{refused}");
     assert!(with("LOG_DATABASE_URL").status.success());
+}
+
+#[tokio::test]
+async fn migrate_adds_clicks_to_database_of_release_before() {
+    let app = TestApp::start().await;
+    let (url, pool) = (app.database.url(), app.database.pool());
+    let (_, key) = app.account(1).await;
+    app.link(&key).await;
+    sqlx::raw_sql("DROP SCHEMA clicks CASCADE")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert!(migrations::check(pool, &Schema::ALL).await.is_err());
+    for _ in 0..2 {
+        json(url, &["migrate"]);
+        migrations::check(pool, &Schema::ALL).await.unwrap();
+    }
+    let positions: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.positions")
+        .fetch_one(pool)
+        .await
+        .unwrap();
+    assert_eq!(positions, 32);
 }
 
 #[tokio::test]

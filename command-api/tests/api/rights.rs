@@ -26,7 +26,7 @@ const PROCESSES: [&str; 5] = [
 const DENIED: &str = "42501";
 
 /// Statements that every process is denied, in addition to all changes of the log.
-const DENIED_TO_ALL: [&str; 27] = [
+const DENIED_TO_ALL: [&str; 30] = [
     "DO 'BEGIN LOCK TABLE event_store.events; END'",
     "ALTER TABLE event_store.events DISABLE TRIGGER ALL",
     "SET session_replication_role = replica",
@@ -37,9 +37,12 @@ const DENIED_TO_ALL: [&str; 27] = [
     "DELETE FROM event_store.relay_cursors",
     "TRUNCATE read_model.links",
     "DELETE FROM read_model.operations",
+    "DELETE FROM clicks.link_days",
+    "TRUNCATE clicks.positions",
     "UPDATE event_store._sqlx_migrations SET success = true",
     "CREATE TABLE event_store.x ()",
     "CREATE TABLE read_model.x ()",
+    "CREATE TABLE clicks.x ()",
     "CREATE TABLE public.x ()",
     "CREATE TEMPORARY TABLE x ()",
     "CREATE FUNCTION public.x() RETURNS void LANGUAGE sql AS ''",
@@ -75,6 +78,11 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_query_api", "UPDATE clicks.salts SET salt = salt"),
     ("linkledger_query_api", "DELETE FROM clicks.link_days"),
     ("linkledger_query_api", "UPDATE event_store.api_keys SET revoked_at = NULL"),
+    ("linkledger_command_api", "SELECT FROM clicks.link_days"),
+    ("linkledger_projector", "UPDATE clicks.positions SET paused_at = NULL"),
+    ("linkledger_query_api", "UPDATE clicks.link_days SET clicks = 9"),
+    ("linkledger_query_api", "DELETE FROM clicks.salts"),
+    ("linkledger_operator", "SELECT FROM clicks.salts"),
     ("linkledger_operator", "UPDATE event_store.slugs SET link_id = link_id"),
     ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
 ];
@@ -214,6 +222,13 @@ async fn owner_needs_no_superuser() {
         "SELECT read_model.drop_generation('links', 2)",
     ] {
         assert_eq!(sqlstate(&mut operator, allowed).await, None, "{allowed}");
+    }
+    let mut projector = log_in("linkledger_projector").await;
+    for allowed in [
+        "SELECT clicks.create_partitions(current_date)",
+        "SELECT clicks.drop_expired_partition()",
+    ] {
+        assert_eq!(sqlstate(&mut projector, allowed).await, None, "{allowed}");
     }
     let mut owner = log_in(OWNER).await;
     for denied in [

@@ -224,6 +224,21 @@ impl ClickRecord {
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         value: &[u8],
     ) -> Result<Self, ClickRecordError> {
+        let (recorder_id, sequence) = Self::read_headers(headers)?;
+        Ok(Self {
+            recorder_id,
+            sequence,
+            click: Click::from_value(value)?,
+        })
+    }
+
+    /// Reads recorder and sequence of a record.
+    ///
+    /// # Errors
+    /// Returns an error if a header is missing or malformed.
+    pub fn read_headers<'a>(
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<(RecorderId, u64), ClickRecordError> {
         use ClickRecordError::Header;
         let (mut source, mut sequence, mut has_type) = (None, None, false);
         for (name, value) in headers {
@@ -246,11 +261,7 @@ impl ClickRecord {
             .and_then(|text| text.parse().ok())
             .filter(|sequence| *sequence > 0 && *sequence <= i64::MAX.cast_unsigned())
             .ok_or(Header("ce_sequence"))?;
-        Ok(Self {
-            recorder_id: RecorderId(recorder_id),
-            sequence,
-            click: Click::from_value(value)?,
-        })
+        Ok((RecorderId(recorder_id), sequence))
     }
 }
 

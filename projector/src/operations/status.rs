@@ -29,7 +29,10 @@ use self::{
     relay::RelayStatus, snapshot::HeldSnapshots,
 };
 use crate::{
-    operations::audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
+    operations::{
+        audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
+        clicks::{self, ClickStatus},
+    },
     read_models::Projection,
 };
 
@@ -50,6 +53,8 @@ pub struct StatusReport {
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
     pub relay: RelayStatus,
+    /// Countings of clicks.
+    pub clicks: ClickStatus,
     /// Snapshots that keep Postgres from removing dead rows.
     pub snapshots: HeldSnapshots,
     /// Findings that wait for an operator, a sentence each; empty while all is well.
@@ -101,6 +106,9 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         failed_operations,
         recent_operations: operations::recent(recorded),
         relay: relay::read(&databases.log, &end).await?,
+        clicks: clicks::status(&databases.read)
+            .await
+            .context("cannot read the state of the countings of clicks")?,
         snapshots: snapshot::read(&databases.read)
             .await
             .context("cannot read the oldest snapshot of the database")?,

@@ -1,6 +1,7 @@
 //! Commands of an operator on the read models. Each is a function that other code can call, and a
 //! subcommand that prints the result: as text, or with `--json` as JSON.
 
+pub mod clicks;
 mod columns;
 pub mod drop;
 pub mod parked;
@@ -48,6 +49,9 @@ pub enum OperatorSubcommand {
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
     Parked(parked::ParkedSubcommand),
+    /// Show, pause or resume the countings of clicks.
+    #[command(subcommand)]
+    Clicks(clicks::ClicksSubcommand),
     /// Pause projections until they are resumed; reads continue from the rows that are there.
     Pause(pause::Pause),
     /// Resume paused projections; they catch up.
@@ -120,6 +124,7 @@ pub async fn run(command: OperatorSubcommand) -> anyhow::Result<()> {
         OperatorSubcommand::Drop(command) => drop::run(command).await,
         OperatorSubcommand::Verify(command) => verify::run(command).await,
         OperatorSubcommand::Parked(command) => parked::run(command).await,
+        OperatorSubcommand::Clicks(command) => clicks::run(command).await,
         OperatorSubcommand::Pause(command) => pause::run(command, PauseChange::Pause).await,
         OperatorSubcommand::Resume(command) => pause::run(command, PauseChange::Resume).await,
     }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod catch_up;
+mod clicks;
 mod console;
 mod contested;
 mod delivery;

@@ -13,6 +13,7 @@ use linkledger_core::{
     },
     id::AccountId,
     internal_listener::InternalHosts,
+    kafka_config::ClicksConfig,
     lifecycle::Tasks,
     link::LinkCreated,
     shard::Shard,
@@ -59,7 +60,7 @@ impl Stage {
         Self::on(log, read, TestBroker::start().await)
     }
 
-    fn on(database: TestDatabase, read: TestDatabase, broker: TestBroker) -> Self {
+    pub(crate) fn on(database: TestDatabase, read: TestDatabase, broker: TestBroker) -> Self {
         let producer = broker.client().create().unwrap();
         Self {
             database,
@@ -217,6 +218,10 @@ impl Stage {
             databases: self.settings(),
             allow_unsafe_postgres: true,
             kafka: self.broker.config(),
+            clicks: ClicksConfig {
+                no_clicks: true,
+                ..self.broker.clicks()
+            },
             group_id: self.broker.group_id(group_id),
             group_protocol: GroupProtocol::Consumer,
             fetch_wait_max_ms: 2,

@@ -86,7 +86,9 @@ pub(super) async fn start(
 ) -> anyhow::Result<RunningServices> {
     lifecycle::raise_open_files_limit();
     let recorder = Recorder::install(tasks)?;
-    let projector = projector::start(settings.projector(), tasks).await?;
+    // The embedded broker ends with the stack: its clicks are counted before.
+    let stop = projector::clicks::CountingStop::AtEndOfTopic;
+    let projector = projector::start(settings.projector(), stop, tasks).await?;
     let command_api =
         command_api::start(settings.command_api()?, Arc::clone(&clock), tasks).await?;
     let query_api = query_api::start(settings.query_api()?, clock, tasks).await?;
@@ -168,6 +170,7 @@ impl ServiceSettings {
             databases: DatabaseSettings::one(self.database_url.clone()),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
+            clicks: self.clicks.clone(),
             group_id: "linkledger-projector".to_owned(),
             group_protocol: self.group_protocol,
             fetch_wait_max_ms: self.fetch_wait_max_ms,

@@ -8,7 +8,15 @@ use super::{
     snapshot::{AGE_MAX_S, HeldSnapshots},
     verification::LastVerification,
 };
-use crate::operations::figures::{duration, grouped};
+use linkledger_core::timestamp;
+
+use crate::operations::{
+    clicks::CountingStatus,
+    figures::{duration, grouped},
+};
+
+/// Lag of a counting, in seconds, from which on an operator should look; an alert has the same limit.
+const COUNTING_LAG_MAX_S: f64 = 120.0;
 
 pub(super) fn of(status: &StatusReport) -> Vec<String> {
     let mut findings = Vec::new();
@@ -24,6 +32,7 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     }
     findings.extend(status.failed_operations.iter().map(of_failed));
     add_relay(&mut findings, &status.relay);
+    findings.extend(status.clicks.countings.iter().filter_map(of_counting));
     findings.extend(of_snapshots(&status.snapshots));
     findings
 }
@@ -133,6 +142,24 @@ fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
             "the relay publishes nothing: {refusal} (`command-api relay status`)"
         ));
     }
+}
+
+fn of_counting(it: &CountingStatus) -> Option<String> {
+    let counting = it.counting;
+    if let Some(since) = it.paused_at {
+        let since = timestamp::format(since);
+        return Some(format!(
+            "the counting of clicks `{counting}` has been paused since {since}: \
+             `projector clicks resume {counting}`"
+        ));
+    }
+    (it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
+        format!(
+            "the figures of clicks of `{counting}` lag {} behind: see the log of the projector \
+             (docs/runbooks.md#clicks-counting-stalled)",
+            duration(it.lag_seconds)
+        )
+    })
 }
 
 fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `/`: status report of the projector. A script reloads the page.
 
+mod clicks;
 mod facts;
 mod generations;
 mod operations;
@@ -52,6 +53,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 (facts::relay(&status.relay))
                 (facts::snapshot(&status.snapshots))
             }
+            (clicks::section(&status.clicks))
             (operations::section(&status.recent_operations))
             p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
         }

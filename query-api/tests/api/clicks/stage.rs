@@ -48,15 +48,6 @@ pub(crate) struct Received {
     pub(crate) text: String,
 }
 
-/// Returns an embedded broker with the topic of clicks.
-pub(crate) fn click_broker() -> TestBroker {
-    let broker = TestBroker::embedded();
-    let partitions = i32::from(CLICK_PARTITIONS);
-    let created = broker.cluster().create_topic(CLICKS_TOPIC, partitions, 1);
-    created.unwrap();
-    broker
-}
-
 impl ClickStage {
     pub(crate) async fn start() -> Self {
         Self::start_with(TestDatabase::create().await, |_| {}).await
@@ -66,7 +57,7 @@ impl ClickStage {
         database: TestDatabase,
         change: impl FnOnce(&mut ClickSettings),
     ) -> Self {
-        let broker = click_broker();
+        let broker = TestBroker::embedded();
         let mut settings = ClickSettings {
             stream: ClicksConfig::default(),
             kafka_brokers: Some(broker.bootstrap_servers()),

@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::timestamp;
 
-use crate::operations::{
-    audit::RecordedCommand,
-    figures::{counted, duration, grouped},
-    status::{
-        StatusReport,
-        generations::GenerationStatus,
-        projection::{LastError, ProjectionState, ProjectionStatus, ShardStatus},
-        relay::RelayStatus,
-        snapshot::HeldSnapshots,
+use crate::{
+    operations::{
+        audit::RecordedCommand,
+        figures::{counted, duration, grouped},
+        status::{
+            StatusReport,
+            generations::GenerationStatus,
+            projection::{LastError, ProjectionState, ProjectionStatus, ShardStatus},
+            relay::RelayStatus,
+            snapshot::HeldSnapshots,
+        },
     },
+    surfaces::cli::clicks,
 };
 
 /// Age in seconds of the oldest failure to show.
@@ -28,7 +31,9 @@ pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     let at_work = status.operations.iter().filter(|it| it.is_running);
     lines.extend(at_work.map(operation));
     lines.extend(generations(&status.projections));
-    lines.extend([relay(&status.relay), snapshot(&status.snapshots)]);
+    lines.push(relay(&status.relay));
+    lines.extend(clicks::lines(&status.clicks));
+    lines.push(snapshot(&status.snapshots));
     lines.extend(last_errors(&status.projections));
     lines
 }

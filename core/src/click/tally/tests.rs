@@ -1,0 +1,276 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use time::macros::{date, datetime};
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    click::{ClickDetails, ClickKind, Device, Dimension},
+    id::{AccountId, LinkId},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-23 09:51:00 UTC);
+const UNLIMITED: TallyLimits = TallyLimits {
+    records_max: usize::MAX,
+    rows_max: usize::MAX,
+};
+const RECORDER: RecorderId = RecorderId(Uuid::from_u128(7));
+
+fn click(link: u128, clicked_at: OffsetDateTime, kind: ClickKind) -> Click {
+    Click {
+        link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+        account_id: AccountId::from_uuid(Uuid::from_u128(link % 2)),
+        slug: "spring".to_owned(),
+        clicked_at,
+        kind,
+        count: 1,
+        details: ClickDetails {
+            visitor: Some(7),
+            country: Some("DE".to_owned()),
+            device: Some(Device::Mobile),
+            ..ClickDetails::default()
+        },
+    }
+}
+
+fn records(clicks: impl IntoIterator<Item = Click>) -> Vec<PartitionRecord> {
+    let record = |(offset, click)| PartitionRecord {
+        offset,
+        record_id: Some(format!("id-{offset}").into()),
+        place: Some((RECORDER, offset.cast_unsigned() + 1)),
+        click: Some(click),
+    };
+    (0..).zip(clicks).map(record).collect()
+}
+
+fn totals(tally: &Tally) -> &Totals {
+    match &tally.figures {
+        Figures::Totals(totals) => totals,
+        Figures::Values(_) => panic!("rows of totals are wanted"),
+    }
+}
+
+fn values(tally: &Tally) -> &Values {
+    match &tally.figures {
+        Figures::Values(values) => values,
+        Figures::Totals(_) => panic!("rows of values are wanted"),
+    }
+}
+
+fn tally(counting: Counting, records: &[PartitionRecord]) -> Tally {
+    Tally::of(counting, records, Sequences::default(), NOW, UNLIMITED)
+}
+
+#[test]
+fn clicks_fall_into_quarters_and_utc_days() {
+    let clicks = [
+        datetime!(2026-11-22 23:59:59.999 UTC),
+        datetime!(2026-11-23 00:00 UTC),
+        datetime!(2026-11-23 02:14:59 +02:00),
+        datetime!(2026-11-23 00:15 UTC),
+    ];
+    let records = records(clicks.map(|at| click(1, at, ClickKind::Human)));
+    let tally = tally(Counting::Totals, &records);
+    let rows = totals(&tally);
+    let quarters: Vec<_> = rows
+        .link_quarters
+        .iter()
+        .map(|((_, _, quarter), count)| (*quarter, count.clicks))
+        .collect();
+    assert_eq!(
+        quarters,
+        [
+            (datetime!(2026-11-22 23:45 UTC), 1),
+            (datetime!(2026-11-23 00:00 UTC), 2),
+            (datetime!(2026-11-23 00:15 UTC), 1),
+        ]
+    );
+    let days = rows.account_days.iter();
+    let days: Vec<_> = days.map(|((_, day), it)| (*day, it.count.clicks)).collect();
+    assert_eq!(
+        days,
+        [(date!(2026 - 11 - 22), 1), (date!(2026 - 11 - 23), 3)]
+    );
+}
+
+#[test]
+fn bots_count_apart_without_visitors_and_values() {
+    let records = records([
+        click(1, NOW, ClickKind::Bot),
+        click(1, NOW, ClickKind::Human),
+    ]);
+    let of_totals = tally(Counting::Totals, &records);
+    let day = totals(&of_totals).link_days.values().next().unwrap();
+    assert_eq!(day.count, KindCount { clicks: 1, bots: 1 });
+    assert_eq!(day.visitors, [7]);
+    let of_values = tally(Counting::Values, &records);
+    assert_eq!(of_values.clicks, 2);
+    assert!(
+        values(&of_values)
+            .links
+            .iter()
+            .all(|(.., count)| count.clicks == 1)
+    );
+}
+
+#[test]
+fn folded_record_counts_without_values() {
+    let mut folded = click(1, NOW, ClickKind::Human);
+    folded.count = 40;
+    folded.details = ClickDetails::default();
+    let tally = tally(Counting::Values, &records([folded]));
+    let rows: Vec<_> = values(&tally).accounts.iter().collect();
+    assert_eq!(rows.len(), 5);
+    assert!(
+        rows.iter()
+            .all(|(_, value, it)| value.is_empty() && it.clicks == 40)
+    );
+}
+
+#[test]
+fn repeats_are_dropped_and_gaps_are_missing() {
+    let mut records = records([1, 2, 3, 4].map(|link| click(link, NOW, ClickKind::Human)));
+    let sequences = [5, 5, 4, 9];
+    for (record, sequence) in records.iter_mut().zip(sequences) {
+        record.place = Some((RECORDER, sequence));
+    }
+    let counted = Sequences::counted([(RECORDER, 4)]);
+    let tally = Tally::of(Counting::Totals, &records, counted, NOW, UNLIMITED);
+    assert_eq!((tally.clicks, tally.repeats), (2, 2));
+    let change = SequenceChange {
+        recorder_id: RECORDER,
+        sequence: 9,
+        missing: 3,
+    };
+    assert_eq!(tally.sequences.changes().collect::<Vec<_>>(), [change]);
+    assert_eq!(tally.next_offset, 4);
+    assert_eq!(tally.last_record_id.as_deref(), Some("id-3"));
+}
+
+#[test]
+fn uncountable_records_advance_sequences() {
+    let instants = [
+        NOW - Duration::days(801),
+        NOW - Duration::days(799),
+        NOW + Duration::hours(23),
+        NOW + Duration::hours(25),
+    ];
+    let mut records = records(instants.map(|at| click(1, at, ClickKind::Human)));
+    records.push(PartitionRecord {
+        offset: 4,
+        record_id: None,
+        place: Some((RECORDER, 5)),
+        click: None,
+    });
+    let tally = tally(Counting::Totals, &records);
+    assert_eq!((tally.clicks, tally.unreadable), (2, 3));
+    assert_eq!(tally.sequences.missing(), 0);
+    // Quarters of the old click are not kept.
+    assert_eq!(totals(&tally).link_quarters.len(), 1);
+    assert_eq!(totals(&tally).link_days.len(), 2);
+    assert_eq!(tally.last_record_id, None);
+}
+
+#[test]
+fn limits_end_a_tally_between_records() {
+    let records = records((1..=10).map(|link| click(link, NOW, ClickKind::Human)));
+    let of = |records_max, rows_max| {
+        let limits = TallyLimits {
+            records_max,
+            rows_max,
+        };
+        let tally = Tally::of(
+            Counting::Totals,
+            &records,
+            Sequences::default(),
+            NOW,
+            limits,
+        );
+        (tally.records, tally.next_offset)
+    };
+    assert_eq!(of(3, usize::MAX), (3, 3));
+    // A link has two rows, its account two more.
+    assert_eq!(of(usize::MAX, 8), (2, 2));
+    assert_eq!(of(0, 0), (1, 1));
+}
+
+#[test]
+fn first_hundred_values_are_counted_apart() {
+    let clicks = (0..150).map(|index| {
+        let mut click = click(1, NOW, ClickKind::Human);
+        // Later values sort before earlier ones.
+        click.details.referrer_host = Some(format!("{:03}.example", 999 - index));
+        click
+    });
+    let mut tally = tally(Counting::Values, &records(clicks));
+    let Figures::Values(rows) = &mut tally.figures else {
+        panic!("rows of values are wanted");
+    };
+    let groups = rows.links.groups();
+    let group = groups
+        .into_iter()
+        .find(|it| it.3 == Dimension::ReferrerHost);
+    let stored = ["", "*", "stored.example", "950.example"].map(str::to_owned);
+    let stored = BTreeMap::from([(group.unwrap(), BTreeSet::from(stored))]);
+    rows.links.limit(&stored);
+    let hosts = rows
+        .links
+        .iter()
+        .filter(|(group, ..)| group.3 == Dimension::ReferrerHost);
+    let hosts: BTreeMap<&str, u64> = hosts.map(|(_, value, it)| (value, it.clicks)).collect();
+    // 98 new values beside the two stored ones, one of which is in the tally.
+    assert_eq!(hosts.len(), 100);
+    assert_eq!(hosts["*"], 51);
+    assert!(hosts.contains_key("999.example") && hosts.contains_key("901.example"));
+    assert!(!hosts.contains_key("900.example"));
+}
+
+fn any_click() -> impl Strategy<Value = Click> {
+    (0_u128..6, 0_i64..200_000, any::<bool>(), 1_u32..4, 0_u64..9).prop_map(
+        |(link, seconds_ago, is_bot, count, visitor)| {
+            let kind = if is_bot {
+                ClickKind::Bot
+            } else {
+                ClickKind::Human
+            };
+            let mut click = click(link, NOW - Duration::seconds(seconds_ago), kind);
+            click.count = count;
+            click.details.visitor = (count == 1).then_some(visitor);
+            click
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn figures_add_up_however_records_are_divided(
+        clicks in proptest::collection::vec(any_click(), 1..60),
+        records_max in 1_usize..20,
+        rows_max in 1_usize..40,
+    ) {
+        let records = records(clicks.clone());
+        let limits = TallyLimits { records_max, rows_max };
+        let (mut humans, mut bots, mut taken) = (0, 0, 0);
+        let mut counted = Sequences::default();
+        while taken < records.len() {
+            // Every tally meets the records of the one before again.
+            let from = taken.saturating_sub(2);
+            let limits = TallyLimits { records_max: limits.records_max + taken - from, ..limits };
+            let tally = Tally::of(Counting::Totals, &records[from..], counted, NOW, limits);
+            for day in totals(&tally).account_days.values() {
+                humans += day.count.clicks;
+                bots += day.count.bots;
+            }
+            taken = from + tally.records;
+            counted = Sequences::counted(
+                tally.sequences.changes().map(|it| (it.recorder_id, it.sequence)),
+            );
+            if tally.records == 0 { break; }
+        }
+        let of_kind = |kind| -> u64 {
+            clicks.iter().filter(|it| it.kind == kind).map(|it| u64::from(it.count)).sum()
+        };
+        prop_assert_eq!((humans, bots), (of_kind(ClickKind::Human), of_kind(ClickKind::Bot)));
+    }
+}

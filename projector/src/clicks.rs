@@ -1,0 +1,169 @@
+//! Counts clicks: figures of links and accounts, from the records of the topic of clicks.
+//!
+//! Two [countings](Counting) read the topic independently, each with a consumer group, positions and figures of
+//! its own: [`run`] is their loop. A [`batch`] of one partition is one transaction that moves the
+//! [`position`] from the value that the process has read, so that a crash, a duplicate or a second projector
+//! counts no click twice. Repeats within the topic are dropped by the sequences of their recorders.
+//!
+//! Nothing here ends the process, or delays another partition, the other counting or a projection.
+
+mod assignment;
+mod batch;
+mod consumer;
+pub mod housekeeping;
+mod partition_days;
+pub mod position;
+mod report;
+mod rows;
+mod run;
+mod topic_ends;
+
+use std::{future::Future, time::Duration};
+
+use linkledger_core::{
+    click::Counting,
+    event_store::{self, SessionKind},
+    lifecycle::Tasks,
+    metrics::{
+        CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_MISSING_TOTAL,
+        CLICKS_UNREADABLE_TOTAL,
+    },
+};
+use metrics::counter;
+use sqlx::PgPool;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{report::keep_reported, run::CountingLoop};
+use crate::Config;
+
+/// Sessions of both countings and their housekeeping.
+pub const CONNECTIONS_MAX: u32 = 2;
+
+/// Longest time to count to the end of the topic at a stop, below the time that [`Tasks`] allows.
+const END_OF_TOPIC_TIME_MAX: Duration = Duration::from_millis(2_500);
+
+/// Ends of a counting.
+#[derive(Debug, Clone, Default)]
+pub struct CountingEnd {
+    /// The counting finishes the batch in hand and ends.
+    pub now: CancellationToken,
+    /// The counting counts everything that the topic has now, and ends.
+    pub at_end_of_topic: CancellationToken,
+}
+
+/// Stop of the countings of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountingStop {
+    /// At the shutdown: the next process continues.
+    AtShutdown,
+    /// Once every recorder of the process has published its clicks, at the end of the topic: for a process
+    /// whose broker ends with it.
+    AtEndOfTopic,
+}
+
+/// Longest delay of a click in the figures while nothing lags.
+pub(crate) const fn batch_interval(counting: Counting) -> Duration {
+    match counting {
+        Counting::Totals => Duration::from_secs(2),
+        Counting::Values => Duration::from_secs(5),
+    }
+}
+
+/// Starts the countings and their housekeeping as tasks of `tasks`.
+///
+/// # Errors
+/// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
+pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::Result<()> {
+    drop(config.kafka.client_settings()?);
+    let pool = pool(config)?;
+    begin_counters();
+    for counting in Counting::ALL {
+        let (config, pool) = (config.clone(), pool.clone());
+        let count = move |end: CountingEnd| {
+            let counting = CountingLoop::new(counting, &config, pool.clone());
+            async move { counting?.run(end).await }
+        };
+        let name = task_name(counting);
+        match stop {
+            CountingStop::AtShutdown => tasks.spawn_housekeeping(name, move |shutdown| {
+                count(CountingEnd {
+                    now: shutdown,
+                    ..CountingEnd::default()
+                })
+            }),
+            CountingStop::AtEndOfTopic => {
+                tasks.spawn_housekeeping_until_flushed(name, move |flushed| {
+                    count_to_end_of_topic(&count, flushed)
+                });
+            }
+        }
+    }
+    let of_housekeeping = pool.clone();
+    tasks.spawn_housekeeping("clicks: partitions, salts, pruning", move |shutdown| {
+        housekeeping::keep(of_housekeeping.clone(), shutdown)
+    });
+    tasks.spawn_housekeeping("clicks: report", move |shutdown| {
+        keep_reported(pool.clone(), shutdown)
+    });
+    Ok(())
+}
+
+/// Runs a counting that counts to the end of the topic once the process is flushed, for at most
+/// [`END_OF_TOPIC_TIME_MAX`].
+fn count_to_end_of_topic<F>(
+    count: impl FnOnce(CountingEnd) -> F,
+    flushed: CancellationToken,
+) -> impl Future<Output = anyhow::Result<()>>
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    let now = CancellationToken::new();
+    let counted = count(CountingEnd {
+        now: now.clone(),
+        at_end_of_topic: flushed.clone(),
+    });
+    async move {
+        let time_is_over = async {
+            flushed.cancelled().await;
+            sleep(END_OF_TOPIC_TIME_MAX).await;
+            now.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            counted = counted => counted,
+            () = time_is_over => Ok(()),
+        }
+    }
+}
+
+/// Returns the pool of the countings.
+///
+/// # Errors
+/// Returns an error if the address of the database cannot be parsed.
+pub fn pool(config: &Config) -> sqlx::Result<PgPool> {
+    let url = config.databases.read_url();
+    event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX)
+}
+
+const fn task_name(counting: Counting) -> &'static str {
+    match counting {
+        Counting::Totals => "clicks: totals",
+        Counting::Values => "clicks: values",
+    }
+}
+
+/// Starts the counters at 0, so that the first event is an increase.
+fn begin_counters() {
+    for name in [
+        CLICKS_COUNTED_TOTAL,
+        CLICKS_MISSING_TOTAL,
+        CLICKS_UNREADABLE_TOTAL,
+        CLICK_BATCHES_TOTAL,
+        CLICK_ROWS_WRITTEN_TOTAL,
+    ] {
+        for counting in Counting::ALL {
+            counter!(name, "counting" => counting.name()).increment(0);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! State of a partition that the process counts: position, check of the topic, records that wait.
+
+use std::{collections::VecDeque, time::Duration};
+
+use linkledger_core::click::tally::{PartitionRecord, TallyLimits};
+use rdkafka::Offset;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+use super::{batch::CountedBatch, position::Position, topic_ends::PartitionEnds};
+use crate::pipeline::retry::Backoff;
+
+/// Bounds of a transaction: it stays below the timeout of a statement, and below the memory of a batch.
+pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
+    records_max: 20_000,
+    rows_max: 10_000,
+};
+
+/// A partition that the process counts.
+pub(super) struct PartitionAssignment {
+    /// Position as stored.
+    pub(super) position: Position,
+    /// Offset in the topic of today up to which every record is counted.
+    counted: i64,
+    check: TopicCheck,
+    pub(super) queue: VecDeque<PartitionRecord>,
+    /// Arrival of the first record of the queue.
+    waiting_since: Instant,
+    pub(super) limits: TallyLimits,
+    /// True if the database refuses the first record of the queue.
+    pub(super) is_first_refused: bool,
+    backoff: Backoff,
+    retry_at: Option<Instant>,
+    pub(super) is_fetch_paused: bool,
+    /// End of the partition that is to be reached, with the instant of its request.
+    end: Option<(i64, OffsetDateTime)>,
+    /// Instant until which the partition is read to its end, to be stored.
+    pub(super) read_to_end_at: Option<OffsetDateTime>,
+    /// Records that are not counted yet.
+    pub(super) lag: u64,
+}
+
+/// Check that the topic is the one of the position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TopicCheck {
+    /// The record before the position is expected at this offset.
+    Pending {
+        offset: i64,
+    },
+    Done,
+}
+
+/// Decision on a record or on the ends of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The partition is counted on.
+    Continue,
+    /// The topic is another one: its partition must be counted from the beginning.
+    OtherTopic,
+}
+
+impl PartitionAssignment {
+    /// Returns the state at a stored position.
+    pub(super) fn at(position: Position) -> Self {
+        let check = match position.next_offset {
+            0 => TopicCheck::Done,
+            next => TopicCheck::Pending { offset: next - 1 },
+        };
+        Self {
+            counted: position.next_offset,
+            position,
+            check,
+            queue: VecDeque::new(),
+            waiting_since: Instant::now(),
+            limits: LIMITS_MAX,
+            is_first_refused: false,
+            backoff: Backoff::default(),
+            retry_at: None,
+            is_fetch_paused: false,
+            end: None,
+            read_to_end_at: None,
+            lag: 0,
+        }
+    }
+
+    /// Returns the offset at which the fetch begins: at the record before the position.
+    pub(super) fn fetched_from(&self) -> Offset {
+        match self.check {
+            TopicCheck::Pending { offset } => Offset::Offset(offset),
+            TopicCheck::Done if self.counted == 0 => Offset::Beginning,
+            TopicCheck::Done => Offset::Offset(self.counted),
+        }
+    }
+
+    /// Begins at the beginning of another topic. The stored position stays until the first batch.
+    pub(super) fn restart(&mut self) {
+        self.check = TopicCheck::Done;
+        self.counted = 0;
+        self.queue.clear();
+        self.end = None;
+        self.is_first_refused = false;
+        self.is_fetch_paused = false;
+    }
+
+    /// Takes a received record.
+    pub(super) fn receive(&mut self, record: PartitionRecord) -> Admission {
+        if let TopicCheck::Pending { offset } = self.check {
+            let is_other = record.offset < offset
+                || record.offset == offset
+                    && record.record_id.as_deref() != self.position.last_record_id.as_deref();
+            if is_other {
+                return Admission::OtherTopic;
+            }
+            self.check = TopicCheck::Done;
+            if record.offset == offset {
+                return Admission::Continue;
+            }
+        }
+        if self.queue.is_empty() {
+            self.waiting_since = Instant::now();
+        }
+        self.queue.push_back(record);
+        Admission::Continue
+    }
+
+    /// Takes the ends of the partition. `counted` is the counted offset of before the request.
+    pub(super) fn measure(
+        &mut self,
+        ends: PartitionEnds,
+        counted: i64,
+        at: OffsetDateTime,
+    ) -> Admission {
+        if ends.end < counted.min(self.counted) {
+            return Admission::OtherTopic;
+        }
+        self.lag = u64::try_from(ends.end - self.counted.max(ends.begin)).unwrap_or(0);
+        if let TopicCheck::Pending { offset } = self.check {
+            if ends.begin <= offset {
+                return Admission::Continue;
+            }
+            // The record before the position has expired, so nothing speaks for another topic.
+            self.check = TopicCheck::Done;
+        }
+        if self.queue.is_empty() {
+            // Records before the begin have expired.
+            self.counted = self.counted.max(ends.begin);
+        }
+        if self.end.is_none() {
+            self.end = Some((ends.end, at));
+        }
+        self.reach_end();
+        Admission::Continue
+    }
+
+    /// Returns true if the partition is counted up to the offset.
+    pub(super) fn has_counted_to(&self, end: i64) -> bool {
+        self.check == TopicCheck::Done && self.counted >= end
+    }
+
+    /// Returns the offset up to which every record is counted.
+    pub(super) fn counted(&self) -> i64 {
+        self.counted
+    }
+
+    fn reach_end(&mut self) {
+        if let Some((end, at)) = self.end
+            && self.has_counted_to(end)
+        {
+            self.end = None;
+            self.read_to_end_at = Some(at);
+        }
+    }
+
+    /// Returns the instant of the next batch; `None` if no record waits.
+    pub(super) fn due_at(&self, interval: Duration) -> Option<Instant> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let is_full = self.queue.len() >= LIMITS_MAX.records_max;
+        let due = self.waiting_since + if is_full { Duration::ZERO } else { interval };
+        Some(self.retry_at.map_or(due, |retry_at| retry_at.max(due)))
+    }
+
+    /// Records a counted batch: drops its records from the queue, and widens the limits.
+    pub(super) fn complete(&mut self, batch: &CountedBatch) {
+        self.queue.drain(..batch.tally.records);
+        self.position = batch.position.clone();
+        self.counted = batch.position.next_offset;
+        self.lag = self.lag.saturating_sub(batch.tally.records as u64);
+        self.limits = TallyLimits {
+            records_max: (self.limits.records_max * 2).min(LIMITS_MAX.records_max),
+            rows_max: (self.limits.rows_max * 2).min(LIMITS_MAX.rows_max),
+        };
+        self.is_first_refused = false;
+        self.backoff.reset();
+        self.retry_at = None;
+        self.reach_end();
+    }
+
+    /// Returns the number of records that the next batch tries.
+    pub(super) fn attempted(&self) -> usize {
+        self.queue.len().min(self.limits.records_max)
+    }
+
+    /// Halves the next batch.
+    pub(super) fn halve(&mut self) {
+        self.limits = TallyLimits {
+            records_max: (self.attempted() / 2).max(1),
+            rows_max: (self.limits.rows_max / 2).max(1),
+        };
+    }
+
+    /// Delays the next batch. Returns the delay.
+    pub(super) fn back_off(&mut self) -> Duration {
+        let delay = self.backoff.next_delay();
+        self.retry_at = Some(Instant::now() + delay);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const AT: OffsetDateTime = datetime!(2026-11-23 09:51:00 UTC);
+
+    fn record(offset: i64, id: &str) -> PartitionRecord {
+        PartitionRecord {
+            offset,
+            record_id: Some(id.into()),
+            place: None,
+            click: None,
+        }
+    }
+
+    fn assignment(next_offset: i64) -> PartitionAssignment {
+        PartitionAssignment::at(Position {
+            next_offset,
+            last_record_id: (next_offset > 0).then(|| "last".to_owned()),
+            paused_at: None,
+        })
+    }
+
+    #[tokio::test]
+    async fn same_topic_continues_after_last_record() {
+        let mut partition = assignment(8);
+        assert_eq!(partition.fetched_from(), Offset::Offset(7));
+        assert_eq!(partition.receive(record(7, "last")), Admission::Continue);
+        assert_eq!(partition.receive(record(8, "next")), Admission::Continue);
+        assert_eq!(partition.queue.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn other_record_before_position_is_other_topic() {
+        for other in [record(7, "other"), record(0, "last"), record(6, "last")] {
+            let mut partition = assignment(8);
+            assert_eq!(partition.receive(other), Admission::OtherTopic);
+            partition.restart();
+            assert_eq!(partition.fetched_from(), Offset::Beginning);
+            assert_eq!(partition.receive(record(0, "first")), Admission::Continue);
+            assert_eq!(partition.queue.len(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn expired_last_record_is_no_other_topic() {
+        let mut partition = assignment(8);
+        assert_eq!(partition.receive(record(30, "next")), Admission::Continue);
+        assert_eq!(partition.queue.len(), 1);
+        // Nothing arrives, because everything has expired.
+        let mut partition = assignment(8);
+        let ends = PartitionEnds { begin: 8, end: 8 };
+        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        assert_eq!(partition.read_to_end_at, Some(AT));
+    }
+
+    #[tokio::test]
+    async fn end_before_position_is_other_topic() {
+        let mut partition = assignment(8);
+        let ends = PartitionEnds { begin: 0, end: 7 };
+        assert_eq!(partition.measure(ends, 8, AT), Admission::OtherTopic);
+        // An answer to a request from before the last batch says nothing.
+        let mut partition = assignment(8);
+        assert_eq!(partition.measure(ends, 6, AT), Admission::Continue);
+        assert_eq!(partition.read_to_end_at, None);
+    }
+
+    #[tokio::test]
+    async fn unchecked_topic_is_not_read_to_its_end() {
+        let mut partition = assignment(8);
+        let ends = PartitionEnds { begin: 0, end: 8 };
+        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        assert_eq!(partition.read_to_end_at, None);
+        assert_eq!(partition.receive(record(7, "last")), Admission::Continue);
+        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        assert_eq!(partition.read_to_end_at, Some(AT));
+    }
+}

@@ -1,0 +1,149 @@
+//! A batch: the next records of one partition, counted in one transaction.
+
+use linkledger_core::{
+    click::{
+        Counting, RecorderId,
+        tally::{Figures, PartitionRecord, Sequences, Tally, TallyLimits},
+    },
+    fail_point,
+};
+use sqlx::{PgConnection, PgPool};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+use super::{
+    position::{self, Position},
+    rows,
+};
+
+/// Place of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchPlace<'a> {
+    pub(super) counting: Counting,
+    pub(super) partition: u8,
+    /// Position that the transaction expects.
+    pub(super) position: &'a Position,
+}
+
+/// Outcome of a batch.
+#[derive(Debug)]
+pub(super) enum BatchOutcome {
+    /// The records of the tally are counted.
+    Counted(Box<CountedBatch>),
+    /// Nothing was written: another process has moved the position, or an operator has paused the counting.
+    Moved,
+}
+
+/// Records that were counted.
+#[derive(Debug)]
+pub(super) struct CountedBatch {
+    pub(super) tally: Tally,
+    /// Position after the batch.
+    pub(super) position: Position,
+    /// Number of rows of figures that were written.
+    pub(super) rows: usize,
+}
+
+/// Counts the first records within the limits.
+///
+/// # Errors
+/// Returns an error if the database fails or refuses a row. The outcome of the commit may be unknown then; the
+/// next batch learns it from the position.
+pub(super) async fn count<'a>(
+    pool: &PgPool,
+    place: BatchPlace<'_>,
+    records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
+    limits: TallyLimits,
+) -> sqlx::Result<BatchOutcome> {
+    let BatchPlace {
+        counting,
+        partition,
+        ..
+    } = place;
+    let mut tx = pool.begin().await?;
+    let locked = position::lock_in_tx(&mut tx, counting, partition, place.position).await?;
+    let Some(now) = locked else {
+        tx.rollback().await?;
+        return Ok(BatchOutcome::Moved);
+    };
+    let taken = records.clone().into_iter().take(limits.records_max);
+    let recorders: BTreeSet<RecorderId> =
+        taken.filter_map(|record| Some(record.place?.0)).collect();
+    let sequences = sequences_in_tx(&mut tx, place, &recorders).await?;
+    let mut tally = Tally::of(counting, records, sequences, now, limits);
+    let position = Position {
+        next_offset: tally.next_offset,
+        last_record_id: tally.last_record_id.as_deref().map(str::to_owned),
+        paused_at: None,
+    };
+    position::advance_in_tx(&mut tx, counting, partition, &position).await?;
+    put_sequences_in_tx(&mut tx, place, &tally.sequences).await?;
+    match &mut tally.figures {
+        Figures::Totals(totals) => rows::totals::add_in_tx(&mut tx, partition, totals).await?,
+        Figures::Values(values) => rows::values::add_in_tx(&mut tx, partition, values).await?,
+    }
+    fail_point::reached("clicks.written");
+    tx.commit().await?;
+    fail_point::reached("clicks.counted");
+    let rows = tally.figures.rows();
+    Ok(BatchOutcome::Counted(Box::new(CountedBatch {
+        tally,
+        position,
+        rows,
+    })))
+}
+
+async fn sequences_in_tx(
+    tx: &mut PgConnection,
+    place: BatchPlace<'_>,
+    recorders: &BTreeSet<RecorderId>,
+) -> sqlx::Result<Sequences> {
+    let recorders: Vec<Uuid> = recorders.iter().map(|recorder| recorder.0).collect();
+    let rows = sqlx::query!(
+        "
+        SELECT recorder_id, sequence FROM clicks.sequences
+        WHERE counting = $1 AND partition = $2 AND recorder_id = ANY($3)
+        ",
+        place.counting.name(),
+        i16::from(place.partition),
+        &recorders
+    )
+    .fetch_all(tx)
+    .await?;
+    let rows = rows.into_iter();
+    Ok(Sequences::counted(rows.map(|row| {
+        (RecorderId(row.recorder_id), row.sequence.cast_unsigned())
+    })))
+}
+
+async fn put_sequences_in_tx(
+    tx: &mut PgConnection,
+    place: BatchPlace<'_>,
+    sequences: &Sequences,
+) -> sqlx::Result<()> {
+    let recorders: Vec<Uuid> = sequences.changes().map(|it| it.recorder_id.0).collect();
+    if recorders.is_empty() {
+        return Ok(());
+    }
+    let numbers = sequences.changes().map(|it| it.sequence.cast_signed());
+    let missing = sequences.changes().map(|it| it.missing.cast_signed());
+    sqlx::query!(
+        "
+        INSERT INTO clicks.sequences AS s
+            (counting, partition, recorder_id, sequence, missing, counted_at)
+        SELECT $1, $2, c.recorder_id, c.sequence, c.missing, now()
+        FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS c (recorder_id, sequence, missing)
+        ON CONFLICT (counting, partition, recorder_id) DO UPDATE
+        SET sequence = excluded.sequence, missing = s.missing + excluded.missing,
+            counted_at = excluded.counted_at
+        ",
+        place.counting.name(),
+        i16::from(place.partition),
+        &recorders,
+        &numbers.collect::<Vec<i64>>(),
+        &missing.collect::<Vec<i64>>()
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Reads a click from a record of the topic.
+
+use linkledger_core::click::{Click, ClickDetails, ClickRecord, Counting, tally::PartitionRecord};
+use rdkafka::{
+    Message as _,
+    message::{BorrowedMessage, Headers as _},
+};
+
+/// Longest id of a record that is kept; longer ones are cut.
+const ID_LENGTH_MAX: usize = 200;
+
+/// Returns the record with the members that the counting needs.
+pub(super) fn read(counting: Counting, message: &BorrowedMessage<'_>) -> PartitionRecord {
+    let headers = || {
+        let headers = message.headers().into_iter();
+        headers
+            .flat_map(|headers| headers.iter())
+            .map(|header| (header.key, header.value.unwrap_or_default()))
+    };
+    let record_id = headers()
+        .find(|(name, _)| *name == "ce_id")
+        .and_then(|(_, id)| std::str::from_utf8(id).ok())
+        .filter(|id| !id.contains('\0'))
+        .map(|id| id.chars().take(ID_LENGTH_MAX).collect());
+    let place = ClickRecord::read_headers(headers()).ok();
+    let value = message.payload().unwrap_or_default();
+    let click = place.and_then(|_| Click::from_value(value).ok());
+    PartitionRecord {
+        offset: message.offset(),
+        record_id,
+        place,
+        click: click.map(|click| needed(counting, click)),
+    }
+}
+
+/// Drops the members that the counting does not need: many clicks wait in memory.
+fn needed(counting: Counting, click: Click) -> Click {
+    let details = match counting {
+        Counting::Totals => ClickDetails {
+            visitor: click.details.visitor,
+            ..ClickDetails::default()
+        },
+        Counting::Values => click.details,
+    };
+    Click {
+        slug: String::new(),
+        details,
+        ..click
+    }
+}

@@ -1,0 +1,178 @@
+//! Housekeeping of the tables of clicks: partitions ahead of time, retention, salts, old recorders and sequences.
+//!
+//! A failure is logged and retried a minute later; countings create missing partitions themselves.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use linkledger_core::{
+    clock,
+    event_store::{
+        errors,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
+};
+use sqlx::PgPool;
+use time::{Date, UtcOffset};
+use tokio_util::sync::CancellationToken;
+
+use super::{partition_days, position};
+use crate::pipeline::periodic::Periodic;
+
+/// Interval of the housekeeping.
+const INTERVAL: Duration = Duration::from_mins(1);
+/// Days ahead of which partitions exist.
+const DAYS_AHEAD: i64 = 40;
+/// Days between two days of which partitions are created; the shortest partition is a week.
+const DAYS_STEP: usize = 7;
+/// Maximum number of rows that one statement deletes.
+const PRUNED_MAX: i64 = 1_000;
+
+/// Runs the housekeeping once per `INTERVAL` until the shutdown.
+///
+/// # Errors
+/// Never returns an error.
+pub async fn keep(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut periodic = Periodic::new(INTERVAL, shutdown);
+    while periodic.is_due().await {
+        report(
+            "create the salts of visitors",
+            within(ANSWER_TIME_MAX, keep_salts(&pool)).await,
+        );
+        report(
+            "create partitions",
+            within(ANSWER_TIME_MAX, create_ahead(&pool)).await,
+        );
+        report(
+            "drop an expired partition",
+            within(ANSWER_TIME_MAX, drop_expired(&pool)).await,
+        );
+        report(
+            "prune recorders",
+            within(ANSWER_TIME_MAX, prune_recorders(&pool)).await,
+        );
+        report(
+            "prune sequences",
+            within(ANSWER_TIME_MAX, prune_sequences(&pool)).await,
+        );
+    }
+    Ok(())
+}
+
+fn report<T>(attempt: &str, result: sqlx::Result<T>) {
+    match result {
+        Ok(_) => {}
+        Err(error) if errors::is_lock_timeout(&error) => {
+            tracing::debug!(
+                "cannot {attempt}: another session holds a lock; retrying in {INTERVAL:?}"
+            );
+        }
+        Err(error) => tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot {attempt} of clicks; retrying in {INTERVAL:?}"
+        ),
+    }
+}
+
+/// Creates the partitions of today and of the days ahead.
+///
+/// # Errors
+/// Returns an error if the database fails, or another session locks a table.
+pub async fn create_ahead(pool: &PgPool) -> sqlx::Result<()> {
+    let today = position::clock(pool)
+        .await?
+        .to_offset(UtcOffset::UTC)
+        .date();
+    let last = today + time::Duration::days(DAYS_AHEAD);
+    let days = std::iter::successors(Some(today), |day: &Date| day.next_day());
+    let days = days.take_while(|day| *day < last).step_by(DAYS_STEP);
+    let days: BTreeSet<Date> = days.chain([last]).collect();
+    for day in days {
+        partition_days::create(pool, day).await?;
+    }
+    Ok(())
+}
+
+/// Drops one partition whose days are kept no more, and returns its name.
+///
+/// # Errors
+/// Returns an error if the database fails, or another session locks the table.
+pub async fn drop_expired(pool: &PgPool) -> sqlx::Result<Option<String>> {
+    let dropped = sqlx::query_scalar!("SELECT clicks.drop_expired_partition()")
+        .fetch_one(pool)
+        .await?;
+    if let Some(table) = &dropped {
+        tracing::info!("dropped the expired partition clicks.{table}");
+    }
+    Ok(dropped)
+}
+
+/// Makes the salts of today and tomorrow, and deletes each salt 48 hours after its day began.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn keep_salts(pool: &PgPool) -> sqlx::Result<()> {
+    let (today, tomorrow) = (clock::random_bytes::<16>(), clock::random_bytes::<16>());
+    sqlx::query!(
+        "
+        INSERT INTO clicks.salts (day, salt)
+        VALUES ((now() AT TIME ZONE 'UTC')::date, $1), ((now() AT TIME ZONE 'UTC')::date + 1, $2)
+        ON CONFLICT (day) DO NOTHING
+        ",
+        &today[..],
+        &tomorrow[..]
+    )
+    .execute(pool)
+    .await?;
+    sqlx::query!("DELETE FROM clicks.salts WHERE day <= (now() AT TIME ZONE 'UTC')::date - 2")
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Deletes recorders that have ended or are dead for a day, and of which both countings have counted
+/// everything. Returns the number of deleted recorders.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn prune_recorders(pool: &PgPool) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        DELETE FROM clicks.recorders WHERE recorder_id IN (
+            SELECT recorder_id FROM clicks.recorders
+            WHERE greatest(seen_at, ended_at) < now() - interval '1 day'
+              AND greatest(seen_at, ended_at) + interval '60 s'
+                  < (SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions)
+            ORDER BY recorder_id
+            LIMIT $1
+        )
+        ",
+        PRUNED_MAX
+    )
+    .execute(pool)
+    .await?;
+    Ok(result.rows_affected())
+}
+
+/// Deletes sequences of recorders that are gone, 800 days after their last record. Returns the number of deleted
+/// rows.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn prune_sequences(pool: &PgPool) -> sqlx::Result<u64> {
+    let result = sqlx::query!(
+        "
+        DELETE FROM clicks.sequences WHERE (counting, partition, recorder_id) IN (
+            SELECT counting, partition, recorder_id FROM clicks.sequences AS s
+            WHERE counted_at < now() - interval '800 days'
+              AND NOT EXISTS (
+                  SELECT FROM clicks.recorders AS r WHERE r.recorder_id = s.recorder_id
+              )
+            LIMIT $1
+        )
+        ",
+        PRUNED_MAX
+    )
+    .execute(pool)
+    .await?;
+    Ok(result.rows_affected())
+}

@@ -1,0 +1,139 @@
+//! Table `clicks.positions`: where each counting is in each partition.
+
+use std::collections::BTreeMap;
+
+use linkledger_core::click::Counting;
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+
+/// Position of a counting in a partition, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Offset of the next record.
+    pub next_offset: i64,
+    /// `ce_id` of the record before.
+    pub last_record_id: Option<String>,
+    /// Start of a pause by an operator.
+    pub paused_at: Option<OffsetDateTime>,
+}
+
+/// End of a partition, up to which every record is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadToEnd {
+    pub(crate) partition: u8,
+    /// Stored position, which must not have moved.
+    pub(crate) next_offset: i64,
+    /// Instant before the end was asked for, by the clock of the database.
+    pub(crate) at: OffsetDateTime,
+}
+
+/// Reads the positions of these partitions.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn read(
+    pool: &PgPool,
+    counting: Counting,
+    partitions: &[u8],
+) -> sqlx::Result<BTreeMap<u8, Position>> {
+    let partitions: Vec<i16> = partitions.iter().copied().map(i16::from).collect();
+    let rows = sqlx::query!(
+        "
+        SELECT partition, next_offset, last_record_id, paused_at FROM clicks.positions
+        WHERE counting = $1 AND partition = ANY($2)
+        ",
+        counting.name(),
+        &partitions
+    )
+    .fetch_all(pool)
+    .await?;
+    let positions = rows.into_iter().filter_map(|row| {
+        let position = Position {
+            next_offset: row.next_offset,
+            last_record_id: row.last_record_id,
+            paused_at: row.paused_at,
+        };
+        Some((u8::try_from(row.partition).ok()?, position))
+    });
+    Ok(positions.collect())
+}
+
+/// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the position is
+/// another one, or the counting is paused.
+pub(crate) async fn lock_in_tx(
+    tx: &mut PgConnection,
+    counting: Counting,
+    partition: u8,
+    position: &Position,
+) -> sqlx::Result<Option<OffsetDateTime>> {
+    sqlx::query_scalar!(
+        r#"
+        SELECT now() AS "now!" FROM clicks.positions
+        WHERE counting = $1 AND partition = $2 AND next_offset = $3
+          AND last_record_id IS NOT DISTINCT FROM $4 AND paused_at IS NULL
+        FOR NO KEY UPDATE
+        "#,
+        counting.name(),
+        i16::from(partition),
+        position.next_offset,
+        position.last_record_id
+    )
+    .fetch_optional(tx)
+    .await
+}
+
+/// Moves a locked position.
+pub(crate) async fn advance_in_tx(
+    tx: &mut PgConnection,
+    counting: Counting,
+    partition: u8,
+    position: &Position,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        UPDATE clicks.positions SET next_offset = $3, last_record_id = $4, counted_at = now()
+        WHERE counting = $1 AND partition = $2
+        ",
+        counting.name(),
+        i16::from(partition),
+        position.next_offset,
+        position.last_record_id
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Returns the clock of the database.
+pub(crate) async fn clock(pool: &PgPool) -> sqlx::Result<OffsetDateTime> {
+    sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#)
+        .fetch_one(pool)
+        .await
+}
+
+/// Records until when partitions are read to the end, unless another process has moved a position.
+pub(crate) async fn record_read_to_end(
+    pool: &PgPool,
+    counting: Counting,
+    ends: &[ReadToEnd],
+) -> sqlx::Result<()> {
+    let partitions: Vec<i16> = ends.iter().map(|end| end.partition.into()).collect();
+    let next_offsets: Vec<i64> = ends.iter().map(|end| end.next_offset).collect();
+    let instants: Vec<OffsetDateTime> = ends.iter().map(|end| end.at).collect();
+    sqlx::query!(
+        "
+        UPDATE clicks.positions AS p SET read_to_end_at = greatest(p.read_to_end_at, e.at)
+        FROM unnest($2::smallint[], $3::bigint[], $4::timestamptz[])
+            AS e (partition, next_offset, at)
+        WHERE p.counting = $1 AND p.partition = e.partition AND p.next_offset = e.next_offset
+          AND p.paused_at IS NULL
+        ",
+        counting.name(),
+        &partitions,
+        &next_offsets,
+        &instants
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}

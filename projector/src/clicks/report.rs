@@ -1,0 +1,64 @@
+//! State of the countings, as stored: for metrics, the status and the console.
+
+use std::time::Duration;
+
+use linkledger_core::{
+    click::Counting,
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    metrics::{CLICK_RECORDERS, CLICKS_COMPLETE_UNTIL_AGE_SECONDS, CLICKS_LAST_BATCH_AGE_SECONDS},
+};
+use metrics::gauge;
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+use crate::pipeline::periodic::Periodic;
+
+/// Interval of the report.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Reports the state of the countings in metrics, once per `INTERVAL` until the shutdown. A failure is logged and
+/// retried.
+///
+/// # Errors
+/// Never returns an error.
+pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut periodic = Periodic::new(INTERVAL, shutdown);
+    while periodic.is_due().await {
+        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool)).await {
+            tracing::debug!(%error, "cannot report the state of the countings");
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+async fn report(pool: &PgPool) -> sqlx::Result<()> {
+    for counting in Counting::ALL {
+        let row = sqlx::query!(
+            r#"
+            SELECT greatest(extract(epoch FROM now() - clicks.complete_until($1)), 0)::double precision
+                       AS "complete_until_age!",
+                   greatest(extract(epoch FROM now() - max(counted_at)), 0)::double precision
+                       AS last_batch_age
+            FROM clicks.positions WHERE counting = $1
+            "#,
+            counting.name()
+        )
+        .fetch_one(pool)
+        .await?;
+        let name = counting.name();
+        gauge!(CLICKS_COMPLETE_UNTIL_AGE_SECONDS, "counting" => name).set(row.complete_until_age);
+        gauge!(CLICKS_LAST_BATCH_AGE_SECONDS, "counting" => name)
+            .set(row.last_batch_age.unwrap_or(0.0));
+    }
+    let recorders = sqlx::query_scalar!(
+        r#"
+        SELECT count(*) AS "count!" FROM clicks.recorders
+        WHERE ended_at IS NULL AND seen_at > now() - interval '60 s'
+        "#
+    )
+    .fetch_one(pool)
+    .await?;
+    gauge!(CLICK_RECORDERS).set(recorders as f64);
+    Ok(())
+}

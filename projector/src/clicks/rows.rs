@@ -1,0 +1,20 @@
+//! Tables of figures: the statements that add a tally to the stored rows.
+//!
+//! A statement has at most [`ROWS_MAX`] rows, in the order of the table's key. The caller holds the position of the
+//! counting in the partition, so that no other session writes the same rows between a read and a write.
+
+mod account_values;
+mod days;
+mod link_values;
+mod quarters;
+pub(super) mod totals;
+pub(super) mod values;
+mod visitors;
+
+/// Maximum number of rows of one statement.
+const ROWS_MAX: usize = 2_000;
+
+/// Returns a count as stored.
+fn stored(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

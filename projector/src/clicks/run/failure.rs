@@ -1,0 +1,60 @@
+//! Failures of batches: smaller batches, a skipped record, or a retry after a backoff.
+
+use linkledger_core::event_store::errors;
+use tokio::time::Instant;
+
+use super::{CountingLoop, WARNING_INTERVAL};
+use crate::pipeline::retry;
+
+/// SQLSTATE of a statement that took longer than its timeout.
+const QUERY_CANCELED: &str = "57014";
+
+impl CountingLoop {
+    /// Prepares the next batch after a failure. A batch that takes too long, or that the database refuses, is
+    /// halved; so the record that is refused becomes a batch of its own, and is skipped.
+    pub(super) fn handle_failure(&mut self, number: u8, error: &sqlx::Error) {
+        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
+            return;
+        };
+        let is_too_long = errors::sqlstate(error).is_some_and(|state| state == QUERY_CANCELED);
+        let is_refused = retry::is_refusal(error);
+        if (is_too_long || is_refused) && partition.attempted() > 1 {
+            partition.halve();
+            return;
+        }
+        if is_refused && !partition.is_first_refused {
+            let counting = self.counting.name();
+            let offset = partition.queue.front().map(|record| record.offset);
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                counting,
+                partition = number,
+                offset,
+                "the database refuses a click; it is counted as unreadable"
+            );
+            partition.is_first_refused = true;
+            return;
+        }
+        partition.back_off();
+        // A partition of a table may have been dropped.
+        self.days.forget();
+        self.warn_of(error, "cannot count clicks");
+    }
+
+    /// Logs a failure that is retried, at most once per [`WARNING_INTERVAL`].
+    pub(super) fn warn_of(&mut self, error: &sqlx::Error, attempt: &str) {
+        if self
+            .warned_at
+            .is_some_and(|at| at.elapsed() < WARNING_INTERVAL)
+        {
+            return;
+        }
+        self.warned_at = Some(Instant::now());
+        let counting = self.counting.name();
+        tracing::warn!(
+            error = error as &dyn std::error::Error,
+            counting,
+            "{attempt}; retrying"
+        );
+    }
+}

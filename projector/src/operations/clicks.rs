@@ -1,0 +1,237 @@
+//! Countings of clicks: their state, pause and resume.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use linkledger_core::{click::Counting, timestamp};
+use serde::Serialize;
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    operations::{
+        audit::{self, CommandOutcome, OperatorCommand},
+        pause::PauseChange,
+    },
+    pipeline::retry::{self, Backoff},
+};
+
+/// Longest wait for a running batch. Postgres ends the transaction of a frozen process earlier.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// State of the countings.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClickStatus {
+    /// Recorders with a heartbeat within the last 60 s.
+    pub recorders: i64,
+    /// Every counting, by name.
+    pub countings: Vec<CountingStatus>,
+}
+
+/// State of a counting.
+#[derive(Debug, Clone, Serialize)]
+pub struct CountingStatus {
+    /// The counting.
+    pub counting: Counting,
+    /// Instant before which every click is in the figures.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub complete_until: OffsetDateTime,
+    /// Age of `complete_until`: the lag of the figures.
+    pub lag_seconds: f64,
+    /// Time since the partition that is read least far was read to its end; `None` if a partition never was.
+    pub read_to_end_seconds_ago: Option<f64>,
+    /// Time since the last batch; `None` before the first one.
+    pub last_batch_seconds_ago: Option<f64>,
+    /// Records of clicks that the topic lacked.
+    pub missing: i64,
+    /// Start of a pause; `None` if no partition is paused.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub paused_at: Option<OffsetDateTime>,
+}
+
+/// State of a counting after a pause or a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PausedCounting {
+    /// The counting.
+    pub counting: Counting,
+    /// True if the command changed the state.
+    #[serde(rename = "changed")]
+    pub is_changed: bool,
+    /// Start of the pause; `None` if not paused.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub paused_at: Option<OffsetDateTime>,
+}
+
+/// Reads the state of the countings.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
+    let recorders = sqlx::query_scalar!(
+        r#"
+        SELECT count(*) AS "count!" FROM clicks.recorders
+        WHERE ended_at IS NULL AND seen_at > now() - interval '60 s'
+        "#
+    )
+    .fetch_one(pool)
+    .await?;
+    let mut countings = Vec::new();
+    for counting in Counting::ALL {
+        countings.push(status_of(pool, counting).await?);
+    }
+    Ok(ClickStatus {
+        recorders,
+        countings,
+    })
+}
+
+async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingStatus> {
+    let row = sqlx::query!(
+        r#"
+        WITH complete AS MATERIALIZED (SELECT clicks.complete_until($1) AS until)
+        SELECT complete.until AS "complete_until!",
+               greatest(extract(epoch FROM now() - complete.until), 0)::double precision
+                   AS "lag_seconds!",
+               CASE WHEN count(p.read_to_end_at) = count(*) THEN
+                   greatest(extract(epoch FROM now() - min(p.read_to_end_at)), 0)::double precision
+               END AS read_to_end_seconds_ago,
+               greatest(extract(epoch FROM now() - max(p.counted_at)), 0)::double precision
+                   AS last_batch_seconds_ago,
+               (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
+                WHERE s.counting = $1) AS "missing!",
+               min(p.paused_at) AS paused_at
+        FROM clicks.positions AS p CROSS JOIN complete
+        WHERE p.counting = $1
+        GROUP BY complete.until
+        "#,
+        counting.name()
+    )
+    .fetch_one(pool)
+    .await?;
+    let seconds_ago = |at: Option<f64>| at.map(|seconds| seconds.max(0.0));
+    Ok(CountingStatus {
+        counting,
+        complete_until: row.complete_until,
+        lag_seconds: row.lag_seconds,
+        read_to_end_seconds_ago: seconds_ago(row.read_to_end_seconds_ago),
+        last_batch_seconds_ago: seconds_ago(row.last_batch_seconds_ago),
+        missing: row.missing,
+        paused_at: row.paused_at,
+    })
+}
+
+/// Returns the start of each counting's pause; `None` if a partition of the counting is not paused.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn paused(
+    pool: &PgPool,
+    countings: &[Counting],
+) -> sqlx::Result<Vec<(Counting, Option<OffsetDateTime>)>> {
+    read_paused(&mut *pool.acquire().await?, countings).await
+}
+
+/// Pauses or resumes countings, and records the command for each counting that changed. Returns after the commit,
+/// when the last batches are finished.
+///
+/// # Errors
+/// Returns an error if the database fails, or a batch does not end before the deadline.
+pub async fn change(
+    pool: &PgPool,
+    countings: &[Counting],
+    change: PauseChange,
+    operator: &str,
+    reason: Option<&str>,
+) -> anyhow::Result<Vec<PausedCounting>> {
+    let give_up_at = Instant::now() + PATIENCE;
+    let mut backoff = Backoff::default();
+    loop {
+        let changed = try_change(pool, countings, change, (operator, reason)).await;
+        match changed.context("cannot pause or resume the counting of clicks") {
+            Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
+                sleep(backoff.next_delay()).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn try_change(
+    pool: &PgPool,
+    countings: &[Counting],
+    change: PauseChange,
+    (operator, reason): (&str, Option<&str>),
+) -> sqlx::Result<Vec<PausedCounting>> {
+    let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
+    let is_paused = change == PauseChange::Pause;
+    let mut tx = pool.begin().await?;
+    // Waits for the running batches.
+    sqlx::query!(
+        "
+        SELECT partition FROM clicks.positions WHERE counting = ANY($1)
+        ORDER BY counting, partition
+        FOR NO KEY UPDATE
+        ",
+        &names as &[&str]
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    let before = read_paused(&mut tx, countings).await?;
+    sqlx::query!(
+        "
+        UPDATE clicks.positions SET paused_at = CASE WHEN $2 THEN coalesce(paused_at, now()) END
+        WHERE counting = ANY($1)
+        ",
+        &names as &[&str],
+        is_paused
+    )
+    .execute(&mut *tx)
+    .await?;
+    let after = read_paused(&mut tx, countings).await?;
+    let states = before.into_iter().zip(after);
+    let states = states.map(|((counting, before), (_, after))| PausedCounting {
+        counting,
+        is_changed: before.is_some() != after.is_some(),
+        paused_at: after,
+    });
+    let states: Vec<PausedCounting> = states.collect();
+    for state in states.iter().filter(|state| state.is_changed) {
+        let (name, outcome) = match change {
+            PauseChange::Pause => ("clicks pause", "paused; its last batches are finished"),
+            PauseChange::Resume => ("clicks resume", "resumed"),
+        };
+        let command = OperatorCommand {
+            name,
+            projections: &[],
+            subject: Some(state.counting.name()),
+            operator,
+            reason,
+        };
+        audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, outcome).await?;
+    }
+    tx.commit().await?;
+    Ok(states)
+}
+
+async fn read_paused(
+    session: &mut PgConnection,
+    countings: &[Counting],
+) -> sqlx::Result<Vec<(Counting, Option<OffsetDateTime>)>> {
+    let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
+    let rows = sqlx::query!(
+        r#"
+        SELECT counting, CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
+        FROM clicks.positions WHERE counting = ANY($1)
+        GROUP BY counting
+        "#,
+        &names as &[&str]
+    )
+    .fetch_all(session)
+    .await?;
+    let paused_at = |counting: &Counting| {
+        let row = rows.iter().find(|row| row.counting == counting.name());
+        (*counting, row.and_then(|row| row.paused_at))
+    };
+    Ok(countings.iter().map(paused_at).collect())
+}

@@ -1,0 +1,53 @@
+//! Countings of clicks.
+
+use maud::{Markup, html};
+
+use crate::{
+    operations::{
+        clicks::{ClickStatus, CountingStatus},
+        figures::{duration, grouped},
+    },
+    surfaces::console::figures::instant,
+};
+
+pub(super) fn section(clicks: &ClickStatus) -> Markup {
+    html! {
+        section {
+            h2 { "Clicks" }
+            table {
+                caption.visually-hidden { "Countings of clicks" }
+                thead { tr {
+                    th scope="col" { "Counting" } th scope="col" { "State" }
+                    th scope="col" { "Complete until" } th.number scope="col" { "Lag" }
+                    th.number scope="col" { "Last batch" } th.number scope="col" { "Lost records" }
+                } }
+                tbody { @for it in &clicks.countings { (row(it)) } }
+            }
+            p.summary { (grouped(clicks.recorders)) " recorders are alive." }
+        }
+    }
+}
+
+fn row(it: &CountingStatus) -> Markup {
+    html! {
+        tr {
+            td data-label="Counting" { b { (it.counting) } }
+            td data-label="State" {
+                @if it.paused_at.is_some() {
+                    span.warn { "‖ paused" }
+                } @else {
+                    span.good { "✓ counts" }
+                }
+            }
+            td.when data-label="Complete until" { (instant(it.complete_until)) }
+            td.number data-label="Lag" { (duration(it.lag_seconds)) }
+            td.number data-label="Last batch" {
+                @match it.last_batch_seconds_ago {
+                    Some(seconds) => { (duration(seconds)) " ago" },
+                    None => span.quiet { "–" },
+                }
+            }
+            td.number data-label="Lost records" { (grouped(it.missing)) }
+        }
+    }
+}

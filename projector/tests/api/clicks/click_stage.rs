@@ -1,0 +1,240 @@
+//! A stage with a topic of clicks, recorders that write to it, and countings.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use linkledger_core::{
+    click::{
+        CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, ClickKind, ClickRecord, Counting,
+        Device, RecorderId,
+    },
+    clock::{Clock as _, SystemClock, new_uuid},
+    event_store::SessionKind,
+    id::{AccountId, LinkId},
+};
+use linkledger_projector::{
+    Config,
+    clicks::{CountingEnd, CountingLoop},
+};
+use linkledger_testing::{TestBroker, in_background};
+use rdkafka::{
+    message::{Header, OwnedHeaders},
+    producer::{FutureProducer, FutureRecord},
+};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::stage::Stage;
+
+/// Database, broker with a topic of clicks, and a producer.
+pub(crate) struct ClickStage {
+    pub(crate) stage: Stage,
+    producer: FutureProducer,
+}
+
+/// A recorder: numbers its records in each partition.
+pub(crate) struct TestRecorder {
+    pub(crate) id: RecorderId,
+    pub(crate) sequences: [u64; CLICK_PARTITIONS as usize],
+}
+
+/// A counting that runs in the background.
+pub(crate) struct RunningCounting {
+    end: CountingEnd,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl ClickStage {
+    pub(crate) async fn set() -> Self {
+        Self::on(Stage::set_with(TestBroker::embedded()).await)
+    }
+
+    fn on(stage: Stage) -> Self {
+        let producer = stage.broker.client().create().unwrap();
+        Self { stage, producer }
+    }
+
+    /// Replaces the broker by a new one, whose topic is empty.
+    pub(crate) async fn with_other_broker(self) -> Self {
+        let broker = TestBroker::embedded();
+        let Stage { database, read, .. } = self.stage;
+        Self::on(Stage::on(database, read, broker))
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        self.stage.read.pool()
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            clicks: self.stage.broker.clicks(),
+            ..self.stage.config("clicks")
+        }
+    }
+
+    /// Writes clicks, each to the partition of its link, with the recorder's sequences.
+    pub(crate) async fn publish(&self, recorder: &mut TestRecorder, clicks: &[Click]) {
+        for click in clicks {
+            let partition = partition_of(click.link_id);
+            let sequence = &mut recorder.sequences[usize::from(partition)];
+            *sequence += 1;
+            let sequence = *sequence;
+            self.publish_as(recorder.id, sequence, click).await;
+        }
+    }
+
+    /// Writes a click with any sequence.
+    pub(crate) async fn publish_as(&self, recorder: RecorderId, sequence: u64, click: &Click) {
+        let partition = partition_of(click.link_id);
+        let headers = ClickRecord::headers(recorder, partition, sequence);
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(key, value)| (*key, &**value))
+            .collect();
+        self.publish_record(partition, &headers, &click.to_value())
+            .await;
+    }
+
+    /// Writes any record.
+    pub(crate) async fn publish_record(
+        &self,
+        partition: u8,
+        headers: &[(&str, &str)],
+        value: &[u8],
+    ) {
+        let headers = headers
+            .iter()
+            .fold(OwnedHeaders::new(), |headers, (key, value)| {
+                headers.insert(Header {
+                    key,
+                    value: Some(*value),
+                })
+            });
+        let record = FutureRecord::<str, [u8]>::to(CLICKS_TOPIC)
+            .partition(partition.into())
+            .headers(headers)
+            .payload(value);
+        self.producer
+            .send(record, Duration::from_mins(2))
+            .await
+            .unwrap();
+    }
+
+    /// Counts to the end of the topic.
+    pub(crate) async fn count(&self, counting: Counting) {
+        let running = self.counting(counting);
+        running.end.at_end_of_topic.cancel();
+        running.running.await.unwrap().unwrap();
+    }
+
+    /// Counts to the end of the topic with both countings.
+    pub(crate) async fn count_all(&self) {
+        for counting in Counting::ALL {
+            self.count(counting).await;
+        }
+    }
+
+    /// Starts a counting.
+    pub(crate) fn counting(&self, counting: Counting) -> RunningCounting {
+        self.counting_of(counting, &self.config())
+    }
+
+    pub(crate) fn counting_of(&self, counting: Counting, config: &Config) -> RunningCounting {
+        let pool = self.stage.databases(SessionKind::Projector, 2).read;
+        let counting = CountingLoop::new(counting, config, pool).unwrap();
+        let end = CountingEnd::default();
+        RunningCounting {
+            running: in_background(counting.run(end.clone())),
+            end,
+        }
+    }
+}
+
+impl RunningCounting {
+    /// Stops the counting like a shutdown.
+    pub(crate) async fn stop(self) {
+        self.end.now.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+
+    /// Kills the counting at whatever it does.
+    pub(crate) async fn abort(self) {
+        self.running.abort();
+        assert!(self.running.await.is_err());
+    }
+
+    /// Waits until the counting has counted everything.
+    pub(crate) async fn to_end(self) {
+        self.end.at_end_of_topic.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+impl TestRecorder {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: RecorderId(new_uuid(SystemClock.now())),
+            sequences: [0; CLICK_PARTITIONS as usize],
+        }
+    }
+}
+
+/// Returns the partition of a link: all clicks of a link are in one.
+pub(crate) fn partition_of(link_id: LinkId) -> u8 {
+    u8::try_from(link_id.uuid().as_u128() % u128::from(CLICK_PARTITIONS)).unwrap()
+}
+
+/// Returns a click of a link, whose account has every third link.
+pub(crate) fn click(link: u128, clicked_at: OffsetDateTime) -> Click {
+    Click {
+        link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+        account_id: AccountId::from_uuid(Uuid::from_u128(link % 3)),
+        slug: format!("link{link}"),
+        clicked_at,
+        kind: ClickKind::Human,
+        count: 1,
+        details: ClickDetails {
+            visitor: Some(7),
+            country: Some("DE".to_owned()),
+            referrer_host: Some("news.example".to_owned()),
+            browser: Some("Firefox".to_owned()),
+            os: None,
+            device: Some(Device::Desktop),
+        },
+    }
+}
+
+/// Returns the counted clicks of humans and bots, by account.
+pub(crate) async fn clicks_by_account(pool: &PgPool) -> BTreeMap<u128, (i64, i64)> {
+    let rows: Vec<(Uuid, i64, i64)> = sqlx::query_as(
+        "SELECT account_id, sum(clicks)::bigint, sum(bots)::bigint FROM clicks.account_days
+         GROUP BY account_id",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let rows = rows.into_iter();
+    rows.map(|(account, clicks, bots)| (account.as_u128(), (clicks, bots)))
+        .collect()
+}
+
+/// Returns the sum of the counted clicks of humans.
+pub(crate) async fn clicks(pool: &PgPool) -> i64 {
+    clicks_by_account(pool)
+        .await
+        .values()
+        .map(|(clicks, _)| clicks)
+        .sum()
+}
+
+/// Returns the sum of missing sequences of a counting.
+pub(crate) async fn missing(pool: &PgPool, counting: Counting) -> i64 {
+    sqlx::query_scalar(
+        "SELECT coalesce(sum(missing), 0)::bigint FROM clicks.sequences WHERE counting = $1",
+    )
+    .bind(counting.name())
+    .fetch_one(pool)
+    .await
+    .unwrap()
+}

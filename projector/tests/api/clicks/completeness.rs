@@ -1,0 +1,159 @@
+//! `clicks.complete_until`: living, ended and dead recorders; paused countings.
+
+use linkledger_core::{
+    click::{Counting, RecorderId},
+    clock::{Clock as _, SystemClock},
+};
+use linkledger_testing::eventually;
+use sqlx::PgPool;
+use time::{Duration, OffsetDateTime};
+
+use super::click_stage::{ClickStage, RunningCounting, TestRecorder, click, clicks};
+
+/// Writes the row of a recorder, last seen `silent` ago.
+async fn register(pool: &PgPool, id: RecorderId, started_at: OffsetDateTime, silent: Duration) {
+    sqlx::query(
+        "INSERT INTO clicks.recorders (recorder_id, started_at, seen_at)
+         VALUES ($1, $2, now() - make_interval(secs => $3))",
+    )
+    .bind(id.0)
+    .bind(started_at)
+    .bind(silent.as_seconds_f64())
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Writes a heartbeat with the recorder's sequences of now.
+async fn beat(pool: &PgPool, recorder: &TestRecorder, until: OffsetDateTime) {
+    let sequences = recorder.sequences.map(u64::cast_signed);
+    sqlx::query("INSERT INTO clicks.heartbeats VALUES ($1, $2, $3)")
+        .bind(recorder.id.0)
+        .bind(until)
+        .bind(&sequences[..])
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Returns the instant, and the clock of the database before.
+async fn complete_until(pool: &PgPool) -> (OffsetDateTime, OffsetDateTime) {
+    sqlx::query_as("SELECT clicks.complete_until('totals'), now()")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+/// Waits until every partition is read to its end after this moment.
+async fn read_to_end(stage: &ClickStage) -> RunningCounting {
+    let counting = stage.counting(Counting::Totals);
+    let begun: OffsetDateTime = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(stage.pool())
+        .await
+        .unwrap();
+    let is_read = async || {
+        let read: Option<OffsetDateTime> = sqlx::query_scalar(
+            "SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions
+             WHERE counting = 'totals' HAVING bool_and(read_to_end_at IS NOT NULL)",
+        )
+        .fetch_optional(stage.pool())
+        .await
+        .unwrap();
+        read.is_some_and(|read| read > begun).then_some(())
+    };
+    eventually("all partitions are read to their end", is_read).await;
+    counting
+}
+
+#[tokio::test]
+async fn living_recorder_is_complete_to_its_counted_heartbeat() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let [started, first, second] = [60, 40, 20].map(|ago| now - Duration::seconds(ago));
+    register(pool, recorder.id, started, Duration::ZERO).await;
+    assert_eq!(complete_until(pool).await.0, started);
+    stage
+        .publish(&mut recorder, &[click(1, started), click(2, started)])
+        .await;
+    beat(pool, &recorder, first).await;
+    assert_eq!(complete_until(pool).await.0, started);
+    stage.count(Counting::Totals).await;
+    assert_eq!(complete_until(pool).await.0, first);
+    // A heartbeat of clicks that are not published yet.
+    recorder.sequences[5] += 1;
+    beat(pool, &recorder, second).await;
+    assert_eq!(complete_until(pool).await.0, first);
+    recorder.sequences[5] -= 1;
+    stage.publish(&mut recorder, &[click(5, second)]).await;
+    stage.count(Counting::Totals).await;
+    assert_eq!(complete_until(pool).await.0, second);
+    assert_eq!(clicks(pool).await, 3);
+}
+
+#[tokio::test]
+async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    let mut recorder = TestRecorder::new();
+    let started = SystemClock.now() - Duration::seconds(60);
+    stage.publish(&mut recorder, &[click(1, started)]).await;
+    register(pool, recorder.id, started, Duration::ZERO).await;
+    sqlx::query("UPDATE clicks.recorders SET ended_at = seen_at")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(complete_until(pool).await.0, started);
+    let counting = read_to_end(&stage).await;
+    let (until, now) = complete_until(pool).await;
+    assert_eq!(until, now);
+    assert_eq!(clicks(pool).await, 1);
+    counting.stop().await;
+}
+
+#[tokio::test]
+async fn dead_recorder_counts_for_a_minute_longer() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    let (dead, long_dead) = (TestRecorder::new(), TestRecorder::new());
+    let started = SystemClock.now() - Duration::seconds(600);
+    register(pool, long_dead.id, started, Duration::seconds(300)).await;
+    assert_eq!(complete_until(pool).await.0, started);
+    let counting = read_to_end(&stage).await;
+    let (until, now) = complete_until(pool).await;
+    assert_eq!(until, now);
+    counting.stop().await;
+    // Silent for a little more than 60 s: records may still be on their way to the broker.
+    register(pool, dead.id, started, Duration::seconds(61)).await;
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now() - interval '2 s'")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(complete_until(pool).await.0, started);
+}
+
+#[tokio::test]
+async fn paused_counting_stays_and_continues_after_resume() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    let mut recorder = TestRecorder::new();
+    let counting = read_to_end(&stage).await;
+    sqlx::query("UPDATE clicks.positions SET paused_at = now() WHERE counting = 'totals'")
+        .execute(pool)
+        .await
+        .unwrap();
+    stage
+        .publish(&mut recorder, &[click(1, SystemClock.now())])
+        .await;
+    // The other counting has the click, so the paused one had the time to count it.
+    stage.count(Counting::Values).await;
+    assert_eq!(clicks(pool).await, 0);
+    sqlx::query("UPDATE clicks.positions SET paused_at = NULL")
+        .execute(pool)
+        .await
+        .unwrap();
+    let is_counted = async || (clicks(pool).await == 1).then_some(());
+    eventually("the click is counted after the resume", is_counted).await;
+    counting.stop().await;
+}

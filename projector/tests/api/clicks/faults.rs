@@ -1,0 +1,130 @@
+//! Records that cannot be counted, clicks of old days, and a database that refuses or lacks something.
+
+use linkledger_core::{
+    click::{ClickRecord, Counting},
+    clock::{Clock as _, SystemClock},
+};
+use linkledger_testing::eventually;
+use time::Duration;
+
+use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing, partition_of};
+
+#[tokio::test]
+async fn unreadable_records_are_skipped() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let good = click(1, now);
+    let partition = partition_of(good.link_id);
+    stage.publish(&mut recorder, &[good.clone()]).await;
+    stage.publish_record(partition, &[], b"no headers").await;
+    let sequence = &mut recorder.sequences[usize::from(partition)];
+    *sequence += 1;
+    let headers = ClickRecord::headers(recorder.id, partition, *sequence);
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(key, value)| (*key, &**value))
+        .collect();
+    stage
+        .publish_record(partition, &headers, b"{\"slug\":")
+        .await;
+    let too_old = click(1, now - Duration::days(900));
+    let ahead = click(1, now + Duration::days(2));
+    stage.publish(&mut recorder, &[too_old, ahead, good]).await;
+    stage
+        .publish_record(partition, &[("ce_id", "\0")], b"")
+        .await;
+    for _ in 0..2 {
+        stage.count_all().await;
+        assert_eq!(clicks(stage.pool()).await, 2);
+        for counting in Counting::ALL {
+            assert_eq!(missing(stage.pool(), counting).await, 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn refused_click_is_skipped_and_the_others_count() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let mut made: Vec<_> = (0..50).map(|index| click(index * 16, now)).collect();
+    // Postgres has no character NUL.
+    made[17].details.country = Some("D\0".to_owned());
+    made[41].details.browser = Some("\0".to_owned());
+    stage.publish(&mut recorder, &made).await;
+    stage.count(Counting::Values).await;
+    let counted: i64 = sqlx::query_scalar(
+        "SELECT sum(clicks)::bigint FROM clicks.account_values WHERE dimension = 5",
+    )
+    .fetch_one(stage.pool())
+    .await
+    .unwrap();
+    assert_eq!(counted, 48);
+    assert_eq!(missing(stage.pool(), Counting::Values).await, 0);
+}
+
+#[tokio::test]
+async fn late_clicks_of_old_days_count() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let days = [0, 20, 89, 120, 500, 799];
+    let made = days.map(|days| click(1, now - Duration::days(days)));
+    stage.publish(&mut recorder, &made).await;
+    stage.count_all().await;
+    let rows = async |table: &str| -> i64 {
+        let statement = format!("SELECT count(*) FROM clicks.{table}");
+        let count = sqlx::query_scalar(sqlx::AssertSqlSafe(statement));
+        count.fetch_one(stage.pool()).await.unwrap()
+    };
+    assert_eq!(rows("link_days").await, 6);
+    // Quarters are kept 90 days, values 13 months.
+    assert_eq!(rows("link_quarters").await, 3);
+    assert_eq!(rows("account_values").await, 4 * 5);
+}
+
+#[tokio::test]
+async fn dropped_partition_is_created_again() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let counting = stage.counting(Counting::Totals);
+    stage.publish(&mut recorder, &[click(1, now)]).await;
+    let counted = async |count| (clicks(stage.pool()).await == count).then_some(());
+    eventually("the first click is counted", || counted(1)).await;
+    let partition: String = sqlx::query_scalar(
+        "SELECT inhrelid::regclass::text FROM pg_inherits
+         WHERE inhparent = 'clicks.link_quarters'::regclass",
+    )
+    .fetch_one(stage.pool())
+    .await
+    .unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(format!("DROP TABLE {partition}")))
+        .execute(stage.pool())
+        .await
+        .unwrap();
+    stage.publish(&mut recorder, &[click(1, now)]).await;
+    counting.to_end().await;
+    counted(2).await.unwrap();
+}
+
+#[tokio::test]
+async fn locked_partition_does_not_delay_the_others() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let mut tx = stage.pool().begin().await.unwrap();
+    sqlx::query("SELECT FROM clicks.positions WHERE partition = 3 FOR UPDATE")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let counting = stage.counting(Counting::Totals);
+    let made: Vec<_> = (0..32).map(|link| click(link, now)).collect();
+    stage.publish(&mut recorder, &made).await;
+    let counted = async |count| (clicks(stage.pool()).await == count).then_some(());
+    eventually("the other partitions are counted", || counted(30)).await;
+    tx.rollback().await.unwrap();
+    counting.to_end().await;
+    counted(32).await.unwrap();
+}

@@ -1,0 +1,253 @@
+//! All tables of figures equal a naive count of the clicks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkledger_core::{
+    click::{Click, ClickDetails, ClickKind, Counting, Device, Dimension, sketch::VisitorSketch},
+    clock::{Clock as _, SystemClock},
+};
+use proptest::{
+    prelude::*,
+    strategy::ValueTree as _,
+    test_runner::{Config, TestRunner},
+};
+use sqlx::PgPool;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::click_stage::{ClickStage, TestRecorder, click};
+
+/// Counts of a row.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    clicks: i64,
+    bots: i64,
+    visitors: BTreeSet<u64>,
+}
+
+/// Stored counts of a row, with the estimate of the visitors.
+type Stored = (i64, i64, u64);
+
+/// Naive count: table and key of the row as text.
+type Counts = BTreeMap<String, Count>;
+
+fn add(counts: &mut Counts, key: String, click: &Click) {
+    let count = counts.entry(key).or_default();
+    match click.kind {
+        ClickKind::Human => {
+            count.clicks += i64::from(click.count);
+            count.visitors.extend(click.details.visitor);
+        }
+        ClickKind::Bot => count.bots += i64::from(click.count),
+    }
+}
+
+fn naive(clicks: &[Click]) -> Counts {
+    let mut counts = Counts::new();
+    for click in clicks {
+        let (link, account) = (click.link_id.uuid(), click.account_id.uuid());
+        let day = click.clicked_at.date();
+        let seconds = click.clicked_at.unix_timestamp();
+        let quarter = seconds - seconds % 900;
+        add(&mut counts, format!("link day {link} {day}"), click);
+        add(&mut counts, format!("account day {account} {day}"), click);
+        add(&mut counts, format!("link quarter {link} {quarter}"), click);
+        add(
+            &mut counts,
+            format!("account quarter {account} {quarter}"),
+            click,
+        );
+        if click.kind == ClickKind::Bot {
+            continue;
+        }
+        for dimension in Dimension::ALL {
+            let value = dimension.value_of(&click.details);
+            let number = dimension.number();
+            add(
+                &mut counts,
+                format!("link value {link} {day} {number} {value}"),
+                click,
+            );
+            add(
+                &mut counts,
+                format!("account value {account} {day} {number} {value}"),
+                click,
+            );
+        }
+    }
+    for (key, count) in &mut counts {
+        if key.contains("quarter") {
+            count.visitors.clear();
+        }
+    }
+    counts
+}
+
+/// Reads all tables of figures; rows of accounts are added up over the partitions.
+async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
+    let rows: Vec<(String, i64, i64, Option<Vec<u8>>)> = sqlx::query_as(
+        "
+        SELECT format('link day %s %s', link_id, day), clicks, bots, visitors FROM clicks.link_days
+        UNION ALL
+        SELECT format('account day %s %s', account_id, day), clicks, bots, visitors
+        FROM clicks.account_days
+        UNION ALL
+        SELECT format('link quarter %s %s', link_id, extract(epoch FROM quarter)::bigint),
+               clicks, bots, NULL
+        FROM clicks.link_quarters
+        UNION ALL
+        SELECT format('account quarter %s %s', account_id, extract(epoch FROM quarter)::bigint),
+               clicks, bots, NULL
+        FROM clicks.account_quarters
+        UNION ALL
+        SELECT format('link value %s %s %s %s', link_id, day, dimension, value), clicks, 0, visitors
+        FROM clicks.link_values
+        UNION ALL
+        SELECT format('account value %s %s %s %s', account_id, day, dimension, value),
+               clicks, 0, visitors
+        FROM clicks.account_values
+        ",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let mut stored: BTreeMap<String, (i64, i64, Vec<VisitorSketch>)> = BTreeMap::new();
+    for (key, clicks, bots, visitors) in rows {
+        let row = stored.entry(key).or_default();
+        row.0 += clicks;
+        row.1 += bots;
+        let sketch = visitors.map(|bytes| VisitorSketch::from_bytes(&bytes).unwrap());
+        row.2.extend(sketch);
+    }
+    let rows = stored.into_iter();
+    rows.map(|(key, (clicks, bots, sketches))| {
+        let visitors = VisitorSketch::union(&sketches).estimate();
+        (key, (clicks, bots, visitors))
+    })
+    .collect()
+}
+
+/// The counts, with numbers of visitors; estimates of so few visitors are exact.
+fn with_numbers(counts: Counts) -> BTreeMap<String, Stored> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(key, it)| (key, (it.clicks, it.bots, it.visitors.len() as u64)))
+        .collect()
+}
+
+fn any_click(now: OffsetDateTime) -> impl Strategy<Value = Click> {
+    let details = (0_u64..6, 0_usize..4, 0_usize..3, any::<bool>());
+    (0_u128..20, 0_i64..250_000, any::<bool>(), 1_u32..3, details).prop_map(
+        move |(link, seconds_ago, is_bot, count, (visitor, country, host, has_device))| {
+            let mut click = click(link, now - Duration::seconds(seconds_ago));
+            click.count = count;
+            if is_bot {
+                click.kind = ClickKind::Bot;
+            }
+            let host = ["a.example", "b.example"]
+                .get(host)
+                .map(|it| (*it).to_owned());
+            let country = ["DE", "FR", "US"].get(country).map(|it| (*it).to_owned());
+            click.details = ClickDetails {
+                visitor: (!is_bot).then_some(visitor),
+                country,
+                referrer_host: host,
+                device: has_device.then_some(Device::Mobile),
+                ..ClickDetails::default()
+            };
+            if count > 1 {
+                click.details = ClickDetails::default();
+            }
+            click
+        },
+    )
+}
+
+#[tokio::test]
+async fn figures_of_all_tables_equal_naive_count() {
+    let stage = ClickStage::set().await;
+    let mut recorders = [TestRecorder::new(), TestRecorder::new()];
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        proptest::test_runner::TestRng::deterministic_rng(
+            proptest::test_runner::RngAlgorithm::ChaCha,
+        ),
+    );
+    let now = SystemClock.now();
+    let strategy = proptest::collection::vec(any_click(now), 60..120);
+    let mut made = Vec::new();
+    for round in 0..4 {
+        let clicks = strategy.new_tree(&mut runner).unwrap().current();
+        let recorder = &mut recorders[round % 2];
+        stage.publish(recorder, &clicks).await;
+        made.extend(clicks);
+        stage.count_all().await;
+        assert_eq!(stored(stage.pool()).await, with_numbers(naive(&made)));
+    }
+}
+
+#[tokio::test]
+async fn values_beyond_first_hundred_are_other() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    let from = |hosts: std::ops::Range<u64>| {
+        let clicks = hosts.map(|host| {
+            let mut click = click(1, now);
+            click.details.referrer_host = Some(format!("{host:03}.example"));
+            click.details.visitor = Some(host);
+            click
+        });
+        clicks.collect::<Vec<_>>()
+    };
+    for hosts in [500..560, 0..60, 540..600] {
+        stage.publish(&mut recorder, &from(hosts)).await;
+        stage.count(Counting::Values).await;
+    }
+    for (table, id) in [("link_values", "link_id"), ("account_values", "account_id")] {
+        let rows: Vec<(String, i64, Vec<u8>)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+            "SELECT value, clicks, visitors FROM clicks.{table}
+             WHERE dimension = 2 AND {id} = $1 ORDER BY value"
+        )))
+        .bind(Uuid::from_u128(1))
+        .fetch_all(stage.pool())
+        .await
+        .unwrap();
+        assert_eq!(rows.len(), 101, "{table}");
+        // 20 values of the second batch, and 40 new ones of the third.
+        let (value, clicks, visitors) = &rows[0];
+        assert_eq!((value.as_str(), *clicks), ("*", 60), "{table}");
+        assert_eq!(VisitorSketch::from_bytes(visitors).unwrap().estimate(), 60);
+        assert_eq!(rows.iter().map(|(_, clicks, _)| clicks).sum::<i64>(), 180);
+        let value = |value: &str| rows.iter().find(|it| it.0 == value).map(|it| it.1);
+        assert_eq!(value("550.example"), Some(2), "{table}");
+        assert_eq!(value("039.example"), Some(1), "{table}");
+        assert_eq!(value("040.example"), None, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn many_visitors_of_several_batches_are_estimated() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    for batch in 0..3_u64 {
+        let clicks = (0..1_000).map(|index| {
+            let mut click = click(1, now);
+            // Every visitor clicks twice.
+            let visitor = (batch * 1_000 + index) / 2;
+            click.details.visitor = Some(visitor.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            click
+        });
+        stage
+            .publish(&mut recorder, &clicks.collect::<Vec<_>>())
+            .await;
+        stage.count(Counting::Totals).await;
+    }
+    let visitors: Vec<u8> = sqlx::query_scalar("SELECT visitors FROM clicks.link_days")
+        .fetch_one(stage.pool())
+        .await
+        .unwrap();
+    let estimate = VisitorSketch::from_bytes(&visitors).unwrap().estimate();
+    assert!(estimate.abs_diff(1_500) <= 15, "{estimate}");
+}

@@ -1,0 +1,111 @@
+//! Salts, partitions and pruning.
+
+use linkledger_projector::clicks::housekeeping;
+use sqlx::PgPool;
+
+use crate::stage::Stage;
+
+async fn partitions(pool: &PgPool, table: &str) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+         WHERE i.inhparent = to_regclass('clicks.' || $1) ORDER BY 1",
+    )
+    .bind(table)
+    .fetch_all(pool)
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn salts_of_two_days_exist_and_older_ones_are_deleted() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    sqlx::query(
+        "INSERT INTO clicks.salts (day, salt)
+         SELECT (now() AT TIME ZONE 'UTC')::date - days, decode(repeat('00', 16), 'hex')
+         FROM generate_series(1, 3) AS days",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    for _ in 0..2 {
+        housekeeping::keep_salts(pool).await.unwrap();
+        let salts: Vec<(i32, Vec<u8>)> = sqlx::query_as(
+            "SELECT day - (now() AT TIME ZONE 'UTC')::date, salt FROM clicks.salts ORDER BY day",
+        )
+        .fetch_all(pool)
+        .await
+        .unwrap();
+        let days: Vec<i32> = salts.iter().map(|(day, _)| *day).collect();
+        assert_eq!(days, [-1, 0, 1]);
+        assert!(salts[1].1 != salts[2].1 && salts[1].1 != [0; 16]);
+    }
+}
+
+#[tokio::test]
+async fn partitions_exist_ahead_and_expired_ones_are_dropped() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    housekeeping::create_ahead(pool).await.unwrap();
+    let ahead = partitions(pool, "link_quarters").await;
+    assert!((6..=8).contains(&ahead.len()), "{ahead:?}");
+    assert!(partitions(pool, "account_values").await.len() >= 2);
+    assert_eq!(housekeeping::drop_expired(pool).await.unwrap(), None);
+    for (table, expired) in [
+        ("link_quarters", "link_quarters_20200106"),
+        ("account_values", "account_values_20200101"),
+        ("link_days", "link_days_20200101"),
+    ] {
+        let statement = format!(
+            "CREATE TABLE clicks.{expired} PARTITION OF clicks.{table}
+             FOR VALUES FROM ('2020-01-06') TO ('2020-01-13')"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+    let dropped = async || housekeeping::drop_expired(pool).await.unwrap();
+    assert_eq!(dropped().await.as_deref(), Some("account_values_20200101"));
+    assert_eq!(dropped().await.as_deref(), Some("link_quarters_20200106"));
+    // Days are kept for ever.
+    assert_eq!(dropped().await, None);
+    assert_eq!(partitions(pool, "link_quarters").await, ahead);
+}
+
+#[tokio::test]
+async fn only_counted_recorders_of_the_past_are_pruned() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    sqlx::query(
+        "INSERT INTO clicks.recorders (recorder_id, started_at, seen_at, ended_at)
+         SELECT gen_random_uuid(), now() - interval '9 days', now() - seen, now() - ended
+         FROM (VALUES (interval '2 days', interval '2 days'), ('2 days', NULL),
+                      ('1 hour', '1 hour'), ('0 s', NULL)) AS recorders (seen, ended)",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 0);
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now()")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 2);
+    assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn sequences_of_gone_recorders_are_pruned() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    sqlx::query(
+        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
+         SELECT 'totals', 1, gen_random_uuid(), 1, now() - days * interval '1 day'
+         FROM unnest(ARRAY[1, 799, 801]) AS days",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    assert_eq!(housekeeping::prune_sequences(pool).await.unwrap(), 1);
+}

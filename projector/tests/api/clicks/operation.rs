@@ -1,0 +1,185 @@
+//! Commands of operators, rights, and the countings as tasks of a projector.
+
+use std::process::{Command, Output};
+
+use linkledger_core::{
+    click::Counting,
+    clock::{Clock as _, SystemClock},
+    event_store::{self, SessionKind},
+};
+use linkledger_projector::{
+    clicks::{self, CountingEnd, CountingLoop, housekeeping},
+    operations::{clicks::status, pause::PauseChange},
+};
+use linkledger_testing::eventually;
+use serde_json::Value;
+use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
+use time::Duration;
+
+use super::click_stage::{ClickStage, TestRecorder, click, clicks as counted_clicks};
+
+const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
+
+/// Returns a pool of sessions with the rights of a role.
+fn pool_of(stage: &ClickStage, role: &str) -> PgPool {
+    let url = stage.stage.read.url();
+    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+    PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
+}
+
+async fn command(stage: &ClickStage, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .arg("clicks")
+        .args(arguments)
+        .env("DATABASE_URL", stage.stage.read.url())
+        .env("LINKLEDGER_OPERATOR", "ada");
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn projector_grants_suffice_to_count() {
+    let stage = ClickStage::set().await;
+    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
+    let pool = pool_of(&stage, "linkledger_projector");
+    let mut recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    for _ in 0..2 {
+        let made = [click(1, now), click(2, now - Duration::days(70))];
+        stage.publish(&mut recorder, &made).await;
+        for counting in Counting::ALL {
+            let end = CountingEnd::default();
+            end.at_end_of_topic.cancel();
+            let counting = CountingLoop::new(counting, &stage.config(), pool.clone()).unwrap();
+            counting.run(end).await.unwrap();
+        }
+    }
+    assert_eq!(counted_clicks(stage.pool()).await, 4);
+    housekeeping::create_ahead(&pool).await.unwrap();
+    housekeeping::drop_expired(&pool).await.unwrap();
+    housekeeping::keep_salts(&pool).await.unwrap();
+    housekeeping::prune_recorders(&pool).await.unwrap();
+    housekeeping::prune_sequences(&pool).await.unwrap();
+    status(&pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn operator_grants_suffice_to_pause_and_resume() {
+    let stage = ClickStage::set().await;
+    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
+    let pool = pool_of(&stage, "linkledger_operator");
+    for (change, is_paused) in [(PauseChange::Pause, true), (PauseChange::Resume, false)] {
+        let changed = linkledger_projector::operations::clicks::change(
+            &pool,
+            &Counting::ALL,
+            change,
+            "ada",
+            Some("maintenance"),
+        );
+        let changed = changed.await.unwrap();
+        assert!(changed.iter().all(|it| it.is_changed));
+        let status = status(&pool).await.unwrap();
+        let paused = status.countings.iter();
+        assert!(paused.clone().all(|it| it.paused_at.is_some() == is_paused));
+    }
+}
+
+#[tokio::test]
+async fn commands_pause_resume_and_show_a_counting() {
+    let stage = ClickStage::set().await;
+    let shown = command(&stage, &["pause", "values", "--dry-run"]).await;
+    assert_eq!(
+        String::from_utf8(shown.stdout).unwrap(),
+        "`values` would be paused\n"
+    );
+    let paused = command(&stage, &["pause", "values", "--reason", "ticket 7"]).await;
+    assert!(paused.status.success(), "{paused:?}");
+    let mut recorder = TestRecorder::new();
+    stage
+        .publish(&mut recorder, &[click(1, SystemClock.now())])
+        .await;
+    stage.count_all().await;
+    let json = command(&stage, &["status", "--json"]).await;
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let [totals, values] = [0, 1].map(|index| &json["countings"][index]);
+    assert_eq!(totals["counting"], "totals");
+    assert!(totals["paused_at"].is_null() && totals["last_batch_seconds_ago"].is_number());
+    assert!(values["paused_at"].is_string() && values["last_batch_seconds_ago"].is_null());
+    let text = command(&stage, &["status"]).await;
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("clicks, values: ") && text.contains("paused since"),
+        "{text}"
+    );
+    let resumed = command(&stage, &["resume", "--all"]).await;
+    let resumed = String::from_utf8(resumed.stdout).unwrap();
+    assert_eq!(
+        resumed,
+        "`totals` is not paused\n`values` continues within a second\n"
+    );
+    let recorded: Vec<(String, Option<String>, String)> = sqlx::query_as(
+        "SELECT command, subject, operator FROM read_model.operations ORDER BY operation_id",
+    )
+    .fetch_all(stage.pool())
+    .await
+    .unwrap();
+    let values = Some("values".to_owned());
+    let expected = ["clicks pause", "clicks resume"]
+        .map(|command| (command.to_owned(), values.clone(), "ada".to_owned()));
+    assert_eq!(recorded, expected);
+    stage.count(Counting::Values).await;
+    assert!(
+        status(stage.pool()).await.unwrap().countings[1]
+            .last_batch_seconds_ago
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn projector_counts_clicks_beside_projections() {
+    let stage = ClickStage::set().await;
+    let account_id = stage.stage.account_with_links("both", 2).await;
+    stage.stage.publish(&stage.stage.log().await).await;
+    let mut recorder = TestRecorder::new();
+    stage
+        .publish(&mut recorder, &[click(1, SystemClock.now())])
+        .await;
+    let projector = stage.stage.projector_of(stage.config()).await;
+    let is_counted = async || (counted_clicks(stage.pool()).await == 1).then_some(());
+    eventually("the click is counted", is_counted).await;
+    stage.stage.eventually_complete().await;
+    let salts = async || {
+        let salts: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.salts")
+            .fetch_one(stage.pool())
+            .await
+            .unwrap();
+        (salts == 2).then_some(())
+    };
+    eventually("the salts of two days exist", salts).await;
+    projector.stop().await;
+    drop(account_id);
+}
+
+#[tokio::test]
+async fn countings_run_to_end_of_topic() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let made: Vec<_> = (0..20).map(|link| click(link, SystemClock.now())).collect();
+    stage.publish(&mut recorder, &made).await;
+    for counting in Counting::ALL {
+        let pool = clicks::pool(&stage.config()).unwrap();
+        let end = CountingEnd::default();
+        end.at_end_of_topic.cancel();
+        let counting = CountingLoop::new(counting, &stage.config(), pool).unwrap();
+        counting.run(end).await.unwrap();
+    }
+    assert_eq!(counted_clicks(stage.pool()).await, 20);
+    let of_values: i64 = sqlx::query_scalar(
+        "SELECT sum(clicks)::bigint FROM clicks.link_values WHERE dimension = 1",
+    )
+    .fetch_one(stage.pool())
+    .await
+    .unwrap();
+    assert_eq!(of_values, 20);
+}

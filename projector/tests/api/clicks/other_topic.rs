@@ -1,0 +1,68 @@
+//! Another topic with the same name: counted from its beginning, and nothing counts twice.
+
+use linkledger_core::{
+    click::Counting,
+    clock::{Clock as _, SystemClock},
+};
+
+use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing};
+
+/// Publishes clicks of one link, and counts them.
+async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, count: usize) {
+    let made = vec![click(1, SystemClock.now()); count];
+    stage.publish(recorder, &made).await;
+    stage.count(Counting::Totals).await;
+}
+
+#[tokio::test]
+async fn other_topic_is_counted_from_its_beginning() {
+    // Shorter than the position, as long, and longer.
+    for length in [2, 5, 9] {
+        let stage = ClickStage::set().await;
+        counted(&stage, &mut TestRecorder::new(), 5).await;
+        let stage = stage.with_other_broker().await;
+        let mut recorder = TestRecorder::new();
+        counted(&stage, &mut recorder, length).await;
+        if length == 5 {
+            // The next record shows that the topic is another one.
+            counted(&stage, &mut recorder, 1).await;
+        }
+        let total = if length == 5 { 11 } else { 5 + length };
+        assert_eq!(clicks(stage.pool()).await, i64::try_from(total).unwrap());
+        assert_eq!(missing(stage.pool(), Counting::Totals).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn records_of_both_topics_count_once() {
+    let stage = ClickStage::set().await;
+    let recorder = TestRecorder::new();
+    let now = SystemClock.now();
+    for sequence in 1..=6 {
+        stage
+            .publish_as(recorder.id, sequence, &click(1, now))
+            .await;
+    }
+    stage.count(Counting::Totals).await;
+    // A topic that was restored lacks the first records and has the others at other offsets.
+    let stage = stage.with_other_broker().await;
+    for sequence in 3..=9 {
+        stage
+            .publish_as(recorder.id, sequence, &click(1, now))
+            .await;
+    }
+    stage.count(Counting::Totals).await;
+    assert_eq!(clicks(stage.pool()).await, 9);
+    assert_eq!(missing(stage.pool(), Counting::Totals).await, 0);
+}
+
+#[tokio::test]
+async fn empty_other_topic_is_read_to_its_end() {
+    let stage = ClickStage::set().await;
+    counted(&stage, &mut TestRecorder::new(), 5).await;
+    let stage = stage.with_other_broker().await;
+    stage.count(Counting::Totals).await;
+    assert_eq!(clicks(stage.pool()).await, 5);
+    counted(&stage, &mut TestRecorder::new(), 3).await;
+    assert_eq!(clicks(stage.pool()).await, 8);
+}
