@@ -85,6 +85,11 @@ destination = st.builds(lambda *parts: "{}://{}{}{}".format(*parts), scheme, hos
 
 schemathesis.openapi.format("uri", destination)
 schemathesis.openapi.format("cursor", st.just(CURSOR))
+# Begin and end of a range, and time zones; a begin after its end is refused.
+schemathesis.openapi.format(
+    "instant-or-date", st.sampled_from(["2026-11-01", "2026-11-20", "2026-11-20T09:00:00Z", "2026-11-20T11:00:00.5+02:00"])
+)
+schemathesis.openapi.format("time-zone", st.sampled_from(["UTC", "Europe/Berlin", "america/new_york", "Asia/Kathmandu"]))
 schemathesis.openapi.format("consistency-token", st.just(TOKEN))
 schemathesis.openapi.format("entity-tags", st.sampled_from(["*", '"1"', '"2", "1"', 'W/"1"']))
 

@@ -82,11 +82,18 @@ pub enum Scope {
     LinksRead,
     /// Permission to read the balance and the ledger.
     CreditsRead,
+    /// Permission to read figures of clicks.
+    ClicksRead,
 }
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 3] = [Self::LinksWrite, Self::LinksRead, Self::CreditsRead];
+    pub const ALL: [Self; 4] = [
+        Self::LinksWrite,
+        Self::LinksRead,
+        Self::CreditsRead,
+        Self::ClicksRead,
+    ];
 
     /// Returns the name of the scope, as stored and shown.
     pub const fn as_str(self) -> &'static str {
@@ -94,6 +101,7 @@ impl Scope {
             Self::LinksWrite => "link:links.write",
             Self::LinksRead => "link:links.read",
             Self::CreditsRead => "link:credits.read",
+            Self::ClicksRead => "link:clicks.read",
         }
     }
 

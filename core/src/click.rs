@@ -7,10 +7,12 @@
 mod agent;
 #[cfg(feature = "clicks")]
 mod bots;
+pub mod buckets;
 #[cfg(feature = "clicks")]
 mod client_address;
 mod counting;
 pub mod dimension;
+pub mod figures;
 mod record;
 #[cfg(feature = "clicks")]
 mod referrer;
@@ -18,6 +20,7 @@ mod referrer;
 mod signals;
 pub mod sketch;
 pub mod tally;
+pub mod top;
 #[cfg(feature = "clicks")]
 mod visitor;
 

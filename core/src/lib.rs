@@ -80,6 +80,7 @@ pub mod cloud_event;
 pub mod config;
 pub mod consistency;
 pub mod credits;
+pub mod csv_cell;
 pub mod cursor;
 pub mod envelope;
 pub mod event;

@@ -117,7 +117,7 @@ BEGIN
     -- A new epoch after a restore, and the record of the epoch.
     GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
-    GRANT UPDATE (revoked_at) ON event_store.api_keys TO linkledger_operator;
+    GRANT UPDATE (revoked_at, scopes) ON event_store.api_keys TO linkledger_operator;
     GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
     GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
 END

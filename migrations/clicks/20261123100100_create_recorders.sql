@@ -6,7 +6,7 @@ CREATE TABLE clicks.recorders (
     started_at timestamptz NOT NULL,
     -- Instant of the last heartbeat, by the clock of this server. A recorder that is silent for 60 s is dead.
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- End by a shutdown, after the broker has acknowledged every click.
+    -- End by a shutdown, after the broker has acknowledged every click, by the clock of this server.
     ended_at timestamptz,
     CONSTRAINT recorders_pkey PRIMARY KEY (recorder_id)
 );

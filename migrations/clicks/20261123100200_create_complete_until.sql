@@ -26,7 +26,7 @@ AS $$
            WHERE position.counting = of_counting
              AND coalesce(position.read_to_end_at, '-infinity')
                  <= CASE WHEN recorder.ended_at IS NULL THEN recorder.seen_at + interval '60 s'
-                         ELSE recorder.seen_at END
+                         ELSE greatest(recorder.seen_at, recorder.ended_at) END
        )
 $$;
 REVOKE ALL ON FUNCTION clicks.complete_until(text) FROM PUBLIC;

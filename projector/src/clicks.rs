@@ -94,7 +94,11 @@ pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::
             }),
             CountingStop::AtEndOfTopic => {
                 tasks.spawn_housekeeping_until_flushed(name, move |flushed| {
-                    count_to_end_of_topic(&count, flushed)
+                    let end = CountingEnd {
+                        at_end_of_topic: flushed,
+                        ..CountingEnd::default()
+                    };
+                    until_end_of_topic(count(end.clone()), end)
                 });
             }
         }
@@ -109,31 +113,21 @@ pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::
     Ok(())
 }
 
-/// Runs a counting that counts to the end of the topic once the process is flushed, for at most
-/// [`END_OF_TOPIC_TIME_MAX`].
-fn count_to_end_of_topic<F>(
-    count: impl FnOnce(CountingEnd) -> F,
-    flushed: CancellationToken,
-) -> impl Future<Output = anyhow::Result<()>>
-where
-    F: Future<Output = anyhow::Result<()>>,
-{
-    let now = CancellationToken::new();
-    let counted = count(CountingEnd {
-        now: now.clone(),
-        at_end_of_topic: flushed.clone(),
-    });
-    async move {
-        let time_is_over = async {
-            flushed.cancelled().await;
-            sleep(END_OF_TOPIC_TIME_MAX).await;
-            now.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            counted = counted => counted,
-            () = time_is_over => Ok(()),
-        }
+/// Waits for a counting that counts to the end of the topic once the process is flushed, for at most
+/// [`END_OF_TOPIC_TIME_MAX`]; then ends it.
+async fn until_end_of_topic(
+    counting: impl Future<Output = anyhow::Result<()>>,
+    end: CountingEnd,
+) -> anyhow::Result<()> {
+    let end_now_in_time = async {
+        end.at_end_of_topic.cancelled().await;
+        sleep(END_OF_TOPIC_TIME_MAX).await;
+        end.now.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        counted = counting => counted,
+        () = end_now_in_time => Ok(()),
     }
 }
 

@@ -12,13 +12,13 @@ use linkledger_core::{
 };
 
 use crate::{
-    FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS,
+    FIGURE_CONNECTIONS, FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS,
     clicks::{self, ClickSettings, RECORDER_CONNECTIONS},
     config::QueryApiSettings,
 };
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 16] = [
+const RIGHTS: [Privilege; 22] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
@@ -34,7 +34,13 @@ const RIGHTS: [Privilege; 16] = [
     ("clicks.heartbeats", "DELETE"),
     ("clicks.salts", "SELECT"),
     ("clicks.sequences", "SELECT"),
+    ("clicks.positions", "SELECT"),
+    ("clicks.link_quarters", "SELECT"),
     ("clicks.link_days", "SELECT"),
+    ("clicks.link_values", "SELECT"),
+    ("clicks.account_quarters", "SELECT"),
+    ("clicks.account_days", "SELECT"),
+    ("clicks.account_values", "SELECT"),
 ];
 
 /// Examines the settings without connecting to a server.
@@ -73,6 +79,7 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max: config.connections_max
             + config.connections_max.min(SHORT_HOST_CONNECTIONS)
+            + config.connections_max.min(FIGURE_CONNECTIONS)
             + FOLLOWER_CONNECTIONS
             + RECORDER_CONNECTIONS,
         rights: &RIGHTS,

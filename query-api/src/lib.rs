@@ -12,6 +12,7 @@ pub mod config;
 mod consistency;
 mod docs;
 pub mod doctor;
+mod figure_reads;
 mod paging;
 mod parameters;
 mod problem_page;
@@ -48,6 +49,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
+    figure_reads::FigureReads,
     read_servers::ReadServers,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
@@ -60,6 +62,10 @@ pub use short_host::ShortHost;
 
 /// Maximum number of sessions of the follower that invalidates the redirect cache.
 const FOLLOWER_CONNECTIONS: u32 = 1;
+
+/// Maximum number of sessions for figures of clicks. A costly figure delays neither other reads nor
+/// redirects.
+const FIGURE_CONNECTIONS: u32 = 4;
 
 /// Maximum number of sessions of the short host, for redirects that are not cached. The API has
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
@@ -113,8 +119,11 @@ pub fn start(
             service,
         };
         let clicks = Clicks::start(&config, &clock, tasks).await?;
-        let authenticator =
-            Authenticator::new(databases.log.clone(), clock, config.api_keys_cached_max);
+        let authenticator = Authenticator::new(
+            databases.log.clone(),
+            Arc::clone(&clock),
+            config.api_keys_cached_max,
+        );
         authenticator.record_uses(tasks);
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
@@ -128,7 +137,12 @@ pub fn start(
             clicks,
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
+        let connections = config.connections_max.min(FIGURE_CONNECTIONS);
+        let url = config.databases.read_url();
+        let figures = event_store::pool(url, SessionKind::Reader, connections)?;
         let api = ApiState {
+            figures: FigureReads::new(figures),
+            clock,
             read: ReadServers::start(databases.read, &config, tasks)?,
             log: databases.log,
             watcher,

@@ -91,7 +91,7 @@ impl IntoParams for PageRequest {
 }
 
 /// Parses the canonical spelling only: the parser of the standard library would accept `+5` and `05`.
-fn parse_limit(text: &str) -> Result<u8, ParameterError> {
+pub(crate) fn parse_limit(text: &str) -> Result<u8, ParameterError> {
     text.parse()
         .ok()
         .filter(|limit| (LIMIT_MIN..=LIMIT_MAX).contains(limit) && limit.to_string() == text)

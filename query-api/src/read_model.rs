@@ -3,6 +3,7 @@
 //! Each statement selects the active generation itself, so that a swap between two statements cannot mix generations. Rows and
 //! the checkpoint that says how current the rows are come from the same database snapshot.
 
+pub(crate) mod clicks;
 pub(crate) mod credits;
 pub(crate) mod links;
 pub(crate) mod redirects;

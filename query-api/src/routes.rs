@@ -1,7 +1,11 @@
 //! The routes of the API that read. The methods of each path are listed in core's route table.
 
+pub(crate) mod click_range;
+pub(crate) mod clicks_csv;
+pub(crate) mod get_clicks;
 pub(crate) mod get_credits;
 pub(crate) mod get_link;
+pub(crate) mod get_top_clicks;
 pub(crate) mod list_credit_entries;
 pub(crate) mod list_links;
 
@@ -10,6 +14,7 @@ use std::sync::Arc;
 use axum::{Router, middleware, routing::get};
 use linkledger_core::{
     api_key::Scope,
+    clock::Clock,
     cursor::{CursorKeys, CursorScope},
     http::{
         answer::{AnswerSettings, with_problem_details},
@@ -23,8 +28,8 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher, docs, paging::Paginator, problem_page,
-    read_servers::ReadServers,
+    checkpoint_watcher::CheckpointWatcher, docs, figure_reads::FigureReads, paging::Paginator,
+    problem_page, read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
@@ -34,6 +39,8 @@ pub(crate) const NOT_SHARED: &str = "private, no-cache";
 pub(crate) struct ApiState {
     pub(crate) log: PgPool,
     pub(crate) read: ReadServers,
+    pub(crate) figures: FigureReads,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,
@@ -57,7 +64,11 @@ impl ApiState {
     list_links::list_links,
     get_link::get_link,
     get_credits::get_credits,
-    list_credit_entries::list_credit_entries
+    list_credit_entries::list_credit_entries,
+    get_clicks::get_link_clicks,
+    get_clicks::get_clicks,
+    get_top_clicks::get_top_link_clicks,
+    get_top_clicks::get_top_clicks
 ))]
 struct Operations;
 
@@ -70,6 +81,10 @@ const PROBLEMS: &[(&str, &[Code])] = &[
         "list_credit_entries",
         &[Code::InvalidCursor, Code::ReadModelBehind],
     ),
+    ("get_link_clicks", &[Code::LinkNotFound]),
+    ("get_clicks", &[]),
+    ("get_top_link_clicks", &[Code::LinkNotFound]),
+    ("get_top_clicks", &[Code::ReadModelBehind]),
 ];
 
 /// Returns the OpenAPI document of the operations of query-api.
@@ -82,9 +97,12 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -> Router {
     let mut credits_gate = gate.clone();
     credits_gate.scope = Scope::CreditsRead;
+    let mut clicks_gate = gate.clone();
+    clicks_gate.scope = Scope::ClicksRead;
     // With `route_layer`, an unknown method gets 405 before any other check.
     let reads_links = middleware::from_fn_with_state(gate, RouteGate::pass);
     let reads_credits = middleware::from_fn_with_state(credits_gate, RouteGate::pass);
+    let reads_clicks = middleware::from_fn_with_state(clicks_gate, RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,
@@ -101,6 +119,22 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
         .route(
             route_table::CREDIT_ENTRIES,
             get(list_credit_entries::list_credit_entries).route_layer(reads_credits),
+        )
+        .route(
+            route_table::LINK_CLICKS,
+            get(get_clicks::get_link_clicks).route_layer(reads_clicks.clone()),
+        )
+        .route(
+            route_table::LINK_TOP_CLICKS,
+            get(get_top_clicks::get_top_link_clicks).route_layer(reads_clicks.clone()),
+        )
+        .route(
+            route_table::CLICKS,
+            get(get_clicks::get_clicks).route_layer(reads_clicks.clone()),
+        )
+        .route(
+            route_table::TOP_CLICKS,
+            get(get_top_clicks::get_top_clicks).route_layer(reads_clicks),
         )
         .with_state(Arc::new(api))
         .merge(docs::router())

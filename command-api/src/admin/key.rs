@@ -1,4 +1,6 @@
-//! `key issue|list|revoke|rotate`.
+//! `key issue|list|revoke|rotate` and `key scope add`.
+
+mod scope;
 
 use std::fmt;
 
@@ -44,6 +46,9 @@ pub enum KeySubcommand {
         #[command(flatten)]
         options: AdminCommandOptions,
     },
+    /// Scopes of a key.
+    #[command(subcommand)]
+    Scope(scope::KeyScopeSubcommand),
     /// Issue a key with the same scopes, and revoke the old key after an overlap.
     Rotate {
         /// Id of the old key: key_….
@@ -63,7 +68,7 @@ pub struct IssueKey {
     #[arg(long)]
     pub account: AccountId,
     /// Scopes of the key, repeated or separated by commas: link:links.write, link:links.read,
-    /// link:credits.read.
+    /// link:credits.read, link:clicks.read.
     #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = parse_scope)]
     pub scopes: Vec<Scope>,
     /// Display name of the key.
@@ -125,6 +130,7 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
             let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
             print(options.json, &revoked, &text)
         }
+        KeySubcommand::Scope(command) => scope::run(command, clock).await,
         KeySubcommand::Rotate {
             key,
             overlap_hours,

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use linkledger_core::{
-    api_key::ApiKey,
+    api_key::{ApiKey, Scope},
     event_store::api_keys,
     migrations::{self, Schema},
 };
@@ -116,6 +116,65 @@ async fn grant_with_key_is_made_once() {
         .await
         .unwrap();
     assert_eq!(events.0, 1);
+}
+
+#[tokio::test]
+async fn scopes_are_added_to_valid_keys_only() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let account_id = testing::account(database.pool(), 0).await.to_string();
+    let scope = ["--scope", "link:links.read"];
+    let issued = [&["key", "issue", "--account", &account_id], &scope[..]].concat();
+    let issued = json(url, &issued);
+    let key_id = text(&issued["key_id"]);
+    let add = [
+        "key",
+        "scope",
+        "add",
+        key_id,
+        "link:clicks.read,link:links.read",
+    ];
+    let both = serde_json::json!(["link:links.read", "link:clicks.read"]);
+    let added = json(url, &add);
+    assert_eq!(added["scopes"], both);
+    assert_eq!(added["added"], serde_json::json!(["link:clicks.read"]));
+    // A repetition changes nothing.
+    let again = json(url, &add);
+    assert_eq!(again["scopes"], both);
+    assert_eq!(again["added"], serde_json::json!([]));
+    let output = run(url, &add);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("has these scopes already"), "{told}");
+    let key = ApiKey::parse(text(&issued["api_key"])).unwrap();
+    let stored = api_keys::find(database.pool(), &key)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(stored.scopes, [Scope::LinksRead, Scope::ClicksRead]);
+
+    let other = "link:credits.read";
+    let unknown = "key_01h455vb4pex5vsknk084sn02q";
+    let message = error(url, &["key", "scope", "add", unknown, other], 1);
+    assert_eq!(message, format!("error: there is no key {unknown}\n"));
+    let message = error(url, &["key", "scope", "add", key_id, "link:all"], 2);
+    assert!(message.contains("link:clicks.read"), "{message}");
+    let expire = "UPDATE event_store.api_keys SET expires_at = '2026-01-01T00:00:00Z'";
+    sqlx::query(expire).execute(database.pool()).await.unwrap();
+    let message = error(url, &["key", "scope", "add", key_id, other], 1);
+    assert!(
+        message.contains("has expired; issue a new key"),
+        "{message}"
+    );
+    let endless = "UPDATE event_store.api_keys SET expires_at = NULL";
+    sqlx::query(endless).execute(database.pool()).await.unwrap();
+    json(url, &["key", "revoke", key_id]);
+    let message = error(url, &["key", "scope", "add", key_id, other], 1);
+    assert!(message.contains("is revoked; issue a new key"), "{message}");
+    let stored = api_keys::find(database.pool(), &key)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(stored.scopes.len(), 2);
 }
 
 #[tokio::test]

@@ -26,14 +26,13 @@ const PROCESSES: [&str; 5] = [
 const DENIED: &str = "42501";
 
 /// Statements that every process is denied, in addition to all changes of the log.
-const DENIED_TO_ALL: [&str; 30] = [
+const DENIED_TO_ALL: [&str; 29] = [
     "DO 'BEGIN LOCK TABLE event_store.events; END'",
     "ALTER TABLE event_store.events DISABLE TRIGGER ALL",
     "SET session_replication_role = replica",
     "DROP TABLE event_store.events",
     "DELETE FROM event_store.accounts",
     "DELETE FROM event_store.api_keys",
-    "UPDATE event_store.api_keys SET scopes = '{}'",
     "DELETE FROM event_store.relay_cursors",
     "TRUNCATE read_model.links",
     "DELETE FROM read_model.operations",
@@ -64,6 +63,7 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_command_api", "SELECT FROM read_model.links"),
     ("linkledger_command_api", "UPDATE event_store.accounts SET status = 'active'"),
     ("linkledger_command_api", "SELECT FROM event_store.relay_cursors"),
+    ("linkledger_command_api", "UPDATE event_store.api_keys SET scopes = '{}'"),
     ("linkledger_relay", "SELECT FROM event_store.accounts"),
     ("linkledger_relay", "SELECT FROM event_store.api_keys"),
     ("linkledger_relay", "UPDATE event_store.log_shards SET head = head"),
@@ -83,6 +83,7 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_query_api", "UPDATE clicks.link_days SET clicks = 9"),
     ("linkledger_query_api", "DELETE FROM clicks.salts"),
     ("linkledger_operator", "SELECT FROM clicks.salts"),
+    ("linkledger_query_api", "UPDATE event_store.api_keys SET scopes = '{}'"),
     ("linkledger_operator", "UPDATE event_store.slugs SET link_id = link_id"),
     ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
 ];

@@ -37,6 +37,23 @@ impl Dimension {
         Self::Device,
     ];
 
+    /// Returns the name in requests and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Country => "country",
+            Self::ReferrerHost => "referrer_host",
+            Self::Browser => "browser",
+            Self::Os => "os",
+            Self::Device => "device",
+        }
+    }
+
+    /// Returns the dimension with this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|dimension| dimension.name() == name)
+    }
+
     /// Returns the number in SQL.
     pub const fn number(self) -> i16 {
         match self {

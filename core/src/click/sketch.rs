@@ -46,6 +46,11 @@ impl VisitorSketch {
         Self(union.to_sketch(KIND))
     }
 
+    /// Adds the visits of another sketch.
+    pub fn add(&mut self, other: &Self) {
+        *self = Self::union([&*self, other]);
+    }
+
     /// Returns the estimated number of distinct visitors. Depends only on the set of visitors, not on their
     /// order and not on the unions in between.
     #[expect(

@@ -207,6 +207,40 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
     Ok(())
 }
 
+/// Adds scopes to a key that is valid at `at`. Returns the scopes of the key; `None` if there is no such key.
+/// A scope that the key has is not added again.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn add_scopes(
+    pool: &PgPool,
+    key_id: KeyId,
+    scopes: &[Scope],
+    at: OffsetDateTime,
+) -> sqlx::Result<Option<Vec<String>>> {
+    let names: Vec<String> = scopes
+        .iter()
+        .map(|scope| scope.as_str().to_owned())
+        .collect();
+    sqlx::query_scalar!(
+        "
+        UPDATE event_store.api_keys
+        SET scopes = scopes || ARRAY(
+                SELECT DISTINCT name FROM unnest($2::text[]) AS name WHERE name <> ALL (scopes)
+            )
+        WHERE key_id = $1
+          AND (revoked_at IS NULL OR revoked_at > $3)
+          AND (expires_at IS NULL OR expires_at > $3)
+        RETURNING scopes
+        ",
+        key_id.uuid(),
+        &names,
+        at
+    )
+    .fetch_optional(pool)
+    .await
+}
+
 /// Revokes a key from `at` on, or earlier if the key is already revoked earlier. Returns the time
 /// of the revocation, or `None` if the key does not exist.
 ///

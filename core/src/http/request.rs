@@ -12,12 +12,13 @@ use axum::http::{
     uri::Authority,
 };
 
+use super::route_table;
 use crate::{
     id::LinkId,
     problem::{Code, Problem},
 };
 
-pub use accept::{MediaTypePreference, check_accept};
+pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
 pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
@@ -134,10 +135,11 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Parses the last part of the path as a link id. Ids have one spelling and contain no percent
-/// sign, so the part is not decoded.
+/// Parses the part of the path after `/v1/links/` as a link id. Ids have one spelling and contain no
+/// percent sign, so the part is not decoded.
 pub fn link_id(uri: &Uri) -> Option<LinkId> {
-    let (_, id) = uri.path().rsplit_once('/')?;
+    let rest = uri.path().strip_prefix(route_table::LINKS)?;
+    let id = rest.strip_prefix('/')?.split('/').next()?;
     id.parse().ok()
 }
 

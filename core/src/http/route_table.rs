@@ -6,6 +6,14 @@ use axum::http::Method;
 pub const LINKS: &str = "/v1/links";
 /// A single link.
 pub const LINK: &str = "/v1/links/{id}";
+/// Clicks of a link over time.
+pub const LINK_CLICKS: &str = "/v1/links/{id}/clicks";
+/// Most frequent values of a link's clicks.
+pub const LINK_TOP_CLICKS: &str = "/v1/links/{id}/clicks/top";
+/// Clicks of the account over time.
+pub const CLICKS: &str = "/v1/clicks";
+/// Most frequent values of the account's clicks, and its most clicked links.
+pub const TOP_CLICKS: &str = "/v1/clicks/top";
 /// Balance of the account.
 pub const CREDITS: &str = "/v1/credits";
 /// Entries of the account's ledger.
@@ -36,6 +44,10 @@ pub const TABLE: &[(&str, &[Method])] = &[
         LINK,
         &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE],
     ),
+    (LINK_CLICKS, READ),
+    (LINK_TOP_CLICKS, READ),
+    (CLICKS, READ),
+    (TOP_CLICKS, READ),
     (CREDITS, READ),
     (CREDIT_ENTRIES, READ),
     (OPENAPI, READ),
@@ -94,7 +106,14 @@ mod tests {
             allowed_methods("/v1/links/lnk_1").as_deref(),
             Some("GET, HEAD, PATCH, DELETE, OPTIONS")
         );
-        for path in ["/v1/credits", "/v1/credits/entries", "/docs/problems/x"] {
+        for path in [
+            "/v1/credits",
+            "/v1/credits/entries",
+            "/v1/links/lnk_1/clicks",
+            "/v1/links/lnk_1/clicks/top",
+            "/v1/clicks",
+            "/docs/problems/x",
+        ] {
             assert_eq!(allowed_methods(path).as_deref(), Some("GET, HEAD, OPTIONS"));
         }
     }

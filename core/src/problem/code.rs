@@ -77,9 +77,9 @@ listed! {
         MethodNotAllowed = (405, "method_not_allowed", "The method is not allowed here",
             "The path exists but does not support the method.",
             "Use one of the methods that the header Allow lists."),
-        /// The caller does not accept JSON.
-        NotAcceptable = (406, "not_acceptable", "Only JSON answers are available",
-            "The header Accept excludes JSON, but all answers are JSON.",
+        /// The caller accepts no media type of the route.
+        NotAcceptable = (406, "not_acceptable", "There is no answer of an accepted media type",
+            "The header Accept excludes all media types of the operation: application/json, and text/csv for figures of clicks.",
             "Send Accept: application/json, or omit the header."),
         /// The slug belongs to another link.
         SlugTaken = (409, "slug_taken", "The slug is taken",

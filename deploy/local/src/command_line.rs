@@ -12,6 +12,7 @@ use linkledger_core::{
 };
 
 use crate::{
+    clicks::{self, ClicksOptions},
     completions::{self, CompletionsOptions},
     credits::{self, CreditsOptions},
     import::{self, ImportOptions},
@@ -55,6 +56,9 @@ enum LinkledgerCommand {
     /// Create, list, read, change and delete links.
     #[command(after_help = EXIT_CODES)]
     Links(LinksOptions),
+    /// Show the clicks of a link or of all links, over time or by value.
+    #[command(after_help = EXIT_CODES)]
+    Clicks(ClicksOptions),
     /// Show the credit balance or the credit entries of the account.
     #[command(after_help = EXIT_CODES)]
     Credits(CreditsOptions),
@@ -81,6 +85,7 @@ impl LinkledgerCommand {
     fn is_json(&self) -> bool {
         match self {
             Self::Links(links) => links.api.json,
+            Self::Clicks(clicks) => clicks.api.json,
             Self::Credits(credits) => credits.api.json,
             Self::Up(_) | Self::Import(_) | Self::Completions(_) => false,
         }
@@ -106,6 +111,7 @@ pub async fn main() -> ExitCode {
             LinkledgerCommand::Up(options) => stack::up(options).await,
             LinkledgerCommand::Import(import) => import::run(import).await,
             LinkledgerCommand::Links(links) => links::run(links).await,
+            LinkledgerCommand::Clicks(clicks) => clicks::run(clicks).await,
             LinkledgerCommand::Credits(credits) => credits::run(credits).await,
             LinkledgerCommand::Completions(completions) => completions::run(&completions),
         },

@@ -19,7 +19,7 @@ use crate::data_folder::DataFolder;
 const KEY_FILE: &str = "demo_key";
 
 /// Returns the API key of the demo account. Creates account, credits and API key if the database
-/// does not have the key.
+/// does not have the key, and adds the scopes that the key lacks.
 pub(crate) async fn demo_key(
     folder: &DataFolder,
     pool: &PgPool,
@@ -36,7 +36,10 @@ pub(crate) async fn demo_key(
             path.display()
         )
     })?;
-    if api_keys::find(pool, &secret).await?.is_none() {
+    if let Some(key) = api_keys::find(pool, &secret).await? {
+        // An earlier release issued the key with the scopes of its time.
+        api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
+    } else {
         let account = account::create(pool, clock, "demo").await?.account_id;
         if demo_credits > 0 {
             let grant = GrantRequest {

@@ -2,6 +2,7 @@
 
 pub mod command_line;
 
+mod clicks;
 mod client;
 mod completions;
 mod credits;

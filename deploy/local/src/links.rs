@@ -95,7 +95,7 @@ fn print_link(
 }
 
 /// Parses a link id on the command line, so that a mistake is found before a request is sent.
-fn link_id(text: &str) -> Result<LinkId, String> {
+pub(crate) fn link_id(text: &str) -> Result<LinkId, String> {
     text.parse().map_err(|_| {
         format!(
             "a link id is {} and 26 letters and digits; `linkledger links list --slug SLUG` shows \

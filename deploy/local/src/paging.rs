@@ -104,7 +104,7 @@ impl PagingOptions {
 
 /// Returns the width of the terminal, or `None` if standard output is not a terminal: text in a pipe
 /// or file is never cut.
-fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let (_rows, columns) = Term::stdout().size_checked()?;
     Some(usize::from(columns))
 }

@@ -38,7 +38,7 @@ async fn report(pool: &PgPool) -> sqlx::Result<()> {
             r#"
             SELECT greatest(extract(epoch FROM now() - clicks.complete_until($1)), 0)::double precision
                        AS "complete_until_age!",
-                   greatest(extract(epoch FROM now() - max(counted_at)), 0)::double precision
+                   extract(epoch FROM now() - max(counted_at))::double precision
                        AS last_batch_age
             FROM clicks.positions WHERE counting = $1
             "#,
@@ -49,7 +49,7 @@ async fn report(pool: &PgPool) -> sqlx::Result<()> {
         let name = counting.name();
         gauge!(CLICKS_COMPLETE_UNTIL_AGE_SECONDS, "counting" => name).set(row.complete_until_age);
         gauge!(CLICKS_LAST_BATCH_AGE_SECONDS, "counting" => name)
-            .set(row.last_batch_age.unwrap_or(0.0));
+            .set(row.last_batch_age.unwrap_or(0.0).max(0.0));
     }
     let recorders = sqlx::query_scalar!(
         r#"

@@ -1,6 +1,8 @@
 //! The loop of a counting: receives records, counts them in batches, and reports how far the topic is counted.
 
 mod failure;
+mod partitions;
+mod topic_end;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,18 +21,16 @@ use linkledger_core::{
     },
 };
 use metrics::{counter, gauge};
-use rdkafka::Offset;
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     CountingEnd,
-    assignment::{Admission, LIMITS_MAX, PartitionAssignment},
+    assignment::PartitionAssignment,
     batch::{self, BatchOutcome, BatchPlace, CountedBatch},
     batch_interval,
-    consumer::{AssignmentChange, ClickConsumer, ClickDelivery},
+    consumer::ClickConsumer,
     partition_days::PartitionDays,
-    position::{self, ReadToEnd},
     topic_ends::{TopicEnds, TopicEndsRequests},
 };
 use crate::Config;
@@ -39,14 +39,10 @@ use crate::Config;
 const RECEIVED_MAX: usize = 8_192;
 /// Longest time between two looks at the topic's ends, paused countings and partitions that wait.
 const STEP_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval at which positions of partitions that wait are read.
-const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a batch on this side; its statements have timeouts of their own.
 const BATCH_TIME_MAX: Duration = Duration::from_secs(30);
 /// Records that wait in all partitions, from which on batches begin before they are due.
 const WAITING_MAX: usize = 65_536;
-/// Records of a partition from which on its fetch is paused while too many records wait.
-const WAITING_OF_PARTITION_MIN: usize = 4_096;
 /// Interval at which the same failure is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -57,6 +53,8 @@ pub struct CountingLoop {
     consumer: ClickConsumer,
     /// Assigned partitions; `None` while the position is not read, or the counting is paused.
     partitions: BTreeMap<u8, Option<PartitionAssignment>>,
+    /// Partitions whose counting was paused when their positions were read.
+    paused: BTreeSet<u8>,
     days: PartitionDays,
     requests: TopicEndsRequests,
     positions_read_at: Option<Instant>,
@@ -78,6 +76,7 @@ impl CountingLoop {
             pool,
             consumer: ClickConsumer::join(counting, config)?,
             partitions: BTreeMap::new(),
+            paused: BTreeSet::new(),
             days: PartitionDays::default(),
             requests: TopicEndsRequests::default(),
             positions_read_at: None,
@@ -147,162 +146,6 @@ impl CountingLoop {
         partitions.map(|partition| partition.queue.len()).sum()
     }
 
-    fn has_reached_end_of_topic(&self) -> bool {
-        let Some(last) = &self.last_ends else {
-            return false;
-        };
-        self.partitions.iter().all(|(number, partition)| {
-            let end = last.ends.get(number).map(|ends| ends.end);
-            match (partition, end) {
-                (Some(partition), Some(end)) => partition.has_counted_to(end),
-                (Some(_), None) => false,
-                (None, _) => true,
-            }
-        })
-    }
-
-    fn take(&mut self, delivery: ClickDelivery) {
-        for change in delivery.assignment_changes {
-            // Positions are read at once, and ends of the new partitions are asked for.
-            self.positions_read_at = None;
-            self.requests.reset();
-            match change {
-                AssignmentChange::Assigned(partitions) => {
-                    let new = partitions.into_iter().map(|partition| (partition, None));
-                    self.partitions.extend(new);
-                }
-                AssignmentChange::Revoked(partitions) => {
-                    self.partitions.retain(|it, _| !partitions.contains(it));
-                }
-            }
-        }
-        // The rest of a delivery is older than the fetch that it restarts.
-        let mut restarted = BTreeSet::new();
-        for (number, record) in delivery.records {
-            let Some(Some(partition)) = self.partitions.get_mut(&number) else {
-                continue;
-            };
-            if !restarted.contains(&number) && partition.receive(record) == Admission::OtherTopic {
-                self.restart(number);
-                restarted.insert(number);
-            }
-        }
-    }
-
-    /// Begins a partition of another topic at its beginning.
-    fn restart(&mut self, number: u8) {
-        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
-            return;
-        };
-        tracing::warn!(
-            counting = self.counting.name(),
-            partition = number,
-            "the topic of clicks is another one than before: counting from its beginning; clicks that \
-             were counted before are not counted again"
-        );
-        partition.restart();
-        self.begin_fetch(number, Offset::Beginning);
-    }
-
-    fn begin_fetch(&mut self, number: u8, from: Offset) {
-        if let Err(error) = self.consumer.begin(number, from) {
-            let counting = self.counting.name();
-            tracing::warn!(%error, counting, partition = number, "cannot fetch a partition of clicks; retrying");
-            self.partitions.insert(number, None);
-        }
-    }
-
-    /// Reads the positions of partitions that wait, and begins those that are not paused.
-    async fn begin_partitions(&mut self) {
-        let waiting = self.partitions.iter().filter(|(_, it)| it.is_none());
-        let waiting: Vec<u8> = waiting.map(|(number, _)| *number).collect();
-        let is_due = self
-            .positions_read_at
-            .is_none_or(|at| at.elapsed() >= POSITIONS_INTERVAL);
-        if waiting.is_empty() || !is_due {
-            return;
-        }
-        self.positions_read_at = Some(Instant::now());
-        match position::read(&self.pool, self.counting, &waiting).await {
-            Ok(positions) => {
-                let ready = positions
-                    .into_iter()
-                    .filter(|(_, it)| it.paused_at.is_none());
-                for (number, position) in ready {
-                    let partition = PartitionAssignment::at(position);
-                    let from = partition.fetched_from();
-                    self.partitions.insert(number, Some(partition));
-                    self.begin_fetch(number, from);
-                }
-            }
-            Err(error) => self.warn_of(&error, "cannot read the positions of a counting"),
-        }
-    }
-
-    /// Asks for the ends of the topic once a second, and records which partitions are read to their end.
-    async fn measure(&mut self) {
-        if let Some(answer) = self.requests.take().await {
-            for (number, ends) in &answer.ends {
-                let counted = answer.counted.get(number).copied().unwrap_or(0);
-                let Some(Some(partition)) = self.partitions.get_mut(number) else {
-                    continue;
-                };
-                if partition.measure(*ends, counted, answer.at) == Admission::OtherTopic {
-                    self.restart(*number);
-                }
-            }
-            if self.is_ending_at_topic_end && !self.partitions.is_empty() {
-                self.last_ends.get_or_insert(answer);
-            }
-            self.report_lag();
-        }
-        self.record_read_to_end().await;
-        let counted = self.partitions.iter();
-        let counted: BTreeMap<u8, i64> = counted
-            .filter_map(|(number, it)| Some((*number, it.as_ref()?.counted())))
-            .collect();
-        if self.requests.is_due() && !counted.is_empty() {
-            let begun = self
-                .requests
-                .begin(&self.pool, &self.consumer, counted)
-                .await;
-            if let Err(error) = begun {
-                self.warn_of(&error, "cannot read the clock of the database");
-            }
-        }
-    }
-
-    async fn record_read_to_end(&mut self) {
-        let ends: Vec<ReadToEnd> = self
-            .partitions
-            .iter_mut()
-            .filter_map(|(number, partition)| {
-                let partition = partition.as_mut()?;
-                Some(ReadToEnd {
-                    partition: *number,
-                    at: partition.read_to_end_at.take()?,
-                    next_offset: partition.position.next_offset,
-                })
-            })
-            .collect();
-        if ends.is_empty() {
-            return;
-        }
-        let recorded = position::record_read_to_end(&self.pool, self.counting, &ends).await;
-        if let Err(error) = recorded {
-            self.warn_of(
-                &error,
-                "cannot record that the topic of clicks is read to its end",
-            );
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-    fn report_lag(&self) {
-        let lag: u64 = self.partitions.values().flatten().map(|it| it.lag).sum();
-        gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(lag as f64);
-    }
-
     /// Counts a batch of each partition that is due.
     async fn count_due(&mut self, end: &CountingEnd) {
         let (interval, now) = (self.interval(), Instant::now());
@@ -364,30 +207,6 @@ impl CountingLoop {
                 before_offset = tally.next_offset,
                 "the topic of clicks has unreadable records, or lacks records"
             );
-        }
-    }
-
-    /// Pauses the fetch of partitions with too many waiting records, and resumes the others.
-    fn bound_queues(&mut self) {
-        let is_full = self.waiting() >= 2 * WAITING_MAX;
-        for (number, partition) in &mut self.partitions {
-            let Some(partition) = partition else {
-                continue;
-            };
-            let waiting = partition.queue.len();
-            let is_too_long =
-                waiting >= LIMITS_MAX.records_max || is_full && waiting >= WAITING_OF_PARTITION_MIN;
-            let is_short = waiting < WAITING_OF_PARTITION_MIN;
-            let is_paused = is_too_long || partition.is_fetch_paused && !is_short;
-            if is_paused == partition.is_fetch_paused {
-                continue;
-            }
-            match self.consumer.set_paused(*number, is_paused) {
-                Ok(()) => partition.is_fetch_paused = is_paused,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot pause or resume a partition of clicks")
-                }
-            }
         }
     }
 }

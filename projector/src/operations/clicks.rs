@@ -94,9 +94,9 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
                greatest(extract(epoch FROM now() - complete.until), 0)::double precision
                    AS "lag_seconds!",
                CASE WHEN count(p.read_to_end_at) = count(*) THEN
-                   greatest(extract(epoch FROM now() - min(p.read_to_end_at)), 0)::double precision
+                   extract(epoch FROM now() - min(p.read_to_end_at))::double precision
                END AS read_to_end_seconds_ago,
-               greatest(extract(epoch FROM now() - max(p.counted_at)), 0)::double precision
+               extract(epoch FROM now() - max(p.counted_at))::double precision
                    AS last_batch_seconds_ago,
                (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
                 WHERE s.counting = $1) AS "missing!",

@@ -18,7 +18,9 @@ use linkledger_core::{
     link::LinkCreated,
     shard::Shard,
 };
-use linkledger_projector::{Config, config::GroupProtocol, pipeline::engine::Engine, start};
+use linkledger_projector::{
+    Config, clicks::CountingStop, config::GroupProtocol, pipeline::engine::Engine, start,
+};
 use linkledger_testing::{TestBroker, TestDatabase, append_events, append_links, eventually};
 use rdkafka::{
     message::{Header, OwnedHeaders},
@@ -252,7 +254,9 @@ impl Stage {
     pub(crate) async fn projector_of(&self, config: Config) -> RunningProjector {
         let shutdown = CancellationToken::new();
         let mut tasks = Tasks::new(shutdown.clone());
-        let projector = start(config, &mut tasks).await.unwrap();
+        let projector = start(config, CountingStop::AtShutdown, &mut tasks)
+            .await
+            .unwrap();
         let readiness = &projector.readiness;
         eventually("the projector is ready", || async {
             readiness.is_ready().then_some(())

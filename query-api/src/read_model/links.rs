@@ -236,6 +236,17 @@ pub(crate) async fn find_each(
     Ok(snapshots.collect())
 }
 
+/// Reads links of one account from one snapshot, in the order of the keys.
+pub(crate) async fn find_together(
+    pool: &PgPool,
+    keys: &[LinkKey],
+) -> sqlx::Result<SnapshotRead<Vec<Option<LinkView>>>> {
+    let found = find_each(pool, keys).await?;
+    let visibility = found.first().ok_or(sqlx::Error::RowNotFound)?.visibility;
+    let links = found.into_iter().map(|link| link.value).collect();
+    Ok(visibility.with(links))
+}
+
 /// One row: a checkpoint, and a page of links as parallel arrays of equal length.
 struct LinkPage {
     epoch: i32,

@@ -38,6 +38,7 @@ impl Process {
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "0".repeat(64))
+            .env("NO_CLICKS", "true")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true)

@@ -3,6 +3,11 @@
 
 mod access;
 mod api_keys;
+mod click_figures;
+mod click_figures_csv;
+mod click_figures_plans;
+mod click_figures_tables;
+mod click_figures_top;
 mod clicks;
 mod connections;
 mod credits;

@@ -45,6 +45,7 @@ impl Process {
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .env("CURSOR_KEYS", "00".repeat(32))
+            .env("NO_CLICKS", "true")
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -2,18 +2,15 @@
 
 use time::{Date, Duration, Month};
 
-/// Retention of quarters, whose partitions are weeks.
-const QUARTERS_DAYS: i64 = 90;
-/// Retention of values, whose partitions are months.
-const VALUES_DAYS: i64 = 396;
+use crate::click::{buckets::QUARTERS_KEPT_DAYS, top::VALUES_KEPT_DAYS};
 
-/// Returns true if the tables of quarters keep the day.
+/// Returns true if the tables of quarters, whose partitions are weeks, keep the day.
 pub(super) fn keeps_quarters(day: Date, today: Date) -> bool {
     let monday = Duration::days(day.weekday().number_days_from_monday().into());
-    day - monday + Duration::days(7) > today - Duration::days(QUARTERS_DAYS)
+    day - monday + Duration::days(7) > today - Duration::days(QUARTERS_KEPT_DAYS)
 }
 
-/// Returns true if the tables of values keep the day.
+/// Returns true if the tables of values, whose partitions are months, keep the day.
 pub(super) fn keeps_values(day: Date, today: Date) -> bool {
     let (year, month) = (day.year(), day.month());
     let year_after = if month == Month::December {
@@ -22,5 +19,5 @@ pub(super) fn keeps_values(day: Date, today: Date) -> bool {
         year
     };
     Date::from_calendar_date(year_after, month.next(), 1)
-        .is_ok_and(|month_end| month_end > today - Duration::days(VALUES_DAYS))
+        .is_ok_and(|month_end| month_end > today - Duration::days(VALUES_KEPT_DAYS))
 }

@@ -4,7 +4,27 @@ use axum::http::{HeaderMap, header::ACCEPT};
 
 use crate::problem::{Code, Problem};
 
-const ANSWER_TYPES: [&str; 2] = ["application/json", "application/problem+json"];
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// Media type of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaType {
+    /// JSON, the default.
+    Json,
+    /// Comma-separated values with a header row (RFC 4180).
+    Csv,
+}
+
+impl MediaType {
+    /// Returns the name, without parameters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Csv => "text/csv",
+        }
+    }
+}
 
 /// Preference of a caller for a media type; greater values are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,18 +73,35 @@ impl MediaTypePreference {
 /// # Errors
 /// Returns `not_acceptable`.
 pub fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
-    let mut types = ANSWER_TYPES.iter();
-    let preference =
-        types.find_map(|media_type| MediaTypePreference::if_named(headers, media_type));
-    let is_accepted =
-        preference.is_some_and(|preference| preference != MediaTypePreference::REFUSAL);
-    if ranges(headers).next().is_none() || is_accepted {
-        return Ok(());
+    accepted(headers, &[MediaType::Json]).map(|_| ())
+}
+
+/// Returns the media type that the caller prefers among those of the route; the first one if the caller
+/// has no preference. A caller who accepts problems, and does not mention JSON, accepts JSON too.
+///
+/// # Errors
+/// Returns `not_acceptable` with the media types of the route.
+pub fn accepted(headers: &HeaderMap, of_route: &[MediaType]) -> Result<MediaType, Problem> {
+    let mut best = (MediaTypePreference::REFUSAL, None);
+    for media_type in of_route {
+        let preference = MediaTypePreference::of(headers, media_type.name());
+        if preference > best.0 {
+            best = (preference, Some(*media_type));
+        }
     }
-    Err(Problem::new(
-        Code::NotAcceptable,
-        "Send Accept: application/json, or leave it out.",
-    ))
+    let by_default = || {
+        let is_open = ranges(headers).next().is_none();
+        let json = MediaTypePreference::if_named(headers, JSON);
+        let problem = MediaTypePreference::of(headers, PROBLEM);
+        let accepts_problems = json.is_none() && problem != MediaTypePreference::REFUSAL;
+        let first = of_route.first().copied();
+        first.filter(|first| is_open || accepts_problems && *first == MediaType::Json)
+    };
+    best.1.or_else(by_default).ok_or_else(|| {
+        let names: Vec<&str> = of_route.iter().map(|it| it.name()).collect();
+        let detail = format!("Send Accept: {}, or leave it out.", names.join(" or "));
+        Problem::new(Code::NotAcceptable, detail)
+    })
 }
 
 /// Returns the media ranges of all `Accept` headers together.
@@ -142,6 +179,43 @@ mod tests {
             assert_eq!(result.is_ok(), is_acceptable, "{accept}");
         }
         assert!(check_accept(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn caller_chooses_among_the_types_of_a_route() {
+        let of_route = [MediaType::Json, MediaType::Csv];
+        for (accept, chosen) in [
+            ("*/*", Some(MediaType::Json)),
+            ("", Some(MediaType::Json)),
+            ("application/json", Some(MediaType::Json)),
+            ("application/problem+json", Some(MediaType::Json)),
+            ("text/csv", Some(MediaType::Csv)),
+            ("Text/CSV; header=present", Some(MediaType::Csv)),
+            ("text/*", Some(MediaType::Csv)),
+            ("text/csv, */*", Some(MediaType::Csv)),
+            ("text/csv, application/json", Some(MediaType::Json)),
+            ("text/csv, application/problem+json", Some(MediaType::Csv)),
+            ("text/csv;q=0.9, application/json", Some(MediaType::Json)),
+            ("text/csv, application/json;q=0.9", Some(MediaType::Csv)),
+            ("text/csv, application/json;q=0", Some(MediaType::Csv)),
+            ("text/csv;q=0, */*", Some(MediaType::Json)),
+            ("text/html", None),
+            ("text/csv;q=0", None),
+            ("image/*, application/xml", None),
+        ] {
+            let given = headers(&[(ACCEPT, accept)]);
+            let result = accepted(&given, &of_route);
+            assert_eq!(result.as_ref().ok(), chosen.as_ref(), "{accept}");
+        }
+        let refused = accepted(&headers(&[(ACCEPT, "text/html")]), &of_route).unwrap_err();
+        assert_eq!(
+            refused.detail,
+            "Send Accept: application/json or text/csv, or leave it out."
+        );
+        assert_eq!(
+            check_accept(&headers(&[(ACCEPT, "text/csv")])).map_err(|problem| problem.detail),
+            Err("Send Accept: application/json, or leave it out.".to_owned())
+        );
     }
 
     #[test]

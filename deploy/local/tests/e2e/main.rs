@@ -4,6 +4,7 @@
 mod apache_kafka;
 mod certificates;
 mod client;
+mod client_clicks;
 mod client_lists;
 mod client_walkthrough;
 mod client_writes;

@@ -1,3 +1,4 @@
+use linkledger_core::event_store::{self, SessionKind};
 use serde_json::json;
 
 use crate::process::{Stack, data_folder};
@@ -30,6 +31,28 @@ async fn restart_keeps_links_key_and_replays() {
     assert_eq!(last.json()["credits_balance"], 0);
     let id = last.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(http.get(&format!("/v1/links/{id}")).await.status, 200);
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn restart_adds_scopes_that_demo_key_lacks() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let clicks = stack.http().get("/v1/clicks").await;
+    assert_eq!(clicks.status, 200, "{clicks:?}");
+    // The key of a release without clicks.
+    let url = &stack.environment()["DATABASE_URL"];
+    let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
+    sqlx::query("UPDATE event_store.api_keys SET scopes = '{link:links.write,link:links.read}'")
+        .execute(&pool)
+        .await
+        .unwrap();
+    pool.close().await;
+    assert_eq!(stack.interrupt(), Some(0));
+    let stack = Stack::start(folder.path(), &[]);
+    for path in ["/v1/clicks", "/v1/links", "/v1/credits"] {
+        assert_eq!(stack.http().get(path).await.status, 200, "{path}");
+    }
     assert_eq!(stack.interrupt(), Some(0));
 }
 

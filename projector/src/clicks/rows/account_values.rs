@@ -53,7 +53,9 @@ pub(super) async fn stored_in_tx(
     let groups: Vec<AccountGroup> = rows.groups().collect();
     for chunk in groups.chunks(ROWS_MAX) {
         let mut keys = Keys::default();
-        chunk.iter().for_each(|group| keys.push(*group));
+        for group in chunk {
+            keys.push(*group);
+        }
         let rows = sqlx::query!(
             r#"
             SELECT account_id AS "account_id!", day AS "day!", dimension AS "dimension!", t.value

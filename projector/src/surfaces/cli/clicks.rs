@@ -134,10 +134,11 @@ fn counting_line(it: &CountingStatus) -> String {
         ago(it.last_batch_seconds_ago)
     );
     if it.missing > 0 {
-        line += &format!(", {} lost", counted(it.missing.unsigned_abs(), "record"));
+        let missing = counted(it.missing.unsigned_abs(), "record");
+        line.extend([", ", &missing, " lost"]);
     }
     if let Some(since) = it.paused_at {
-        line += &format!(", paused since {}", timestamp::format(since));
+        line.extend([", paused since ", &timestamp::format(since)]);
     }
     line
 }

@@ -56,7 +56,7 @@ impl ClickStage {
     }
 
     /// Replaces the broker by a new one, whose topic is empty.
-    pub(crate) async fn with_other_broker(self) -> Self {
+    pub(crate) fn with_other_broker(self) -> Self {
         let broker = TestBroker::embedded();
         let Stage { database, read, .. } = self.stage;
         Self::on(Stage::on(database, read, broker))
@@ -165,7 +165,7 @@ impl RunningCounting {
     }
 
     /// Waits until the counting has counted everything.
-    pub(crate) async fn to_end(self) {
+    pub(crate) async fn count_to_end(self) {
         self.end.at_end_of_topic.cancel();
         self.running.await.unwrap().unwrap();
     }

@@ -100,10 +100,13 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
     let started = SystemClock.now() - Duration::seconds(60);
     stage.publish(&mut recorder, &[click(1, started)]).await;
     register(pool, recorder.id, started, Duration::ZERO).await;
-    sqlx::query("UPDATE clicks.recorders SET ended_at = seen_at")
-        .execute(pool)
-        .await
-        .unwrap();
+    // Read to the end after the last heartbeat, and before the last acknowledgements.
+    for statement in [
+        "UPDATE clicks.recorders SET seen_at = now() - interval '5 s', ended_at = now()",
+        "UPDATE clicks.positions SET read_to_end_at = now() - interval '2 s'",
+    ] {
+        sqlx::query(statement).execute(pool).await.unwrap();
+    }
     assert_eq!(complete_until(pool).await.0, started);
     let counting = read_to_end(&stage).await;
     let (until, now) = complete_until(pool).await;

@@ -8,8 +8,21 @@ use linkledger_core::{
 };
 use linkledger_projector::{Config, config::GroupProtocol};
 use linkledger_testing::eventually;
+use sqlx::{PgPool, raw_sql};
 
 use super::click_stage::{ClickStage, TestRecorder, click, clicks, clicks_by_account, missing};
+
+/// Keeps the table of sequences empty, so that only positions prevent repeats.
+async fn forget_sequences(pool: &PgPool) {
+    raw_sql(
+        "CREATE FUNCTION clicks.forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER forget BEFORE INSERT ON clicks.sequences
+         FOR EACH ROW EXECUTE FUNCTION clicks.forget()",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+}
 
 #[tokio::test]
 async fn both_group_protocols_count_all_clicks() {
@@ -23,7 +36,10 @@ async fn both_group_protocols_count_all_clicks() {
             group_protocol,
             ..stage.config()
         };
-        stage.counting_of(Counting::Totals, &config).to_end().await;
+        stage
+            .counting_of(Counting::Totals, &config)
+            .count_to_end()
+            .await;
         let expected = BTreeMap::from([(0, (14, 0)), (1, (13, 0)), (2, (13, 0))]);
         assert_eq!(clicks_by_account(stage.pool()).await, expected);
     }
@@ -55,6 +71,7 @@ async fn repeated_records_count_once_and_gaps_are_missing() {
 #[tokio::test]
 async fn countings_killed_at_any_point_count_once() {
     let stage = ClickStage::set().await;
+    forget_sequences(stage.pool()).await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for round in 0..8 {
@@ -67,7 +84,6 @@ async fn countings_killed_at_any_point_count_once() {
     }
     stage.count(Counting::Totals).await;
     assert_eq!(clicks(stage.pool()).await, 8 * 60);
-    assert_eq!(missing(stage.pool(), Counting::Totals).await, 0);
 }
 
 #[tokio::test]
@@ -90,7 +106,7 @@ async fn two_projectors_count_once() {
     eventually("all clicks are counted", all_are_counted).await;
     first.stop().await;
     let expected = publish(0..50).await;
-    second.to_end().await;
+    second.count_to_end().await;
     stage.count(Counting::Totals).await;
     assert_eq!(clicks(stage.pool()).await, expected);
 }
@@ -101,6 +117,7 @@ async fn group_of_its_own_contends_without_counting_twice() {
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     // Two groups read every record twice: only the position decides.
+    forget_sequences(stage.pool()).await;
     let other = Config {
         group_id: stage.stage.broker.group_id("contender"),
         ..stage.config()
@@ -115,7 +132,7 @@ async fn group_of_its_own_contends_without_counting_twice() {
         stage.publish(&mut recorder, &made).await;
         expected += 100;
         for counting in countings {
-            counting.to_end().await;
+            counting.count_to_end().await;
         }
         assert_eq!(clicks(stage.pool()).await, expected);
     }

@@ -16,7 +16,9 @@ async fn unreadable_records_are_skipped() {
     let now = SystemClock.now();
     let good = click(1, now);
     let partition = partition_of(good.link_id);
-    stage.publish(&mut recorder, &[good.clone()]).await;
+    stage
+        .publish(&mut recorder, std::slice::from_ref(&good))
+        .await;
     stage.publish_record(partition, &[], b"no headers").await;
     let sequence = &mut recorder.sequences[usize::from(partition)];
     *sequence += 1;
@@ -105,7 +107,7 @@ async fn dropped_partition_is_created_again() {
         .await
         .unwrap();
     stage.publish(&mut recorder, &[click(1, now)]).await;
-    counting.to_end().await;
+    counting.count_to_end().await;
     counted(2).await.unwrap();
 }
 
@@ -125,6 +127,6 @@ async fn locked_partition_does_not_delay_the_others() {
     let counted = async |count| (clicks(stage.pool()).await == count).then_some(());
     eventually("the other partitions are counted", || counted(30)).await;
     tx.rollback().await.unwrap();
-    counting.to_end().await;
+    counting.count_to_end().await;
     counted(32).await.unwrap();
 }

@@ -235,7 +235,7 @@ async fn many_visitors_of_several_batches_are_estimated() {
         let clicks = (0..1_000).map(|index| {
             let mut click = click(1, now);
             // Every visitor clicks twice.
-            let visitor = (batch * 1_000 + index) / 2;
+            let visitor = u64::midpoint(batch * 1_000, index);
             click.details.visitor = Some(visitor.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             click
         });

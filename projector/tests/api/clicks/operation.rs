@@ -118,7 +118,7 @@ async fn commands_pause_resume_and_show_a_counting() {
         resumed,
         "`totals` is not paused\n`values` continues within a second\n"
     );
-    let recorded: Vec<(String, Option<String>, String)> = sqlx::query_as(
+    let rows: Vec<(String, Option<String>, String)> = sqlx::query_as(
         "SELECT command, subject, operator FROM read_model.operations ORDER BY operation_id",
     )
     .fetch_all(stage.pool())
@@ -127,7 +127,7 @@ async fn commands_pause_resume_and_show_a_counting() {
     let values = Some("values".to_owned());
     let expected = ["clicks pause", "clicks resume"]
         .map(|command| (command.to_owned(), values.clone(), "ada".to_owned()));
-    assert_eq!(recorded, expected);
+    assert_eq!(rows, expected);
     stage.count(Counting::Values).await;
     assert!(
         status(stage.pool()).await.unwrap().countings[1]
@@ -139,7 +139,7 @@ async fn commands_pause_resume_and_show_a_counting() {
 #[tokio::test]
 async fn projector_counts_clicks_beside_projections() {
     let stage = ClickStage::set().await;
-    let account_id = stage.stage.account_with_links("both", 2).await;
+    stage.stage.account_with_links("both", 2).await;
     stage.stage.publish(&stage.stage.log().await).await;
     let mut recorder = TestRecorder::new();
     stage
@@ -158,7 +158,6 @@ async fn projector_counts_clicks_beside_projections() {
     };
     eventually("the salts of two days exist", salts).await;
     projector.stop().await;
-    drop(account_id);
 }
 
 #[tokio::test]

@@ -66,6 +66,7 @@ impl Services {
                 .env("GROUP_PROTOCOL", "consumer")
                 .env("RATE_LIMIT", "0")
                 .env("CURSOR_KEYS", "00".repeat(32))
+                .env("NO_CLICKS", "true")
                 .env("REDIRECT_CACHE_MIB", redirect_cache_mib.to_string())
                 .env("RUST_LOG", "warn");
             let log = bench.server.data_dir().join(format!("{name}.log"));

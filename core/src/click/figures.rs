@@ -1,0 +1,174 @@
+//! Figures of clicks: rows of quarters and of UTC days, added up to buckets and totals.
+//!
+//! Visitors are estimated for each UTC day, and the estimates are added: a visitor who returns on another day
+//! counts again. Only the union of one day is in memory at a time, so rows must arrive in the order of their days.
+
+use std::mem;
+
+use time::{Date, OffsetDateTime};
+
+use super::{
+    buckets::{Buckets, Interval, VisitorsPlace},
+    sketch::VisitorSketch,
+};
+
+/// Clicks of a bucket, or of a whole range.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClickFigures {
+    /// Clicks of people.
+    pub clicks: u64,
+    /// Clicks of bots.
+    pub bots: u64,
+    /// Estimated visitors of each UTC day, added over days; `None` for an hour.
+    pub visitors: Option<u64>,
+}
+
+/// Clicks of one row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CountedClicks {
+    /// Clicks of people.
+    pub clicks: u64,
+    /// Clicks of bots.
+    pub bots: u64,
+}
+
+/// A stored sketch that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the visitors of {day} are damaged: {reason}")]
+pub struct DamagedVisitors {
+    /// UTC day of the row.
+    pub day: Date,
+    /// Reason of the decoder.
+    pub reason: String,
+}
+
+/// Union of the sketches of one key at a time, for rows in the order of their keys.
+#[derive(Debug)]
+pub struct VisitorUnion<K> {
+    current: Option<(K, VisitorSketch)>,
+}
+
+impl<K> Default for VisitorUnion<K> {
+    fn default() -> Self {
+        Self { current: None }
+    }
+}
+
+impl<K: PartialEq> VisitorUnion<K> {
+    /// Adds the sketch of a row. Returns the estimate of the key before, if the key is another one.
+    ///
+    /// # Errors
+    /// Returns an error if the sketch is damaged.
+    pub fn add(
+        &mut self,
+        key: K,
+        day: Date,
+        sketch: &[u8],
+    ) -> Result<Option<(K, u64)>, DamagedVisitors> {
+        let sketch = VisitorSketch::from_bytes(sketch).map_err(|error| DamagedVisitors {
+            day,
+            reason: error.to_string(),
+        })?;
+        match &mut self.current {
+            Some((current, union)) if *current == key => {
+                union.add(&sketch);
+                Ok(None)
+            }
+            current => Ok(estimated(current.replace((key, sketch)))),
+        }
+    }
+
+    /// Returns the estimate of the last key.
+    pub fn finish(self) -> Option<(K, u64)> {
+        estimated(self.current)
+    }
+}
+
+fn estimated<K>(union: Option<(K, VisitorSketch)>) -> Option<(K, u64)> {
+    union.map(|(key, sketch)| (key, sketch.estimate()))
+}
+
+/// Series of buckets that rows are added to.
+#[derive(Debug)]
+pub struct ClickSeries {
+    buckets: Buckets,
+    figures: Vec<ClickFigures>,
+    visitors: u64,
+    visitors_of_day: VisitorUnion<Date>,
+}
+
+impl ClickSeries {
+    /// Returns a series without clicks.
+    pub fn new(buckets: Buckets) -> Self {
+        let empty = ClickFigures {
+            visitors: (buckets.interval() != Interval::Hour).then_some(0),
+            ..ClickFigures::default()
+        };
+        Self {
+            figures: vec![empty; buckets.len()],
+            visitors: 0,
+            visitors_of_day: VisitorUnion::default(),
+            buckets,
+        }
+    }
+
+    /// Adds the clicks of a quarter of an hour.
+    pub fn add_quarter(&mut self, quarter: OffsetDateTime, counted: CountedClicks) {
+        let bucket = self.buckets.of_quarter(quarter);
+        self.add_clicks(bucket, counted);
+    }
+
+    /// Adds a row of a UTC day. Rows of one day must follow each other.
+    ///
+    /// # Errors
+    /// Returns an error if the sketch is damaged.
+    pub fn add_day(
+        &mut self,
+        day: Date,
+        counted: CountedClicks,
+        sketch: Option<&[u8]>,
+    ) -> Result<(), DamagedVisitors> {
+        let bucket = self.buckets.of_day(day);
+        self.add_clicks(bucket, counted);
+        if let Some(sketch) = sketch
+            && self.buckets.of_visitors(day) != VisitorsPlace::Outside
+        {
+            let finished = self.visitors_of_day.add(day, day, sketch)?;
+            self.add_visitors(finished);
+        }
+        Ok(())
+    }
+
+    /// Returns the buckets, their figures, and the totals.
+    pub fn finish(mut self) -> (Buckets, Vec<ClickFigures>, ClickFigures) {
+        let last = mem::take(&mut self.visitors_of_day).finish();
+        self.add_visitors(last);
+        let sum = |of: fn(&ClickFigures) -> u64| self.figures.iter().map(of).sum();
+        let totals = ClickFigures {
+            clicks: sum(|figures| figures.clicks),
+            bots: sum(|figures| figures.bots),
+            visitors: Some(self.visitors),
+        };
+        (self.buckets, self.figures, totals)
+    }
+
+    fn add_clicks(&mut self, bucket: Option<usize>, counted: CountedClicks) {
+        if let Some(figures) = bucket.map(|bucket| &mut self.figures[bucket]) {
+            figures.clicks += counted.clicks;
+            figures.bots += counted.bots;
+        }
+    }
+
+    fn add_visitors(&mut self, estimate: Option<(Date, u64)>) {
+        let Some((day, estimate)) = estimate else {
+            return;
+        };
+        self.visitors += estimate;
+        if let VisitorsPlace::Bucket(bucket) = self.buckets.of_visitors(day) {
+            *self.figures[bucket].visitors.get_or_insert_default() += estimate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Text as a cell of CSV that no spreadsheet takes for a formula.
+
+use std::borrow::Cow;
+
+/// Characters that begin a formula, or that a reader may skip before one. `'` is among them so that the guard can
+/// be taken away again without doubt.
+const GUARDED: [char; 7] = ['=', '+', '-', '@', '\'', '\t', '\r'];
+
+/// Returns the text with `'` before it if a spreadsheet could read a formula.
+pub fn guarded(text: &str) -> Cow<'_, str> {
+    if text.starts_with(GUARDED) {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_get_an_apostrophe() {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "\t=1", "\r=1"] {
+            assert_eq!(guarded(text), format!("'{text}"));
+        }
+        for text in ["", "DE", "a=b", " =1", "\n=1", "news.example"] {
+            assert_eq!(guarded(text), text);
+        }
+    }
+
+    /// A column of addresses is therefore a file that `linkledger import` reads unchanged.
+    #[test]
+    fn addresses_of_links_are_never_changed() {
+        for text in ["https://example.com/?a='=1", "http://sho.rt/Spring"] {
+            assert!(matches!(guarded(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `linkledger clicks`: clicks of a link or of the account, over time or by value.
+
+mod chart;
+mod series;
+mod top;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use linkledger_core::id::LinkId;
+use serde::Deserialize;
+
+use crate::{
+    client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
+    links::link_id,
+    options::whole_number,
+    output::print,
+    paging::terminal_width,
+};
+
+/// Most items of a ranking: the largest number that the service returns.
+const LIMIT_MAX: u32 = 100;
+
+/// Width of a chart that is not printed to a terminal.
+const WIDTH_WITHOUT_TERMINAL: usize = 80;
+
+/// Options of `linkledger clicks`.
+#[derive(Debug, Args)]
+pub(crate) struct ClicksOptions {
+    #[command(flatten)]
+    pub(crate) api: ApiOptions,
+    /// Id of a link, lnk_…; without an id and a slug: all links of the account.
+    #[arg(value_parser = link_id, conflicts_with = "slug")]
+    id: Option<LinkId>,
+    /// Slug of a link.
+    #[arg(long)]
+    slug: Option<String>,
+    /// Begin of the range, such as 2026-11-01 or 2026-11-01T09:00:00Z. Default: the last 30 days.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// End of the range, exclusive. Default: now.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Length of a bar's time. Default: day.
+    #[arg(long, conflicts_with = "by")]
+    interval: Option<IntervalOption>,
+    /// Time zone of days, weeks and months, such as Europe/Berlin. Default: UTC.
+    #[arg(long, value_name = "ZONE", conflicts_with = "by")]
+    timezone: Option<String>,
+    /// Show the most frequent values instead of bars over time.
+    #[arg(long)]
+    by: Option<ByOption>,
+    /// Most values to show, 1 to 100. Default: 10.
+    #[arg(long, value_name = "VALUES", requires = "by", value_parser = whole_number(1..=LIMIT_MAX))]
+    limit: Option<u32>,
+    /// Print CSV with a header row.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum IntervalOption {
+    Hour,
+    Day,
+    Week,
+    Month,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ByOption {
+    Country,
+    #[value(name = "referrer_host", alias = "referrer-host")]
+    ReferrerHost,
+    Browser,
+    Os,
+    Device,
+    /// The most clicked links of the account.
+    Link,
+}
+
+#[derive(Deserialize)]
+struct FoundLinks {
+    items: Vec<FoundLink>,
+}
+
+#[derive(Deserialize)]
+struct FoundLink {
+    id: LinkId,
+}
+
+/// Prints clicks as a chart, as JSON or as CSV.
+pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
+    let is_of_link = clicks.id.is_some() || clicks.slug.is_some();
+    if clicks.by == Some(ByOption::Link) && is_of_link {
+        bail!("--by link ranks the links of the account; leave out the link");
+    }
+    let client = clicks.api.client()?;
+    let link_id = match &clicks.slug {
+        Some(slug) => Some(find_link(&client, slug).await?),
+        None => clicks.id,
+    };
+    let call = clicks.call(link_id);
+    let answer = client.send(&call).await?;
+    if clicks.csv {
+        return print_csv(&client, &call, &answer);
+    }
+    if clicks.api.json {
+        return print(&answer.text());
+    }
+    let width = terminal_width().unwrap_or(WIDTH_WITHOUT_TERMINAL);
+    let text = match clicks.by {
+        None => series::text(&client.read(&call, &answer)?, width),
+        Some(ByOption::Link) => top::links(&client.read(&call, &answer)?, width),
+        Some(_) => top::values(&client.read(&call, &answer)?, width),
+    };
+    print(&text)
+}
+
+impl ClicksOptions {
+    fn call(&self, link_id: Option<LinkId>) -> ApiCall {
+        let id = link_id.map(|id| id.to_string());
+        let mut path = match &id {
+            Some(id) => vec!["v1", "links", id, "clicks"],
+            None => vec!["v1", "clicks"],
+        };
+        path.extend(self.by.map(|_| "top"));
+        let accept = self.csv.then(|| "text/csv".to_owned());
+        ApiCall::get(&path)
+            .query("by", self.by.as_ref().and_then(name))
+            .query("limit", self.limit.map(|limit| limit.to_string()))
+            .query("from", self.from.clone())
+            .query("to", self.to.clone())
+            .query("interval", self.interval.as_ref().and_then(name))
+            .query("timezone", self.timezone.clone())
+            .header("accept", accept)
+    }
+}
+
+fn name(value: &impl ValueEnum) -> Option<String> {
+    let value = value.to_possible_value()?;
+    Some(value.get_name().to_owned())
+}
+
+/// Asks the API for the link with the slug.
+async fn find_link(client: &ApiClient, slug: &str) -> anyhow::Result<LinkId> {
+    let call = ApiCall::get(&["v1", "links"]).query("slug", Some(slug.to_owned()));
+    let answer = client.send(&call).await?;
+    let found: FoundLinks = client.read(&call, &answer)?;
+    match found.items.first() {
+        Some(link) => Ok(link.id),
+        None => bail!(
+            "the account has no link with the slug {slug}; the clicks of a deleted link are shown by \
+             its id: linkledger clicks lnk_…"
+        ),
+    }
+}
+
+/// Prints the table as it was sent.
+fn print_csv(client: &ApiClient, call: &ApiCall, answer: &ApiResponse) -> anyhow::Result<()> {
+    let content_type = answer.header("content-type").unwrap_or_default();
+    if !content_type.starts_with("text/csv") {
+        return Err(client.not_the_api(call, answer.status).into());
+    }
+    print(&String::from_utf8_lossy(&answer.body))
+}

@@ -1,0 +1,69 @@
+//! The most frequent values and the most clicked links, as a chart. No I/O.
+
+use serde::Deserialize;
+
+use super::chart::{Chart, ChartRow};
+use crate::table::short_time;
+
+/// Label of the clicks without a value.
+const NO_VALUE: &str = "(none)";
+
+/// Ranking as the API returns it.
+#[derive(Deserialize)]
+pub(super) struct TopDocument<T> {
+    items: Vec<T>,
+    other: u64,
+    complete_until: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TopValue {
+    value: Option<String>,
+    clicks: u64,
+    visitors: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TopLink {
+    link_id: String,
+    short_url: Option<String>,
+    clicks: u64,
+    visitors: u64,
+}
+
+/// Formats the most frequent values.
+pub(super) fn values(document: &TopDocument<TopValue>, width: usize) -> String {
+    let rows = document.items.iter().map(|item| ChartRow {
+        label: item.value.clone().unwrap_or_else(|| NO_VALUE.to_owned()),
+        numbers: vec![Some(item.clicks), Some(item.visitors)],
+    });
+    document.text("VALUE", rows.collect(), width)
+}
+
+/// Formats the most clicked links. A deleted link has no address, and is shown by its id.
+pub(super) fn links(document: &TopDocument<TopLink>, width: usize) -> String {
+    let rows = document.items.iter().map(|item| ChartRow {
+        label: match &item.short_url {
+            Some(short_url) => short_url.clone(),
+            None => format!("{} (deleted)", item.link_id),
+        },
+        numbers: vec![Some(item.clicks), Some(item.visitors)],
+    });
+    document.text("LINK", rows.collect(), width)
+}
+
+impl<T> TopDocument<T> {
+    fn text(&self, title: &str, rows: Vec<ChartRow>, width: usize) -> String {
+        let other = ChartRow {
+            label: "Other".to_owned(),
+            numbers: vec![Some(self.other), None],
+        };
+        let chart = Chart {
+            titles: &[title, "CLICKS", "VISITORS"],
+            rows,
+            sums: Some(other).filter(|_| self.other > 0).into_iter().collect(),
+        };
+        let until = short_time(&self.complete_until);
+        format!("{}Complete until {until}\n", chart.text(width))
+    }
+}

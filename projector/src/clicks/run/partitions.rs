@@ -1,0 +1,124 @@
+//! Partitions of a counting: assignment, begin of the fetch, received records, bounds of the queues.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use rdkafka::Offset;
+use tokio::time::Instant;
+
+use super::{CountingLoop, WAITING_MAX};
+use crate::clicks::{
+    assignment::{Admission, LIMITS_MAX, PartitionAssignment},
+    consumer::{AssignmentChange, ClickDelivery},
+    position,
+};
+
+/// Interval at which positions of partitions that wait are read.
+const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
+/// Records of a partition from which on its fetch is paused while too many records wait.
+const WAITING_OF_PARTITION_MIN: usize = 4_096;
+
+impl CountingLoop {
+    pub(super) fn take(&mut self, delivery: ClickDelivery) {
+        for change in delivery.assignment_changes {
+            // Positions are read at once, and ends of the new partitions are asked for.
+            self.positions_read_at = None;
+            self.requests.reset();
+            match change {
+                AssignmentChange::Assigned(partitions) => {
+                    let new = partitions.into_iter().map(|partition| (partition, None));
+                    self.partitions.extend(new);
+                }
+                AssignmentChange::Revoked(partitions) => {
+                    self.partitions.retain(|it, _| !partitions.contains(it));
+                }
+            }
+        }
+        // The rest of a delivery is older than the fetch that it restarts.
+        let mut restarted = BTreeSet::new();
+        for (number, record) in delivery.records {
+            let Some(Some(partition)) = self.partitions.get_mut(&number) else {
+                continue;
+            };
+            if !restarted.contains(&number) && partition.receive(record) == Admission::OtherTopic {
+                self.restart(number);
+                restarted.insert(number);
+            }
+        }
+    }
+
+    /// Begins a partition of another topic at its beginning.
+    pub(super) fn restart(&mut self, number: u8) {
+        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
+            return;
+        };
+        tracing::warn!(
+            counting = self.counting.name(),
+            partition = number,
+            "the topic of clicks is another one than before: counting from its beginning; clicks that \
+             were counted before are not counted again"
+        );
+        partition.restart();
+        self.begin_fetch(number, Offset::Beginning);
+    }
+
+    fn begin_fetch(&mut self, number: u8, from: Offset) {
+        if let Err(error) = self.consumer.begin(number, from) {
+            let counting = self.counting.name();
+            tracing::warn!(%error, counting, partition = number, "cannot fetch a partition of clicks; retrying");
+            self.partitions.insert(number, None);
+        }
+    }
+
+    /// Reads the positions of partitions that wait, and begins those that are not paused.
+    pub(super) async fn begin_partitions(&mut self) {
+        let waiting = self.partitions.iter().filter(|(_, it)| it.is_none());
+        let waiting: Vec<u8> = waiting.map(|(number, _)| *number).collect();
+        let is_due = self
+            .positions_read_at
+            .is_none_or(|at| at.elapsed() >= POSITIONS_INTERVAL);
+        if waiting.is_empty() || !is_due {
+            return;
+        }
+        self.positions_read_at = Some(Instant::now());
+        match position::read(&self.pool, self.counting, &waiting).await {
+            Ok(positions) => {
+                for (number, position) in positions {
+                    if position.paused_at.is_some() {
+                        self.paused.insert(number);
+                        continue;
+                    }
+                    self.paused.remove(&number);
+                    let partition = PartitionAssignment::at(position);
+                    let from = partition.fetched_from();
+                    self.partitions.insert(number, Some(partition));
+                    self.begin_fetch(number, from);
+                }
+            }
+            Err(error) => self.warn_of(&error, "cannot read the positions of a counting"),
+        }
+    }
+
+    /// Pauses the fetch of partitions with too many waiting records, and resumes the others.
+    pub(super) fn bound_queues(&mut self) {
+        let is_full = self.waiting() >= 2 * WAITING_MAX;
+        for (number, partition) in &mut self.partitions {
+            let Some(partition) = partition else {
+                continue;
+            };
+            let waiting = partition.queue.len();
+            let is_too_long =
+                waiting >= LIMITS_MAX.records_max || is_full && waiting >= WAITING_OF_PARTITION_MIN;
+            let is_short = waiting < WAITING_OF_PARTITION_MIN;
+            let is_paused = is_too_long || partition.is_fetch_paused && !is_short;
+            if is_paused == partition.is_fetch_paused {
+                continue;
+            }
+            match self.consumer.set_paused(*number, is_paused) {
+                Ok(()) => partition.is_fetch_paused = is_paused,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot pause or resume a partition of clicks");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Figures of clicks: series of a link or an account, from quarters of hours and UTC days.
+//!
+//! Every statement runs in the transaction that also reads `complete_until`: one snapshot.
+
+mod top;
+
+use futures::TryStreamExt as _;
+use linkledger_core::{
+    click::{
+        buckets::Buckets,
+        figures::{ClickFigures, ClickSeries, CountedClicks, DamagedVisitors},
+    },
+    id::{AccountId, LinkId},
+};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+pub(crate) use self::top::{Top, TopItem, TopLinksQuery, TopValuesQuery};
+
+/// Link or account whose clicks are read. All figures of a link carry the id of the account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClickSubject {
+    pub(crate) account_id: AccountId,
+    /// `None` for all links of the account.
+    pub(crate) link_id: Option<LinkId>,
+}
+
+/// Counting of clicks; each is complete until an instant of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Clicks, and visitors of days.
+    Totals,
+    /// Values of dimensions.
+    Values,
+}
+
+impl Counting {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Totals => "totals",
+            Self::Values => "values",
+        }
+    }
+}
+
+/// Error of a read of figures.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FiguresError {
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    #[error(transparent)]
+    Damaged(#[from] DamagedVisitors),
+    /// A figure below 0, against the checks of the tables.
+    #[error("a stored figure is negative")]
+    Negative,
+}
+
+/// Question about clicks, answered within one snapshot.
+pub(crate) trait FigureQuery: Sync {
+    /// Figures that answer the question.
+    type Figures: Send;
+    /// Counting of the figures.
+    const COUNTING: Counting;
+
+    /// Reads the figures.
+    fn read(
+        &self,
+        session: &mut PgConnection,
+    ) -> impl Future<Output = Result<Self::Figures, FiguresError>> + Send;
+}
+
+/// Buckets of a range with their figures.
+pub(crate) struct Series {
+    pub(crate) buckets: Buckets,
+    pub(crate) figures: Vec<ClickFigures>,
+    pub(crate) totals: ClickFigures,
+}
+
+/// Reads the instant before which every click is in the figures of the counting.
+pub(crate) async fn complete_until(
+    session: &mut PgConnection,
+    counting: Counting,
+) -> Result<OffsetDateTime, FiguresError> {
+    let until = sqlx::query_scalar!(
+        r#"SELECT clicks.complete_until($1) AS "until!""#,
+        counting.name()
+    );
+    Ok(until.fetch_one(session).await?)
+}
+
+/// Clicks of each bucket.
+pub(crate) struct SeriesQuery {
+    pub(crate) subject: ClickSubject,
+    pub(crate) buckets: Buckets,
+}
+
+impl FigureQuery for SeriesQuery {
+    type Figures = Series;
+    const COUNTING: Counting = Counting::Totals;
+
+    async fn read(&self, session: &mut PgConnection) -> Result<Series, FiguresError> {
+        let ClickSubject {
+            account_id,
+            link_id,
+        } = self.subject;
+        let buckets = &self.buckets;
+        let mut series = ClickSeries::new(buckets.clone());
+        if let Some(link_id) = link_id {
+            add_link_quarters(session, account_id, link_id, buckets, &mut series).await?;
+            add_link_days(session, account_id, link_id, buckets, &mut series).await?;
+        } else {
+            add_account_quarters(session, account_id, buckets, &mut series).await?;
+            add_account_days(session, account_id, buckets, &mut series).await?;
+        }
+        let (buckets, figures, totals) = series.finish();
+        Ok(Series {
+            buckets,
+            figures,
+            totals,
+        })
+    }
+}
+
+async fn add_link_quarters(
+    session: &mut PgConnection,
+    account_id: AccountId,
+    link_id: LinkId,
+    buckets: &Buckets,
+    series: &mut ClickSeries,
+) -> Result<(), FiguresError> {
+    let Some(quarters) = buckets.quarters() else {
+        return Ok(());
+    };
+    let mut rows = sqlx::query!(
+        "SELECT quarter, clicks, bots FROM clicks.link_quarters
+         WHERE account_id = $1 AND link_id = $2 AND quarter >= $3 AND quarter < $4",
+        account_id.uuid(),
+        link_id.uuid(),
+        quarters.start,
+        quarters.end
+    )
+    .fetch(session);
+    while let Some(row) = rows.try_next().await? {
+        series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
+    }
+    Ok(())
+}
+
+async fn add_link_days(
+    session: &mut PgConnection,
+    account_id: AccountId,
+    link_id: LinkId,
+    buckets: &Buckets,
+    series: &mut ClickSeries,
+) -> Result<(), FiguresError> {
+    let days = buckets.days();
+    let mut rows = sqlx::query!(
+        "SELECT day, clicks, bots, visitors FROM clicks.link_days
+         WHERE account_id = $1 AND link_id = $2 AND day >= $3 AND day < $4
+         ORDER BY day",
+        account_id.uuid(),
+        link_id.uuid(),
+        days.start,
+        days.end
+    )
+    .fetch(session);
+    while let Some(row) = rows.try_next().await? {
+        let counted = counted(row.clicks, row.bots)?;
+        series.add_day(row.day, counted, row.visitors.as_deref())?;
+    }
+    Ok(())
+}
+
+async fn add_account_quarters(
+    session: &mut PgConnection,
+    account_id: AccountId,
+    buckets: &Buckets,
+    series: &mut ClickSeries,
+) -> Result<(), FiguresError> {
+    let Some(quarters) = buckets.quarters() else {
+        return Ok(());
+    };
+    let mut rows = sqlx::query!(
+        r#"
+        SELECT quarter, sum(clicks)::bigint AS "clicks!", sum(bots)::bigint AS "bots!"
+        FROM clicks.account_quarters
+        WHERE account_id = $1 AND quarter >= $2 AND quarter < $3
+        GROUP BY quarter
+        "#,
+        account_id.uuid(),
+        quarters.start,
+        quarters.end
+    )
+    .fetch(session);
+    while let Some(row) = rows.try_next().await? {
+        series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
+    }
+    Ok(())
+}
+
+/// Adds the days of all partitions, day by day: the sketches of one day are united, one union at a time.
+async fn add_account_days(
+    session: &mut PgConnection,
+    account_id: AccountId,
+    buckets: &Buckets,
+    series: &mut ClickSeries,
+) -> Result<(), FiguresError> {
+    let days = buckets.days();
+    let mut rows = sqlx::query!(
+        "SELECT day, clicks, bots, visitors FROM clicks.account_days
+         WHERE account_id = $1 AND day >= $2 AND day < $3
+         ORDER BY day",
+        account_id.uuid(),
+        days.start,
+        days.end
+    )
+    .fetch(session);
+    while let Some(row) = rows.try_next().await? {
+        let counted = counted(row.clicks, row.bots)?;
+        series.add_day(row.day, counted, row.visitors.as_deref())?;
+    }
+    Ok(())
+}
+
+fn counted(clicks: i64, bots: i64) -> Result<CountedClicks, FiguresError> {
+    Ok(CountedClicks {
+        clicks: unsigned(clicks)?,
+        bots: unsigned(bots)?,
+    })
+}
+
+fn unsigned(figure: i64) -> Result<u64, FiguresError> {
+    u64::try_from(figure).map_err(|_| FiguresError::Negative)
+}

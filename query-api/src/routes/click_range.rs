@@ -1,0 +1,107 @@
+//! Parts that the routes of clicks share: parameters of a range, the owner of a link, and the form of the answer.
+
+use axum::{
+    http::{
+        HeaderMap, HeaderValue, Uri,
+        header::{CACHE_CONTROL, CONTENT_TYPE, VARY},
+    },
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    click::buckets::{RangeEdge, RangeError},
+    event_store::log,
+    http::request::{MediaType, accepted, link_id},
+    id::{AccountId, LinkId},
+    problem::Problem,
+};
+use serde::Serialize;
+
+use super::{ApiState, NOT_SHARED, clicks_csv::CsvRow};
+use crate::{
+    parameters::{ParameterError, Parameters},
+    read_model::read_in_time,
+};
+
+pub(super) const FROM: &str = "from";
+pub(super) const TO: &str = "to";
+
+/// Media types of the routes of clicks, the default first.
+const MEDIA_TYPES: [MediaType; 2] = [MediaType::Json, MediaType::Csv];
+
+/// Takes an edge of a range from the parameters.
+pub(super) fn take_edge(parameters: &mut Parameters, name: &str) -> Option<RangeEdge> {
+    parameters.take(name, |text| {
+        RangeEdge::parse(text).ok_or_else(|| ParameterError {
+            code: "invalid_time",
+            detail: format!(
+                "Send {name} as a date such as 2026-11-20, or as an instant such as 2026-11-20T09:00:00Z, of a \
+                 year from 2000 to 2099."
+            ),
+            members: Vec::new(),
+        })
+    })
+}
+
+/// Parses one of a few names.
+pub(super) fn parse_name<T>(
+    text: &str,
+    of_name: impl Fn(&str) -> Option<T>,
+    names: &[&str],
+) -> Result<T, ParameterError> {
+    of_name(text).ok_or_else(|| ParameterError {
+        code: "unknown_value",
+        detail: format!("Send one of: {}.", names.join(", ")),
+        members: Vec::new(),
+    })
+}
+
+/// Returns the problem of a range without figures.
+pub(super) fn range_problem(error: &RangeError) -> Problem {
+    Problem::invalid_parameter(error.parameter, error.code, &error.detail)
+}
+
+/// Returns the media type of the answer.
+///
+/// # Errors
+/// Returns `not_acceptable`.
+pub(super) fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
+    accepted(headers, &MEDIA_TYPES)
+}
+
+/// Returns the link that the path names. The event store is asked, so that clicks of a deleted link stay readable.
+///
+/// # Errors
+/// Returns `link_not_found` if the account never had such a link.
+pub(super) async fn owned_link(
+    api: &ApiState,
+    account_id: AccountId,
+    uri: &Uri,
+) -> Result<LinkId, Problem> {
+    let link_id = link_id(uri).ok_or_else(Problem::link_not_found)?;
+    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
+    extent.map(|_| link_id).ok_or_else(Problem::link_not_found)
+}
+
+/// Returns the answer with figures: the body as JSON, or its rows as CSV.
+pub(super) fn answer<R: CsvRow>(
+    media_type: MediaType,
+    body: &impl Serialize,
+    rows: &[R],
+) -> Response {
+    let (content_type, text) = match media_type {
+        MediaType::Json => {
+            let json = serde_json::to_vec(body).expect("texts and numbers");
+            ("application/json", json)
+        }
+        MediaType::Csv => (
+            "text/csv; charset=utf-8; header=present",
+            super::clicks_csv::rows(rows),
+        ),
+    };
+    let headers = [
+        (CACHE_CONTROL, HeaderValue::from_static(NOT_SHARED)),
+        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (VARY, HeaderValue::from_static("accept")),
+    ];
+    (headers, text).into_response()
+}

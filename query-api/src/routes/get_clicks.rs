@@ -1,0 +1,221 @@
+//! `GET /v1/links/{id}/clicks` and `GET /v1/clicks`: clicks over time.
+
+mod body;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::Response,
+};
+use linkledger_core::{
+    api_key::Scope,
+    click::buckets::{Buckets, Interval, RangeRequest, Zone},
+    http::{authentication::Caller, request::MediaType, route_table},
+    id::LinkId,
+    problem::Problem,
+};
+use utoipa::{IntoParams, ToSchema};
+
+use self::body::{ClicksBody, LinkClicksBody};
+use super::{
+    ApiState,
+    click_range::{FROM, TO, answer, media_type, owned_link, parse_name, range_problem, take_edge},
+};
+use crate::{
+    consistency::{TokenHeader, position_of_consistency_token},
+    parameters::{ParameterError, Parameters},
+    read_model::clicks::{ClickSubject, SeriesQuery},
+};
+
+const INTERVAL: &str = "interval";
+const TIMEZONE: &str = "timezone";
+
+/// Parameters in the OpenAPI document.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct SeriesParameters {
+    /// Begin of the range, as an instant (`2026-11-20T09:00:00Z`) or a date (`2026-11-20`: the begin of the day
+    /// in the time zone). Snaps to the begin of its bucket. Default: the last 30 days, the day of `to` included.
+    #[param(format = "instant-or-date")]
+    from: Option<String>,
+    /// End of the range, exclusive, as an instant or a date. Snaps to the end of its bucket. Default: now.
+    #[param(format = "instant-or-date")]
+    to: Option<String>,
+    /// Length of a bucket; weeks begin on Monday. Hours exist for the last 90 days.
+    #[param(inline)]
+    interval: Option<IntervalName>,
+    /// IANA name of the time zone of hours, days, weeks and months. Default: `UTC`.
+    #[param(format = "time-zone", example = "Europe/Berlin")]
+    timezone: Option<String>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase", default = "day")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum IntervalName {
+    Hour,
+    Day,
+    Week,
+    Month,
+}
+
+/// Parts of a request for a series.
+struct SeriesRequest {
+    buckets: Buckets,
+    media_type: MediaType,
+}
+
+impl SeriesRequest {
+    /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`.
+    fn parse(
+        api: &ApiState,
+        caller: &Caller,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        let mut parameters = Parameters::of(uri, &[FROM, TO, INTERVAL, TIMEZONE]);
+        let range = RangeRequest {
+            from: take_edge(&mut parameters, FROM),
+            to: take_edge(&mut parameters, TO),
+            interval: take_interval(&mut parameters),
+            zone: take_zone(&mut parameters),
+        };
+        parameters.check()?;
+        let buckets =
+            Buckets::of(&range, api.clock.now()).map_err(|error| range_problem(&error))?;
+        let media_type = media_type(headers)?;
+        // Figures of clicks do not come from the event log: no position is waited for.
+        position_of_consistency_token(headers, caller.account_id, api.watcher.log_epoch())?;
+        Ok(Self {
+            buckets,
+            media_type,
+        })
+    }
+}
+
+fn take_interval(parameters: &mut Parameters) -> Interval {
+    let names = Interval::ALL.map(Interval::name);
+    let interval = parameters.take(INTERVAL, |text| parse_name(text, Interval::of_name, &names));
+    interval.unwrap_or(Interval::Day)
+}
+
+fn take_zone(parameters: &mut Parameters) -> Zone {
+    let zone = parameters.take(TIMEZONE, |text| {
+        Zone::of_name(text).ok_or_else(|| ParameterError {
+            code: "unknown_timezone",
+            detail: "Send the IANA name of a time zone, such as Europe/Berlin.".to_owned(),
+            members: Vec::new(),
+        })
+    });
+    zone.unwrap_or(Zone::UTC)
+}
+
+/// Returns the clicks of a link over time.
+///
+/// # Errors
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
+#[utoipa::path(
+    get,
+    path = route_table::LINK_CLICKS,
+    tag = "clicks",
+    summary = "Read the clicks of a link",
+    description = "The clicks of a link over time: every bucket of the range, zeros included. Clicks of a \
+                   deleted link stay readable.",
+    params(("id" = inline(LinkId), Path), SeriesParameters, TokenHeader),
+    responses(
+        (status = 200, description = "The clicks.", content(
+            (LinkClicksBody = "application/json", example = json!({
+                "link_id": "lnk_01h455vb4pex5vsknk084sn02q",
+                "interval": "day",
+                "timezone": "UTC",
+                "from": "2026-11-19T00:00:00.000Z",
+                "to": "2026-11-21T00:00:00.000Z",
+                "complete_until": "2026-11-20T09:51:00.123Z",
+                "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
+                "series": [
+                    { "start": "2026-11-19T00:00:00.000Z", "clicks": 12, "bots": 2, "visitors": 9 },
+                    { "start": "2026-11-20T00:00:00.000Z", "clicks": 0, "bots": 1, "visitors": 0 },
+                ],
+            })),
+            (String = "text/csv", example = json!(
+                "start,clicks,bots,visitors\r\n2026-11-19T00:00:00.000Z,12,2,9\r\n"
+            )),
+        )),
+    ),
+    security(("api_key" = [Scope::ClicksRead.as_str()])),
+)]
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_link_clicks(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let request = SeriesRequest::parse(&api, &caller, &uri, &headers)?;
+    let link_id = owned_link(&api, caller.account_id, &uri).await?;
+    let query = SeriesQuery {
+        subject: ClickSubject {
+            account_id: caller.account_id,
+            link_id: Some(link_id),
+        },
+        buckets: request.buckets,
+    };
+    let clicks = ClicksBody::new(api.figures.read(&query).await?);
+    let body = LinkClicksBody { link_id, clicks };
+    Ok(answer(request.media_type, &body, &body.clicks.series))
+}
+
+/// Returns the clicks of all links of the account over time.
+///
+/// # Errors
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
+#[utoipa::path(
+    get,
+    path = route_table::CLICKS,
+    tag = "clicks",
+    summary = "Read the clicks of the account",
+    description = "The clicks of all links of the account over time, deleted links included: every bucket of the \
+                   range, zeros included.",
+    params(SeriesParameters, TokenHeader),
+    responses(
+        (status = 200, description = "The clicks.", content(
+            (ClicksBody = "application/json", example = json!({
+                "interval": "day",
+                "timezone": "UTC",
+                "from": "2026-11-20T00:00:00.000Z",
+                "to": "2026-11-21T00:00:00.000Z",
+                "complete_until": "2026-11-20T09:51:00.123Z",
+                "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
+                "series": [
+                    { "start": "2026-11-20T00:00:00.000Z", "clicks": 12, "bots": 3, "visitors": 9 },
+                ],
+            })),
+            (String = "text/csv", example = json!(
+                "start,clicks,bots,visitors\r\n2026-11-20T00:00:00.000Z,12,3,9\r\n"
+            )),
+        )),
+    ),
+    security(("api_key" = [Scope::ClicksRead.as_str()])),
+)]
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_clicks(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let request = SeriesRequest::parse(&api, &caller, &uri, &headers)?;
+    let query = SeriesQuery {
+        subject: ClickSubject {
+            account_id: caller.account_id,
+            link_id: None,
+        },
+        buckets: request.buckets,
+    };
+    let body = ClicksBody::new(api.figures.read(&query).await?);
+    Ok(answer(request.media_type, &body, &body.series))
+}

@@ -1,0 +1,167 @@
+//! Writes rows into the tables of clicks, in place of the projector.
+
+use linkledger_core::{
+    batch::SettledCreate,
+    click::{Dimension, sketch::VisitorSketch},
+    event::Event,
+    id::{AccountId, LinkId},
+    link::{LinkDeleted, LinkEvent},
+};
+use linkledger_testing as testing;
+use sqlx::{AssertSqlSafe, PgPool};
+use time::{Date, OffsetDateTime};
+
+const TABLES: [&str; 6] = [
+    "link_quarters",
+    "link_days",
+    "link_values",
+    "account_quarters",
+    "account_days",
+    "account_values",
+];
+
+/// Figures of one row.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Row<'a> {
+    pub(crate) clicks: i64,
+    pub(crate) bots: i64,
+    pub(crate) visitors: &'a [u64],
+}
+
+/// Creates one partition of each table, for rows of any time.
+pub(crate) async fn create_partitions(pool: &PgPool) {
+    for table in TABLES {
+        let create = format!("CREATE TABLE clicks.{table}_any PARTITION OF clicks.{table} DEFAULT");
+        let created = sqlx::raw_sql(AssertSqlSafe(create)).execute(pool).await;
+        created.unwrap();
+    }
+}
+
+/// Returns the stored form of a set of visitors; `None` for no visitors.
+fn sketch(visitors: &[u64]) -> Option<Vec<u8>> {
+    let mut sketch = VisitorSketch::default();
+    for visitor in visitors {
+        sketch.insert(*visitor);
+    }
+    (!visitors.is_empty()).then(|| sketch.to_bytes())
+}
+
+/// Inserts a quarter of a link and of its account.
+pub(crate) async fn insert_quarter(
+    pool: &PgPool,
+    account_id: AccountId,
+    link_id: LinkId,
+    quarter: OffsetDateTime,
+    row: Row<'_>,
+) {
+    sqlx::query(
+        "WITH of_account AS (
+             INSERT INTO clicks.account_quarters VALUES ($1, $3, 7, $4, $5)
+             ON CONFLICT (account_id, quarter, partition) DO UPDATE
+             SET clicks = account_quarters.clicks + excluded.clicks,
+                 bots = account_quarters.bots + excluded.bots
+         )
+         INSERT INTO clicks.link_quarters VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(account_id.uuid())
+    .bind(link_id.uuid())
+    .bind(quarter)
+    .bind(row.clicks)
+    .bind(row.bots)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Inserts a UTC day of a link.
+pub(crate) async fn insert_link_day(
+    pool: &PgPool,
+    account_id: AccountId,
+    link_id: LinkId,
+    day: Date,
+    row: Row<'_>,
+) {
+    sqlx::query("INSERT INTO clicks.link_days VALUES ($1, $2, $3, $4, $5, $6)")
+        .bind(account_id.uuid())
+        .bind(link_id.uuid())
+        .bind(day)
+        .bind(row.clicks)
+        .bind(row.bots)
+        .bind(sketch(row.visitors))
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Inserts a UTC day of an account, of one partition of the topic.
+pub(crate) async fn insert_account_day(
+    pool: &PgPool,
+    account_id: AccountId,
+    day: Date,
+    partition: i16,
+    row: Row<'_>,
+) {
+    sqlx::query("INSERT INTO clicks.account_days VALUES ($1, $2, $3, $4, $5, $6)")
+        .bind(account_id.uuid())
+        .bind(day)
+        .bind(partition)
+        .bind(row.clicks)
+        .bind(row.bots)
+        .bind(sketch(row.visitors))
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Inserts a value of a link on a UTC day.
+pub(crate) async fn insert_link_value(
+    pool: &PgPool,
+    (account_id, link_id): (AccountId, LinkId),
+    day: Date,
+    (dimension, value): (Dimension, &str),
+    row: Row<'_>,
+) {
+    sqlx::query("INSERT INTO clicks.link_values VALUES ($1, $2, $3, $4, $5, $6, $7)")
+        .bind(account_id.uuid())
+        .bind(link_id.uuid())
+        .bind(day)
+        .bind(dimension.number())
+        .bind(value)
+        .bind(row.clicks)
+        .bind(sketch(row.visitors))
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Inserts a value of an account on a UTC day, of one partition of the topic.
+pub(crate) async fn insert_account_value(
+    pool: &PgPool,
+    (account_id, partition): (AccountId, i16),
+    day: Date,
+    (dimension, value): (Dimension, &str),
+    row: Row<'_>,
+) {
+    sqlx::query("INSERT INTO clicks.account_values VALUES ($1, $2, $3, $4, $5, $6, $7)")
+        .bind(account_id.uuid())
+        .bind(day)
+        .bind(dimension.number())
+        .bind(value)
+        .bind(partition)
+        .bind(row.clicks)
+        .bind(sketch(row.visitors))
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+/// Appends the deletion of the link to the event store.
+pub(crate) async fn delete(pool: &PgPool, link: &SettledCreate) {
+    let deleted = LinkDeleted {
+        link_id: link.link.link_id,
+        account_id: link.link.account_id,
+        slug: link.link.slug.clone(),
+    };
+    let event = Event::Link(LinkEvent::Deleted(deleted));
+    testing::append_events(pool, link.link.account_id, &[event]).await;
+}
