@@ -11,8 +11,8 @@ CREATE TABLE clicks.recorders (
     CONSTRAINT recorders_pkey PRIMARY KEY (recorder_id)
 );
 
--- At most 100 rows for each recorder: the recorder deletes rows that both countings have passed, and replaces the
--- newest one when there are too many.
+-- About 100 rows for each recorder: the recorder deletes rows that both countings have passed, and every second one
+-- of the older rows when there are more.
 CREATE TABLE clicks.heartbeats (
     recorder_id uuid NOT NULL REFERENCES clicks.recorders (recorder_id) ON DELETE CASCADE,
     recorded_until timestamptz NOT NULL,

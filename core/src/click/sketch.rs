@@ -1,4 +1,4 @@
-//! Sketch of distinct visitors: `HyperLogLog` with 2^14 registers, standard error 0.8 %.
+//! Sketch of distinct visitors: HLL (hyperloglog) with 2^14 registers, standard error 0.8 %.
 //!
 //! Format: a version byte (1), the CRC-32 of the rest (4 bytes, little-endian), and the image of an HLL sketch of
 //! the library `datasketches`, with registers of 4 bits: 4 bytes for each visitor up to about 1,500 visitors,

@@ -32,8 +32,11 @@ const LAST_HEARTBEAT_TIME_MAX: Duration = Duration::from_millis(1_500);
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(11);
 /// Interval between two reads of the salts while all are known.
 const SALTS_INTERVAL: Duration = Duration::from_mins(1);
-/// Maximum number of rows of heartbeats: beyond it, the newest one is replaced.
+/// Maximum number of rows of heartbeats: at this number every second row is deleted, except the newest ones,
+/// so that a counting that lags for long makes the other one's figures not less complete.
 const ROWS_MAX: i64 = 100;
+/// Number of the newest rows, which are not deleted before they are counted.
+const NEWEST_ROWS: i64 = 20;
 
 /// Writer of the heartbeats of one recorder.
 pub(super) struct Heartbeats {
@@ -164,14 +167,17 @@ impl Heartbeats {
         sqlx::query!(
             "
             DELETE FROM clicks.heartbeats
-            WHERE recorder_id = $1 AND recorded_until = (
-                SELECT max(recorded_until) FROM clicks.heartbeats
-                WHERE recorder_id = $1
-                HAVING count(*) >= $2
+            WHERE recorder_id = $1 AND recorded_until IN (
+                SELECT recorded_until
+                FROM (SELECT recorded_until, row_number() OVER (ORDER BY recorded_until DESC) AS nth,
+                             count(*) OVER () AS rows
+                      FROM clicks.heartbeats WHERE recorder_id = $1) AS beats
+                WHERE rows >= $2 AND nth > $3 AND nth % 2 = 0
             )
             ",
             recorder_id,
-            ROWS_MAX
+            ROWS_MAX,
+            NEWEST_ROWS
         )
         .execute(&mut *tx)
         .await?;

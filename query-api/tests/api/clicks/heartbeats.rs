@@ -75,6 +75,29 @@ async fn heartbeats_have_the_last_sequences() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn uncounted_heartbeats_are_thinned() {
+    let stage = ClickStage::start().await;
+    let pool = stage.service.pool();
+    beat(&stage).await;
+    // Of these, a counting that lags has passed none.
+    sqlx::query(
+        "INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)
+         SELECT recorder_id, started_at - nth * interval '1 s', array_fill(99::bigint, ARRAY[16])
+         FROM clicks.recorders, generate_series(1, 400) AS nth",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    testing::eventually("few heartbeats remain", async || {
+        (heartbeats(pool).await.len() <= 100).then_some(())
+    })
+    .await;
+    let kept = heartbeats(pool).await;
+    let oldest = stage.service.clock.now() - Duration::from_secs(400);
+    assert!(kept[0].0 < oldest + Duration::from_mins(2), "{:?}", kept[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_before_the_counted_one_are_deleted() {
     let stage = ClickStage::start().await;
     let link = stage.link("spring").await;

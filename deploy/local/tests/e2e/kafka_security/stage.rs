@@ -142,6 +142,7 @@ impl Stage {
             .env("DATABASE_URL", self.database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(kafka.environment())
+            .env("KAFKA_CLICKS_TOPIC", self.clicks_topic())
             .env_remove("RUST_LOG")
             .stderr(file);
         let child = command.spawn().unwrap();
