@@ -1,12 +1,16 @@
 -- Instant before which every click is in the figures of a counting, except lost clicks. A recorder that lives
 -- counts up to its last heartbeat whose sequences are all counted. A recorder that has ended or is dead counts
--- as long as a partition may still have records of it that are not counted.
+-- as long as a partition may still have records of it that are not counted. Before the counting has read every
+-- partition to its end for the first time, nothing is complete: 1970-01-01.
 CREATE FUNCTION clicks.complete_until(of_counting text)
 RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT least(now(), min(counted.until))
+    SELECT CASE WHEN EXISTS (
+        SELECT FROM clicks.positions AS position
+        WHERE position.counting = of_counting AND position.read_to_end_at IS NULL
+    ) THEN 'epoch' ELSE least(now(), min(counted.until)) END
     FROM clicks.recorders AS recorder
     CROSS JOIN LATERAL (
         SELECT coalesce(max(heartbeat.recorded_until), recorder.started_at) AS until
@@ -24,7 +28,7 @@ AS $$
        OR EXISTS (
            SELECT FROM clicks.positions AS position
            WHERE position.counting = of_counting
-             AND coalesce(position.read_to_end_at, '-infinity')
+             AND position.read_to_end_at
                  <= CASE WHEN recorder.ended_at IS NULL THEN recorder.seen_at + interval '60 s'
                          ELSE greatest(recorder.seen_at, recorder.ended_at) END
        )

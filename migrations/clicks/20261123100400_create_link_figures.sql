@@ -28,10 +28,14 @@ CREATE TABLE clicks.link_values (
     link_id uuid NOT NULL,
     day date NOT NULL,
     -- 1 country, 2 referrer host, 3 browser, 4 operating system, 5 device.
-    dimension smallint NOT NULL CHECK (dimension BETWEEN 1 AND 5),
+    dimension smallint NOT NULL CHECK (dimension > 0),
     -- '' for clicks without a value, '*' for the values after the first 100 of link, day and dimension.
     value text COLLATE "C" NOT NULL,
     clicks bigint NOT NULL CHECK (clicks >= 0),
     visitors bytea,
     CONSTRAINT link_values_pkey PRIMARY KEY (account_id, link_id, day, dimension, value)
 ) PARTITION BY RANGE (day);
+
+-- Sketches hardly compress: trying would cost time at every update. Partitions inherit the setting.
+ALTER TABLE clicks.link_days ALTER COLUMN visitors SET STORAGE EXTERNAL;
+ALTER TABLE clicks.link_values ALTER COLUMN visitors SET STORAGE EXTERNAL;

@@ -22,10 +22,14 @@ CREATE TABLE clicks.account_days (
 CREATE TABLE clicks.account_values (
     account_id uuid NOT NULL,
     day date NOT NULL,
-    dimension smallint NOT NULL CHECK (dimension BETWEEN 1 AND 5),
+    dimension smallint NOT NULL CHECK (dimension > 0),
     value text COLLATE "C" NOT NULL,
     partition smallint NOT NULL CHECK (partition BETWEEN 0 AND 15),
     clicks bigint NOT NULL CHECK (clicks >= 0),
     visitors bytea,
     CONSTRAINT account_values_pkey PRIMARY KEY (account_id, day, dimension, value, partition)
 ) PARTITION BY RANGE (day);
+
+-- Sketches hardly compress: trying would cost time at every update. Partitions inherit the setting.
+ALTER TABLE clicks.account_days ALTER COLUMN visitors SET STORAGE EXTERNAL;
+ALTER TABLE clicks.account_values ALTER COLUMN visitors SET STORAGE EXTERNAL;

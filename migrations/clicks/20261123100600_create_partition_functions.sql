@@ -49,7 +49,8 @@ BEGIN
         EXECUTE format(
             'CREATE TABLE clicks.%I (LIKE clicks.%I INCLUDING ALL)
              WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05,
-                   autovacuum_analyze_scale_factor = 0.05)',
+                   autovacuum_analyze_scale_factor = 0.05,
+                   toast.autovacuum_vacuum_scale_factor = 0.05)',
             partition, figures.table_name
         );
         EXECUTE format(
@@ -81,7 +82,11 @@ BEGIN
     JOIN pg_inherits AS inherits
       ON inherits.inhparent = to_regclass('clicks.' || figures.table_name)
     JOIN pg_class AS child ON child.oid = inherits.inhrelid
-    CROSS JOIN LATERAL (SELECT to_date(right(child.relname, 8), 'YYYYMMDD') AS first_day) AS of
+    -- A partition that an operator has made has another name.
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN child.relname ~ '_[0-9]{8}$'
+                    THEN to_date(right(child.relname, 8), 'YYYYMMDD') END AS first_day
+    ) AS of
     WHERE figures.days_kept IS NOT NULL
       AND CASE WHEN figures.is_weekly THEN of.first_day + 7
                ELSE (of.first_day + interval '1 month')::date END <= current_date - figures.days_kept

@@ -70,13 +70,20 @@ pub(crate) const fn batch_interval(counting: Counting) -> Duration {
     }
 }
 
-/// Starts the countings and their housekeeping as tasks of `tasks`.
+/// Starts the countings and their housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
 pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::Result<()> {
     drop(config.kafka.client_settings()?);
     let pool = pool(config)?;
+    let (of_housekeeping, clicks) = (pool.clone(), config.clicks.clone());
+    tasks.spawn_housekeeping("clicks: partitions, salts, pruning", move |shutdown| {
+        housekeeping::keep(of_housekeeping.clone(), clicks.clone(), shutdown)
+    });
+    if config.clicks.no_clicks {
+        return Ok(());
+    }
     begin_counters();
     for counting in Counting::ALL {
         let (config, pool) = (config.clone(), pool.clone());
@@ -103,10 +110,6 @@ pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::
             }
         }
     }
-    let of_housekeeping = pool.clone();
-    tasks.spawn_housekeeping("clicks: partitions, salts, pruning", move |shutdown| {
-        housekeeping::keep(of_housekeeping.clone(), shutdown)
-    });
     tasks.spawn_housekeeping("clicks: report", move |shutdown| {
         keep_reported(pool.clone(), shutdown)
     });

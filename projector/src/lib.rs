@@ -97,9 +97,7 @@ pub fn start(
         let consumer = Consumer::join(&config)?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
-        if !config.clicks.no_clicks {
-            clicks::start(&config, counting_stop, tasks)?;
-        }
+        clicks::start(&config, counting_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
             heartbeat: Heartbeat::new(databases.read.clone(), heartbeat::process_name()),

@@ -108,7 +108,7 @@ mod tests {
 
     /// Lines of kind, browser, system, device and user agent, separated by tabs; `-` for none, and `?`
     /// for a column that is not compared.
-    const USER_AGENTS: &str = include_str!("../../tests/clicks/user_agents.txt");
+    const USER_AGENTS: &str = include_str!("../../tests/user_agents.txt");
 
     #[test]
     fn known_user_agents_have_their_families() {

@@ -9,7 +9,7 @@ use time::{Date, OffsetDateTime};
 
 use super::{
     buckets::{Buckets, Interval, VisitorsPlace},
-    sketch::VisitorSketch,
+    sketch::{SketchUnion, VisitorSketch},
 };
 
 /// Clicks of a bucket, or of a whole range.
@@ -45,7 +45,7 @@ pub struct DamagedVisitors {
 /// Union of the sketches of one key at a time, for rows in the order of their keys.
 #[derive(Debug)]
 pub struct VisitorUnion<K> {
-    current: Option<(K, VisitorSketch)>,
+    current: Option<(K, SketchUnion)>,
 }
 
 impl<K> Default for VisitorUnion<K> {
@@ -74,7 +74,11 @@ impl<K: PartialEq> VisitorUnion<K> {
                 union.add(&sketch);
                 Ok(None)
             }
-            current => Ok(estimated(current.replace((key, sketch)))),
+            current => {
+                let mut union = SketchUnion::default();
+                union.add(&sketch);
+                Ok(estimated(current.replace((key, union))))
+            }
         }
     }
 
@@ -84,8 +88,8 @@ impl<K: PartialEq> VisitorUnion<K> {
     }
 }
 
-fn estimated<K>(union: Option<(K, VisitorSketch)>) -> Option<(K, u64)> {
-    union.map(|(key, sketch)| (key, sketch.estimate()))
+fn estimated<K>(union: Option<(K, SketchUnion)>) -> Option<(K, u64)> {
+    union.map(|(key, union)| (key, union.to_sketch().estimate()))
 }
 
 /// Series of buckets that rows are added to.

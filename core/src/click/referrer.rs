@@ -27,7 +27,8 @@ pub fn referrer_host(referer: &[u8], short_host: Option<&str>) -> Option<String>
     }
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);
-    let is_recorded = !host.is_empty()
+    // `*` alone would be a host by the URL standard, and is the mark of other values in figures.
+    let is_recorded = host.contains(|part: char| part.is_ascii_alphanumeric())
         && host.len() <= HOST_LENGTH_MAX
         && !short_host.is_some_and(|short| short.eq_ignore_ascii_case(host));
     is_recorded.then(|| host.to_owned())

@@ -1,4 +1,4 @@
-//! Sketch of distinct visitors: HLL (hyperloglog) with 2^14 registers, standard error 0.8 %.
+//! Sketch of distinct visitors: HLL with 2^14 registers, standard error 0.8 %.
 //!
 //! Format: a version byte (1), the CRC-32 of the rest (4 bytes, little-endian), and the image of an HLL sketch of
 //! the library `datasketches`, with registers of 4 bits: 4 bytes for each visitor up to about 1,500 visitors,
@@ -31,6 +31,28 @@ impl Default for VisitorSketch {
     }
 }
 
+/// Union of sketches, one after the other.
+#[derive(Debug)]
+pub struct SketchUnion(HllUnion);
+
+impl Default for SketchUnion {
+    fn default() -> Self {
+        Self(HllUnion::new(LG_REGISTERS).expect("an accepted number of registers"))
+    }
+}
+
+impl SketchUnion {
+    /// Adds the visits of a sketch.
+    pub fn add(&mut self, sketch: &VisitorSketch) {
+        self.0.update(&sketch.0);
+    }
+
+    /// Returns the sketch of all visits.
+    pub fn to_sketch(&self) -> VisitorSketch {
+        VisitorSketch(self.0.to_sketch(KIND))
+    }
+}
+
 impl VisitorSketch {
     /// Adds a visit by the hash of the visitor. A visitor counts once.
     pub fn insert(&mut self, visitor: u64) {
@@ -39,16 +61,9 @@ impl VisitorSketch {
 
     /// Returns the sketch of all visits of the given sketches.
     pub fn union<'a>(sketches: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut union = HllUnion::new(LG_REGISTERS).expect("an accepted number of registers");
-        for sketch in sketches {
-            union.update(&sketch.0);
-        }
-        Self(union.to_sketch(KIND))
-    }
-
-    /// Adds the visits of another sketch.
-    pub fn add(&mut self, other: &Self) {
-        *self = Self::union([&*self, other]);
+        let mut union = SketchUnion::default();
+        sketches.into_iter().for_each(|sketch| union.add(sketch));
+        union.to_sketch()
     }
 
     /// Returns the estimated number of distinct visitors. Depends only on the set of visitors, not on their

@@ -10,6 +10,7 @@ use linkledger_core::{
         errors,
         time_limit::{ANSWER_TIME_MAX, within},
     },
+    kafka_config::ClicksConfig,
 };
 use sqlx::PgPool;
 use time::{Date, UtcOffset};
@@ -27,20 +28,31 @@ const DAYS_STEP: usize = 7;
 /// Maximum number of rows that one statement deletes.
 const PRUNED_MAX: i64 = 1_000;
 
-/// Runs the housekeeping once per `INTERVAL` until the shutdown.
+/// Runs the housekeeping once per `INTERVAL` until the shutdown. Where clicks are switched off, nothing new is
+/// created, but retention continues.
 ///
 /// # Errors
 /// Never returns an error.
-pub async fn keep(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub async fn keep(
+    pool: PgPool,
+    clicks: ClicksConfig,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
+        if !clicks.no_clicks {
+            report(
+                "create the salts of visitors",
+                within(ANSWER_TIME_MAX, create_salts(&pool)).await,
+            );
+            report(
+                "create partitions",
+                within(ANSWER_TIME_MAX, create_ahead(&pool)).await,
+            );
+        }
         report(
-            "create the salts of visitors",
-            within(ANSWER_TIME_MAX, keep_salts(&pool)).await,
-        );
-        report(
-            "create partitions",
-            within(ANSWER_TIME_MAX, create_ahead(&pool)).await,
+            "delete the salts of the past",
+            within(ANSWER_TIME_MAX, delete_salts(&pool)).await,
         );
         report(
             "drop an expired partition",
@@ -106,11 +118,11 @@ pub async fn drop_expired(pool: &PgPool) -> sqlx::Result<Option<String>> {
     Ok(dropped)
 }
 
-/// Makes the salts of today and tomorrow, and deletes each salt 48 hours after its day began.
+/// Creates the salts of today and tomorrow.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn keep_salts(pool: &PgPool) -> sqlx::Result<()> {
+pub async fn create_salts(pool: &PgPool) -> sqlx::Result<()> {
     let (today, tomorrow) = (clock::random_bytes::<16>(), clock::random_bytes::<16>());
     sqlx::query!(
         "
@@ -123,6 +135,14 @@ pub async fn keep_salts(pool: &PgPool) -> sqlx::Result<()> {
     )
     .execute(pool)
     .await?;
+    Ok(())
+}
+
+/// Deletes each salt 48 hours after its day began.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn delete_salts(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::query!("DELETE FROM clicks.salts WHERE day <= (now() AT TIME ZONE 'UTC')::date - 2")
         .execute(pool)
         .await?;

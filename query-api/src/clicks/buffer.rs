@@ -26,6 +26,9 @@ use super::{
 pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of bytes of the folded clicks in one buffer.
 const FOLDED_BYTES_MAX: usize = 1 << 20;
+/// Longest step back of the clock during which clicks keep the instant of before. After a longer step the clock was
+/// wrong before, and instants follow the corrected clock.
+const SET_BACK_MAX_MS: i64 = 60_000;
 /// Bytes of a buffer that has seen no burst.
 const BUFFER_BYTES_USUAL: usize = 256 << 10;
 
@@ -108,9 +111,19 @@ impl ClickBuffers {
     /// Begins a drain, and returns its instant: clicks that are recorded from now on are not earlier.
     pub(super) fn begin_drain(&self) -> i64 {
         let now_ms = milliseconds_of(self.clock.now());
+        let before = self.drained_at_ms.load(Ordering::Relaxed);
+        let drained_at_ms = if before - now_ms > SET_BACK_MAX_MS {
+            tracing::warn!(
+                milliseconds = before - now_ms,
+                "the clock of this machine was set back; clicks from before have later instants"
+            );
+            now_ms
+        } else {
+            before.max(now_ms)
+        };
         // Ordered before the locks of `take`, so that a click after its buffer's `take` sees the value.
-        let before = self.drained_at_ms.fetch_max(now_ms, Ordering::Relaxed);
-        before.max(now_ms)
+        self.drained_at_ms.store(drained_at_ms, Ordering::Relaxed);
+        drained_at_ms
     }
 
     /// Takes the clicks of a buffer, and gives the buffer the empty memory of `taken`.

@@ -172,7 +172,8 @@ impl Heartbeats {
                 FROM (SELECT recorded_until, row_number() OVER (ORDER BY recorded_until DESC) AS nth,
                              count(*) OVER () AS rows
                       FROM clicks.heartbeats WHERE recorder_id = $1) AS beats
-                WHERE rows >= $2 AND nth > $3 AND nth % 2 = 0
+                -- The last row may be the newest that a counting has passed.
+                WHERE rows >= $2 AND nth > $3 AND nth < rows AND nth % 2 = 0
             )
             ",
             recorder_id,

@@ -14,6 +14,7 @@ use linkledger_core::{
 };
 use sqlx::PgConnection;
 use time::OffsetDateTime;
+use tokio::task::yield_now;
 
 pub(crate) use self::top::{Top, TopItem, TopLinksQuery, TopValuesQuery};
 
@@ -165,6 +166,8 @@ async fn add_link_days(
     )
     .fetch(session);
     while let Some(row) = rows.try_next().await? {
+        // A union of sketches takes long: requests for redirects come in between.
+        yield_now().await;
         let counted = counted(row.clicks, row.bots)?;
         series.add_day(row.day, counted, row.visitors.as_deref())?;
     }
@@ -216,6 +219,8 @@ async fn add_account_days(
     )
     .fetch(session);
     while let Some(row) = rows.try_next().await? {
+        // A union of sketches takes long: requests for redirects come in between.
+        yield_now().await;
         let counted = counted(row.clicks, row.bots)?;
         series.add_day(row.day, counted, row.visitors.as_deref())?;
     }

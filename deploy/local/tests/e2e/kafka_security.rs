@@ -185,7 +185,9 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
     }
     stage.relay_has_failed().await;
     // The projector has three consumers: of events, and of two countings of clicks.
-    for ((service, clients), expected) in [(&command_api, 1), (&reader, 3)].into_iter().zip(expected) {
+    for ((service, clients), expected) in
+        [(&command_api, 1), (&reader, 3)].into_iter().zip(expected)
+    {
         let errors = service.errors();
         let telling = errors.iter().filter(|it| it.contains(expected)).count();
         let is_once = (1..=clients).contains(&telling) && errors.len() <= LINES_MAX * clients;

@@ -1,13 +1,24 @@
 //! Failures of batches: smaller batches, a skipped record, or a retry after a backoff.
 
+use std::io;
+
 use linkledger_core::event_store::errors;
 use tokio::time::Instant;
 
 use super::{CountingLoop, WARNING_INTERVAL};
 use crate::pipeline::retry;
 
-/// SQLSTATE of a statement that took longer than its timeout.
-const QUERY_CANCELED: &str = "57014";
+/// SQLSTATEs of a statement that took longer than its timeout, and of a transaction that stood still.
+const TOO_LONG: [&str; 2] = ["57014", "25P03"];
+
+/// Returns true if a smaller batch may succeed: a statement, a pause between two of them, or the whole batch has
+/// exceeded its timeout.
+fn is_too_long(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Io(error) = error {
+        return error.kind() == io::ErrorKind::TimedOut;
+    }
+    errors::sqlstate(error).is_some_and(|state| TOO_LONG.contains(&state.as_ref()))
+}
 
 impl CountingLoop {
     /// Prepares the next batch after a failure. A batch that takes too long, or that the database refuses, is
@@ -16,7 +27,7 @@ impl CountingLoop {
         let Some(Some(partition)) = self.partitions.get_mut(&number) else {
             return;
         };
-        let is_too_long = errors::sqlstate(error).is_some_and(|state| state == QUERY_CANCELED);
+        let is_too_long = is_too_long(error);
         let is_refused = retry::is_refusal(error);
         if (is_too_long || is_refused) && partition.attempted() > 1 {
             partition.halve();

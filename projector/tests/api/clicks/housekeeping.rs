@@ -29,7 +29,8 @@ async fn salts_of_two_days_exist_and_older_ones_are_deleted() {
     .await
     .unwrap();
     for _ in 0..2 {
-        housekeeping::keep_salts(pool).await.unwrap();
+        housekeeping::create_salts(pool).await.unwrap();
+        housekeeping::delete_salts(pool).await.unwrap();
         let salts: Vec<(i32, Vec<u8>)> = sqlx::query_as(
             "SELECT day - (now() AT TIME ZONE 'UTC')::date, salt FROM clicks.salts ORDER BY day",
         )

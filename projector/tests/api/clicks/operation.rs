@@ -58,7 +58,8 @@ async fn projector_grants_suffice_to_count() {
     assert_eq!(counted_clicks(stage.pool()).await, 4);
     housekeeping::create_ahead(&pool).await.unwrap();
     housekeeping::drop_expired(&pool).await.unwrap();
-    housekeeping::keep_salts(&pool).await.unwrap();
+    housekeeping::create_salts(&pool).await.unwrap();
+    housekeeping::delete_salts(&pool).await.unwrap();
     housekeeping::prune_recorders(&pool).await.unwrap();
     housekeeping::prune_sequences(&pool).await.unwrap();
     status(&pool).await.unwrap();

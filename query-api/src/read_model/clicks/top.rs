@@ -12,6 +12,7 @@ use linkledger_core::{
 };
 use sqlx::PgConnection;
 use time::Date;
+use tokio::task::yield_now;
 use uuid::Uuid;
 
 use super::{ClickSubject, Counting, FigureQuery, FiguresError, unsigned};
@@ -184,6 +185,8 @@ impl ValueRange<'_> {
         .fetch(session);
         let mut visitors = ValueVisitors::default();
         while let Some(row) = rows.try_next().await? {
+            // A union of sketches takes long: requests for redirects come in between.
+            yield_now().await;
             visitors.add(row.day, row.value, &row.visitors)?;
         }
         Ok(visitors.finish())
@@ -211,6 +214,8 @@ impl ValueRange<'_> {
         .fetch(session);
         let mut visitors = ValueVisitors::default();
         while let Some(row) = rows.try_next().await? {
+            // A union of sketches takes long: requests for redirects come in between.
+            yield_now().await;
             visitors.add(row.day, row.value, &row.visitors)?;
         }
         Ok(visitors.finish())
@@ -308,6 +313,8 @@ impl TopLinksQuery {
         .fetch(session);
         let mut visitors: HashMap<Uuid, u64> = HashMap::new();
         while let Some(row) = rows.try_next().await? {
+            // A union of sketches takes long: requests for redirects come in between.
+            yield_now().await;
             let mut union = VisitorUnion::default();
             union.add((), row.day, &row.visitors)?;
             let estimate = union.finish().map_or(0, |((), estimate)| estimate);
