@@ -44,10 +44,11 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
     let config = &settings.config;
     let counts_clicks = !config.clicks.no_clicks;
+    // The retention continues where clicks are switched off.
     let of_clicks = if counts_clicks {
         clicks::CONNECTIONS_MAX
     } else {
-        0
+        1
     };
     let requirements = DatabaseRequirements {
         kind: SessionKind::Projector,

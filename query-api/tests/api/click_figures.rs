@@ -357,6 +357,7 @@ async fn clicks_need_a_scope_that_older_keys_lack() {
 
 /// Records a heartbeat of a living recorder, with 3 clicks in the first partition.
 const HEARTBEAT: &str = "
+    UPDATE clicks.positions SET read_to_end_at = '2026-11-20T08:00:00Z';
     WITH recorder AS (
         INSERT INTO clicks.recorders VALUES (gen_random_uuid(), '2026-11-20T08:00:00Z')
         RETURNING recorder_id

@@ -24,6 +24,14 @@ async fn register(pool: &PgPool, id: RecorderId, started_at: OffsetDateTime, sil
     .unwrap();
 }
 
+/// Makes every partition one that was read to its end long ago.
+async fn read_long_ago(pool: &PgPool) {
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = '2020-01-01T00:00:00Z'")
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
 /// Writes a heartbeat with the recorder's sequences of now.
 async fn beat(pool: &PgPool, recorder: &TestRecorder, until: OffsetDateTime) {
     let sequences = recorder.sequences.map(u64::cast_signed);
@@ -73,6 +81,8 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
     let now = SystemClock.now();
     let [started, first, second] = [60, 40, 20].map(|ago| now - Duration::seconds(ago));
     register(pool, recorder.id, started, Duration::ZERO).await;
+    assert_eq!(complete_until(pool).await.0, OffsetDateTime::UNIX_EPOCH);
+    read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
     stage
         .publish(&mut recorder, &[click(1, started), click(2, started)])
@@ -122,6 +132,7 @@ async fn dead_recorder_counts_for_a_minute_longer() {
     let (dead, long_dead) = (TestRecorder::new(), TestRecorder::new());
     let started = SystemClock.now() - Duration::seconds(600);
     register(pool, long_dead.id, started, Duration::seconds(300)).await;
+    read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
     let counting = read_to_end(&stage).await;
     let (until, now) = complete_until(pool).await;
