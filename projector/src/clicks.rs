@@ -1,7 +1,7 @@
 //! Counts clicks: figures of links and accounts, from the records of the topic of clicks.
 //!
 //! Two [countings](Counting) read the topic independently, each with a consumer group, positions and figures of
-//! its own: [`run`] is their loop. A [`batch`] of one partition is one transaction that moves the
+//! its own: `run` is their loop. A `batch` of one partition is one transaction that moves the
 //! [`position`] from the value that the process has read, so that a crash, a duplicate or a second projector
 //! counts no click twice. Repeats within the topic are dropped by the sequences of their recorders.
 //!
