@@ -201,10 +201,10 @@ def compare_gaps(clickhouse, clicks):
 def compare_api(clicks):
     """Compares a plain count of the clicks with the figures of the API, once they are complete."""
     instants = [instant(click) for click in clicks]
-    query = {"from": min(instants).date(), "to": max(instants).date() + DAYS_AROUND, "interval": "day"}
+    query = {"from": min(instants).date(), "to": max(instants).date() + DAYS_AROUND}
     until = time.monotonic() + COMPLETE_TIME_MAX_S
     while True:
-        answer = get("/v1/clicks", query)
+        answer = get("/v1/clicks", {**query, "interval": "day"})
         if answer["complete_until"] and datetime.datetime.fromisoformat(answer["complete_until"]) > max(instants):
             break
         check(time.monotonic() < until, f"after {COMPLETE_TIME_MAX_S} s figures are complete until {answer['complete_until']}")
