@@ -56,6 +56,16 @@
 //! - **consistency token**: names a position. A read that carries the token reflects every event up
 //!   to the position, or is refused ([`consistency::ConsistencyToken`]).
 //!
+//! ## Clicks
+//! - **click**: a request for a short link that was answered with a redirect ([`click::Click`]). Clicks are no
+//!   events of the log.
+//! - **recorder**: one start of query-api, which numbers its clicks in each partition of their topic
+//!   ([`click::RecorderId`]).
+//! - **heartbeat**: instant before which all clicks of a recorder have numbers, with the last numbers.
+//! - **counting**: adds clicks up to figures, with positions of its own ([`click::Counting`]).
+//! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*
+//!   ([`click::Dimension`]).
+//!
 //! # Features
 //! Without features, the crate does no I/O and needs no async runtime: code decides and never
 //! waits.

@@ -1,9 +1,9 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
-//! query-api writes the time at which each API key was last used, and about the clicks that it records: their stream in Kafka, and
-//! the heartbeats of the recorder. query-api reads the epoch and the API keys
-//! from the event store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and
-//! read tables may be on two servers.
+//! query-api writes the time at which each API key was last used, and the clicks that it records: records in Kafka,
+//! and heartbeats of its recorder beside the figures. query-api reads the epoch and the API keys from the event
+//! store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and read
+//! tables may be on two servers.
 
 mod checkpoint_watcher;
 mod clicks;

@@ -1,4 +1,4 @@
-//! Which requests are clicks, and that each arrives once and in order.
+//! Requests that are clicks; each arrives once and in order.
 
 use axum::http::Method;
 use linkledger_core::{click::ClickKind, kafka_config::ClicksConfig};
