@@ -32,8 +32,8 @@ const LAST_HEARTBEAT_TIME_MAX: Duration = Duration::from_millis(1_500);
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(11);
 /// Interval between two reads of the salts while all are known.
 const SALTS_INTERVAL: Duration = Duration::from_mins(1);
-/// Maximum number of rows of heartbeats: at this number every second row is deleted, except the newest ones,
-/// so that a counting that lags for long makes the other one's figures not less complete.
+/// Number of rows of heartbeats at which every second row is deleted, except the newest rows: heartbeats stay few
+/// while one counting lags for long, and `complete_until` of the other counting stays recent.
 const ROWS_MAX: i64 = 100;
 /// Number of the newest rows, which are not deleted before they are counted.
 const NEWEST_ROWS: i64 = 20;
