@@ -248,7 +248,7 @@ BEGIN
     GRANT SELECT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
         clicks.account_quarters, clicks.account_days, clicks.account_values
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT EXECUTE ON FUNCTION clicks.complete_until(text)
+    GRANT EXECUTE ON FUNCTION clicks.complete_until(text), clicks.lag_seconds(text)
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
 
     -- The projector counts: it moves positions, and adds to figures. Figures are deleted only with their

@@ -34,3 +34,18 @@ AS $$
        )
 $$;
 REVOKE ALL ON FUNCTION clicks.complete_until(text) FROM PUBLIC;
+
+-- Lag of the figures of a counting, in seconds: age of complete_until. A counting that has never read every
+-- partition to its end lags since the first recorder; without a recorder there are no clicks to count.
+CREATE FUNCTION clicks.lag_seconds(of_counting text)
+RETURNS double precision
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT greatest(extract(epoch FROM now() - CASE
+        WHEN complete.until > 'epoch' THEN complete.until
+        ELSE coalesce((SELECT min(recorder.started_at) FROM clicks.recorders AS recorder), now())
+    END), 0)::double precision
+    FROM (SELECT clicks.complete_until(of_counting) AS until) AS complete
+$$;
+REVOKE ALL ON FUNCTION clicks.lag_seconds(text) FROM PUBLIC;

@@ -36,8 +36,7 @@ async fn report(pool: &PgPool) -> sqlx::Result<()> {
     for counting in Counting::ALL {
         let row = sqlx::query!(
             r#"
-            SELECT greatest(extract(epoch FROM now() - clicks.complete_until($1)), 0)::double precision
-                       AS "complete_until_age!",
+            SELECT clicks.lag_seconds($1) AS "complete_until_age!",
                    extract(epoch FROM now() - max(counted_at))::double precision
                        AS last_batch_age
             FROM clicks.positions WHERE counting = $1

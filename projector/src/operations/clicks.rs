@@ -34,10 +34,10 @@ pub struct ClickStatus {
 pub struct CountingStatus {
     /// The counting.
     pub counting: Counting,
-    /// Instant before which every click is in the figures.
+    /// Instant before which every click is in the figures; `None` before every partition was read to its end.
     #[serde(serialize_with = "timestamp::serialize")]
-    pub complete_until: OffsetDateTime,
-    /// Age of `complete_until`: the lag of the figures.
+    pub complete_until: Option<OffsetDateTime>,
+    /// Lag of the figures: age of `complete_until`, or of the first recorder before that.
     pub lag_seconds: f64,
     /// Time since the partition that is read least far was read to its end; `None` if a partition never was.
     pub read_to_end_seconds_ago: Option<f64>,
@@ -89,10 +89,8 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
 async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingStatus> {
     let row = sqlx::query!(
         r#"
-        WITH complete AS MATERIALIZED (SELECT clicks.complete_until($1) AS until)
-        SELECT complete.until AS "complete_until!",
-               greatest(extract(epoch FROM now() - complete.until), 0)::double precision
-                   AS "lag_seconds!",
+        SELECT nullif(clicks.complete_until($1), 'epoch') AS complete_until,
+               clicks.lag_seconds($1) AS "lag_seconds!",
                CASE WHEN count(p.read_to_end_at) = count(*) THEN
                    extract(epoch FROM now() - min(p.read_to_end_at))::double precision
                END AS read_to_end_seconds_ago,
@@ -101,9 +99,8 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
                (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
                 WHERE s.counting = $1) AS "missing!",
                min(p.paused_at) AS paused_at
-        FROM clicks.positions AS p CROSS JOIN complete
+        FROM clicks.positions AS p
         WHERE p.counting = $1
-        GROUP BY complete.until
         "#,
         counting.name()
     )

@@ -126,10 +126,13 @@ fn counting_line(it: &CountingStatus) -> String {
         Some(seconds) => format!("{} ago", duration(seconds)),
         None => "never".to_owned(),
     };
+    let complete = match it.complete_until {
+        Some(_) => format!("complete until {} ago", duration(it.lag_seconds)),
+        None => "not complete yet".to_owned(),
+    };
     let mut line = format!(
-        "clicks, {}: complete until {} ago, read to the end of the topic {}, last batch {}",
+        "clicks, {}: {complete}, read to the end of the topic {}, last batch {}",
         it.counting,
-        duration(it.lag_seconds),
         ago(it.read_to_end_seconds_ago),
         ago(it.last_batch_seconds_ago)
     );

@@ -44,6 +44,11 @@ async fn beat(pool: &PgPool, recorder: &TestRecorder, until: OffsetDateTime) {
         .unwrap();
 }
 
+async fn lag_seconds(pool: &PgPool) -> f64 {
+    let statement = "SELECT clicks.lag_seconds('totals')";
+    sqlx::query_scalar(statement).fetch_one(pool).await.unwrap()
+}
+
 /// Returns the instant, and the clock of the database before.
 async fn complete_until(pool: &PgPool) -> (OffsetDateTime, OffsetDateTime) {
     sqlx::query_as("SELECT clicks.complete_until('totals'), now()")
@@ -80,8 +85,12 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     let [started, first, second] = [60, 40, 20].map(|ago| now - Duration::seconds(ago));
+    // Without a recorder there are no clicks to count.
+    assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
     register(pool, recorder.id, started, Duration::ZERO).await;
     assert_eq!(complete_until(pool).await.0, OffsetDateTime::UNIX_EPOCH);
+    let lag = lag_seconds(pool).await;
+    assert!((60.0..3_600.0).contains(&lag), "{lag}");
     read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
     stage

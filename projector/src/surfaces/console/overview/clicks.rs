@@ -39,7 +39,12 @@ fn row(it: &CountingStatus) -> Markup {
                     span.good { "✓ counts" }
                 }
             }
-            td.when data-label="Complete until" { (instant(it.complete_until)) }
+            td.when data-label="Complete until" {
+                @match it.complete_until {
+                    Some(until) => { (instant(until)) },
+                    None => span.quiet { "not yet" },
+                }
+            }
             td.number data-label="Lag" { (duration(it.lag_seconds)) }
             td.number data-label="Last batch" {
                 @match it.last_batch_seconds_ago {
