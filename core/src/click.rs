@@ -12,6 +12,7 @@ pub mod buckets;
 mod client_address;
 mod counting;
 pub mod dimension;
+pub mod dimension_counts;
 pub mod figures;
 mod record;
 #[cfg(feature = "clicks")]
@@ -21,6 +22,7 @@ mod signals;
 pub mod sketch;
 pub mod tally;
 pub mod top;
+pub mod value_figures;
 #[cfg(feature = "clicks")]
 mod visitor;
 

@@ -263,8 +263,8 @@ BEGIN
         TO linkledger_projector;
     GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
         TO linkledger_projector;
-    GRANT UPDATE (clicks, visitors) ON clicks.link_values, clicks.account_values
-        TO linkledger_projector;
+    GRANT UPDATE (country, referrer_host, browser, os, device)
+        ON clicks.link_values, clicks.account_values TO linkledger_projector;
     GRANT EXECUTE ON FUNCTION clicks.create_partitions(date), clicks.drop_expired_partition(),
         clicks.figure_tables() TO linkledger_projector;
     -- It makes and deletes the salts of visitors, and deletes recorders of the past with their heartbeats.

@@ -22,20 +22,25 @@ CREATE TABLE clicks.link_days (
     CONSTRAINT link_days_pkey PRIMARY KEY (account_id, link_id, day)
 ) PARTITION BY RANGE (day);
 
--- Human clicks by value of a dimension.
+-- Human clicks and visitors by value, a column for each dimension (core/src/click/dimension_counts.rs). Values after
+-- the first 100 of link, day and dimension are counted together.
 CREATE TABLE clicks.link_values (
     account_id uuid NOT NULL,
     link_id uuid NOT NULL,
     day date NOT NULL,
-    -- 1 country, 2 referrer host, 3 browser, 4 operating system, 5 device.
-    dimension smallint NOT NULL CHECK (dimension > 0),
-    -- '' for clicks without a value, '*' for the values after the first 100 of link, day and dimension.
-    value text COLLATE "C" NOT NULL,
-    clicks bigint NOT NULL CHECK (clicks >= 0),
-    visitors bytea,
-    CONSTRAINT link_values_pkey PRIMARY KEY (account_id, link_id, day, dimension, value)
+    country bytea NOT NULL,
+    referrer_host bytea NOT NULL,
+    browser bytea NOT NULL,
+    os bytea NOT NULL,
+    device bytea NOT NULL,
+    CONSTRAINT link_values_pkey PRIMARY KEY (account_id, link_id, day)
 ) PARTITION BY RANGE (day);
 
 -- Sketches hardly compress: trying would cost time at every update. Partitions inherit the setting.
 ALTER TABLE clicks.link_days ALTER COLUMN visitors SET STORAGE EXTERNAL;
-ALTER TABLE clicks.link_values ALTER COLUMN visitors SET STORAGE EXTERNAL;
+ALTER TABLE clicks.link_values
+    ALTER COLUMN country SET STORAGE EXTERNAL,
+    ALTER COLUMN referrer_host SET STORAGE EXTERNAL,
+    ALTER COLUMN browser SET STORAGE EXTERNAL,
+    ALTER COLUMN os SET STORAGE EXTERNAL,
+    ALTER COLUMN device SET STORAGE EXTERNAL;

@@ -22,14 +22,20 @@ CREATE TABLE clicks.account_days (
 CREATE TABLE clicks.account_values (
     account_id uuid NOT NULL,
     day date NOT NULL,
-    dimension smallint NOT NULL CHECK (dimension > 0),
-    value text COLLATE "C" NOT NULL,
     partition smallint NOT NULL CHECK (partition BETWEEN 0 AND 15),
-    clicks bigint NOT NULL CHECK (clicks >= 0),
-    visitors bytea,
-    CONSTRAINT account_values_pkey PRIMARY KEY (account_id, day, dimension, value, partition)
+    country bytea NOT NULL,
+    referrer_host bytea NOT NULL,
+    browser bytea NOT NULL,
+    os bytea NOT NULL,
+    device bytea NOT NULL,
+    CONSTRAINT account_values_pkey PRIMARY KEY (account_id, day, partition)
 ) PARTITION BY RANGE (day);
 
 -- Sketches hardly compress: trying would cost time at every update. Partitions inherit the setting.
 ALTER TABLE clicks.account_days ALTER COLUMN visitors SET STORAGE EXTERNAL;
-ALTER TABLE clicks.account_values ALTER COLUMN visitors SET STORAGE EXTERNAL;
+ALTER TABLE clicks.account_values
+    ALTER COLUMN country SET STORAGE EXTERNAL,
+    ALTER COLUMN referrer_host SET STORAGE EXTERNAL,
+    ALTER COLUMN browser SET STORAGE EXTERNAL,
+    ALTER COLUMN os SET STORAGE EXTERNAL,
+    ALTER COLUMN device SET STORAGE EXTERNAL;

@@ -28,7 +28,7 @@ pub const OTHER_VALUES: &str = "*";
 pub const VALUES_MAX: usize = 100;
 
 impl Dimension {
-    /// All dimensions, by number.
+    /// All dimensions, in the order of the columns of the tables of values.
     pub const ALL: [Self; 5] = [
         Self::Country,
         Self::ReferrerHost,
@@ -37,7 +37,7 @@ impl Dimension {
         Self::Device,
     ];
 
-    /// Returns the name in requests and answers.
+    /// Returns the name in requests and answers, and of the column of the tables of values.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Country => "country",
@@ -52,17 +52,6 @@ impl Dimension {
     pub fn of_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|dimension| dimension.name() == name)
-    }
-
-    /// Returns the number in SQL.
-    pub const fn number(self) -> i16 {
-        match self {
-            Self::Country => 1,
-            Self::ReferrerHost => 2,
-            Self::Browser => 3,
-            Self::Os => 4,
-            Self::Device => 5,
-        }
     }
 
     /// Returns the value of a click; [`NO_VALUE`] if the detail is unknown.

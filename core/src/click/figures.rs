@@ -32,64 +32,58 @@ pub struct CountedClicks {
     pub bots: u64,
 }
 
-/// A stored sketch that cannot be read.
+/// Stored figures that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the visitors of {day} are damaged: {reason}")]
-pub struct DamagedVisitors {
+#[error("the figures of {day} are damaged: {reason}")]
+pub struct DamagedFigures {
     /// UTC day of the row.
     pub day: Date,
     /// Reason of the decoder.
     pub reason: String,
 }
 
-/// Union of the sketches of one key at a time, for rows in the order of their keys.
-#[derive(Debug)]
-pub struct VisitorUnion<K> {
-    current: Option<(K, SketchUnion)>,
+/// Returns the stored sketch of a day.
+///
+/// # Errors
+/// Returns an error if the sketch is damaged.
+pub fn stored_sketch(day: Date, sketch: &[u8]) -> Result<VisitorSketch, DamagedFigures> {
+    VisitorSketch::from_bytes(sketch).map_err(|error| DamagedFigures {
+        day,
+        reason: error.to_string(),
+    })
 }
 
-impl<K> Default for VisitorUnion<K> {
-    fn default() -> Self {
-        Self { current: None }
-    }
+/// Union of the sketches of one day at a time, for rows in the order of their days.
+#[derive(Debug, Default)]
+struct DayUnion {
+    current: Option<(Date, SketchUnion)>,
 }
 
-impl<K: PartialEq> VisitorUnion<K> {
-    /// Adds the sketch of a row. Returns the estimate of the key before, if the key is another one.
-    ///
-    /// # Errors
-    /// Returns an error if the sketch is damaged.
-    pub fn add(
-        &mut self,
-        key: K,
-        day: Date,
-        sketch: &[u8],
-    ) -> Result<Option<(K, u64)>, DamagedVisitors> {
-        let sketch = VisitorSketch::from_bytes(sketch).map_err(|error| DamagedVisitors {
-            day,
-            reason: error.to_string(),
-        })?;
+impl DayUnion {
+    /// Adds the sketch of a row. Returns the estimate of the day before, if the day is another one.
+    fn add(&mut self, day: Date, sketch: &[u8]) -> Result<Option<(Date, u64)>, DamagedFigures> {
+        let sketch = stored_sketch(day, sketch)?;
         match &mut self.current {
-            Some((current, union)) if *current == key => {
+            Some((current, union)) if *current == day => {
                 union.add(&sketch);
                 Ok(None)
             }
             current => {
                 let mut union = SketchUnion::default();
                 union.add(&sketch);
-                Ok(estimated(current.replace((key, union))))
+                Ok(estimated(current.replace((day, union))))
             }
         }
     }
 
-    /// Returns the estimate of the last key.
-    pub fn finish(self) -> Option<(K, u64)> {
+    /// Returns the estimate of the last day.
+    fn finish(self) -> Option<(Date, u64)> {
         estimated(self.current)
     }
 }
 
-fn estimated<K>(union: Option<(K, SketchUnion)>) -> Option<(K, u64)> {
-    union.map(|(key, union)| (key, union.to_sketch().estimate()))
+fn estimated(union: Option<(Date, SketchUnion)>) -> Option<(Date, u64)> {
+    union.map(|(day, union)| (day, union.to_sketch().estimate()))
 }
 
 /// Series of buckets that rows are added to.
@@ -98,7 +92,7 @@ pub struct ClickSeries {
     buckets: Buckets,
     figures: Vec<ClickFigures>,
     visitors: u64,
-    visitors_of_day: VisitorUnion<Date>,
+    visitors_of_day: DayUnion,
 }
 
 impl ClickSeries {
@@ -111,7 +105,7 @@ impl ClickSeries {
         Self {
             figures: vec![empty; buckets.len()],
             visitors: 0,
-            visitors_of_day: VisitorUnion::default(),
+            visitors_of_day: DayUnion::default(),
             buckets,
         }
     }
@@ -131,13 +125,13 @@ impl ClickSeries {
         day: Date,
         counted: CountedClicks,
         sketch: Option<&[u8]>,
-    ) -> Result<(), DamagedVisitors> {
+    ) -> Result<(), DamagedFigures> {
         let bucket = self.buckets.of_day(day);
         self.add_clicks(bucket, counted);
         if let Some(sketch) = sketch
             && self.buckets.of_visitors(day) != VisitorsPlace::Outside
         {
-            let finished = self.visitors_of_day.add(day, day, sketch)?;
+            let finished = self.visitors_of_day.add(day, sketch)?;
             self.add_visitors(finished);
         }
         Ok(())

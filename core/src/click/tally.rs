@@ -16,7 +16,7 @@ use time::{Duration, OffsetDateTime, UtcOffset};
 pub use self::{
     sequences::{SequenceChange, Sequences},
     totals::{DayCount, KindCount, Totals},
-    values::{AccountGroup, LinkGroup, ValueCount, ValueRows, Values},
+    values::{ValueCount, ValueRow, Values},
 };
 use super::{Click, Counting, RecorderId};
 

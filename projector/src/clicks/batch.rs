@@ -70,7 +70,7 @@ pub(super) async fn count<'a>(
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
     let sequences = sequences_in_tx(&mut tx, place, &recorders).await?;
-    let mut tally = Tally::of(counting, records, sequences, now, limits);
+    let tally = Tally::of(counting, records, sequences, now, limits);
     let position = Position {
         next_offset: tally.next_offset,
         last_record_id: tally.last_record_id.as_deref().map(str::to_owned),
@@ -78,7 +78,7 @@ pub(super) async fn count<'a>(
     };
     position::advance_in_tx(&mut tx, counting, partition, &position).await?;
     put_sequences_in_tx(&mut tx, place, &tally.sequences).await?;
-    match &mut tally.figures {
+    match &tally.figures {
         Figures::Totals(totals) => rows::totals::add_in_tx(&mut tx, partition, totals).await?,
         Figures::Values(values) => rows::values::add_in_tx(&mut tx, partition, values).await?,
     }

@@ -3,9 +3,7 @@
 //! A statement has at most [`ROWS_MAX`] rows, in the order of the table's key. The caller holds the position of the
 //! counting in the partition, so that no other session writes the same rows between a read and a write.
 
-mod account_values;
 mod days;
-mod link_values;
 mod quarters;
 pub(super) mod totals;
 pub(super) mod values;

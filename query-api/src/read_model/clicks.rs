@@ -8,7 +8,7 @@ use futures::TryStreamExt as _;
 use linkledger_core::{
     click::{
         buckets::Buckets,
-        figures::{ClickFigures, ClickSeries, CountedClicks, DamagedVisitors},
+        figures::{ClickFigures, ClickSeries, CountedClicks, DamagedFigures},
     },
     id::{AccountId, LinkId},
 };
@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use tokio::task::yield_now;
 
-pub(crate) use self::top::{Top, TopItem, TopLinksQuery, TopValuesQuery};
+pub(crate) use self::top::{TopLinksQuery, TopValuesQuery};
 
 /// Link or account whose clicks are read. All figures of a link carry the id of the account.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(crate) enum FiguresError {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     #[error(transparent)]
-    Damaged(#[from] DamagedVisitors),
+    Damaged(#[from] DamagedFigures),
     /// A figure below 0, against the checks of the tables.
     #[error("a stored figure is negative")]
     Negative,

@@ -144,7 +144,7 @@ async fn answer_values<B>(
         subject,
         dimension,
         days: request.days.clone(),
-        limit: request.limit,
+        limit: request.limit.into(),
     };
     let body = TopItems::of_values(api.figures.read(&query).await?);
     Ok(answer(request.media_type, &body, &body.items))
@@ -158,7 +158,7 @@ async fn answer_links(
     let query = TopLinksQuery {
         account_id,
         days: request.days.clone(),
-        limit: request.limit,
+        limit: request.limit.into(),
     };
     let read = api.figures.read(&query).await?;
     let keys: Vec<LinkKey> = read

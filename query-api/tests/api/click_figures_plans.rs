@@ -1,6 +1,6 @@
 //! Statements on figures of clicks read rows by key only, although the plans were made on empty tables.
 
-use linkledger_core::click::Dimension;
+use linkledger_core::click::{Dimension, dimension_counts::DimensionCounts};
 use linkledger_testing as testing;
 use sqlx::PgPool;
 
@@ -48,16 +48,14 @@ async fn fill(stage: &ClickStage) -> i64 {
         "INSERT INTO clicks.link_quarters
          SELECT account_id, link_id, day + quarter * interval '15 min', 1, 1
          FROM numbered, generate_series(0, 95, 8) AS quarter",
-        "INSERT INTO clicks.link_values SELECT account_id, link_id, day, dimension, 'v' || n, 1
-         FROM numbered, generate_series(1, 5) AS dimension",
+        "INSERT INTO clicks.link_values SELECT account_id, link_id, day, $5, $5, $5, $5, $5 FROM numbered",
         "INSERT INTO clicks.account_days
          SELECT account_id, day, partition, 1, 1 FROM accounts, generate_series(0, 15) AS partition",
         "INSERT INTO clicks.account_quarters
          SELECT account_id, day + quarter * interval '15 min', partition, 1, 1
          FROM accounts, generate_series(0, 95, 8) AS quarter, generate_series(0, 15, 5) AS partition",
-        "INSERT INTO clicks.account_values SELECT account_id, day, dimension, 'v' || value, partition, 1
-         FROM accounts, generate_series(1, 5) AS dimension, generate_series(0, 15, 5) AS partition,
-              generate_series(1, 5) AS value",
+        "INSERT INTO clicks.account_values SELECT account_id, day, partition, $5, $5, $5, $5, $5
+         FROM accounts, generate_series(0, 15) AS partition",
     ] {
         let statement = format!(
             "WITH days AS (
@@ -70,6 +68,7 @@ async fn fill(stage: &ClickStage) -> i64 {
                  SELECT CASE WHEN n % 10 = 0 THEN $1 ELSE $2 END AS account_id,
                         CASE n WHEN 0 THEN $2 ELSE lpad(n::text, 32, '0')::uuid END AS link_id, n, day
                  FROM days, generate_series(0, $4::int - 1) AS n
+                 WHERE $5::bytea IS NOT NULL
              )
              {insert}"
         );
@@ -78,6 +77,7 @@ async fn fill(stage: &ClickStage) -> i64 {
             .bind(stage.link.link.link_id.uuid())
             .bind(DAYS)
             .bind(LINKS)
+            .bind(DimensionCounts::default().to_bytes())
             .execute(stage.service.pool())
             .await
             .unwrap();

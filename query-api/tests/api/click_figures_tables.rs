@@ -2,7 +2,7 @@
 
 use linkledger_core::{
     batch::SettledCreate,
-    click::{Dimension, sketch::VisitorSketch},
+    click::{Dimension, dimension_counts::DimensionCounts, sketch::VisitorSketch},
     event::Event,
     id::{AccountId, LinkId},
     link::{LinkDeleted, LinkEvent},
@@ -118,20 +118,12 @@ pub(crate) async fn insert_link_value(
     pool: &PgPool,
     (account_id, link_id): (AccountId, LinkId),
     day: Date,
-    (dimension, value): (Dimension, &str),
+    value: (Dimension, &str),
     row: Row<'_>,
 ) {
-    sqlx::query("INSERT INTO clicks.link_values VALUES ($1, $2, $3, $4, $5, $6, $7)")
-        .bind(account_id.uuid())
-        .bind(link_id.uuid())
-        .bind(day)
-        .bind(dimension.number())
-        .bind(value)
-        .bind(row.clicks)
-        .bind(sketch(row.visitors))
-        .execute(pool)
-        .await
-        .unwrap();
+    let columns = "link_values (account_id, link_id, day";
+    let key = format!("'{}', '{}', '{day}'", account_id.uuid(), link_id.uuid());
+    insert_value(pool, columns, &key, value, row).await;
 }
 
 /// Inserts a value of an account on a UTC day, of one partition of the topic.
@@ -139,17 +131,44 @@ pub(crate) async fn insert_account_value(
     pool: &PgPool,
     (account_id, partition): (AccountId, i16),
     day: Date,
+    value: (Dimension, &str),
+    row: Row<'_>,
+) {
+    let columns = "account_values (account_id, partition, day";
+    let key = format!("'{}', {partition}, '{day}'", account_id.uuid());
+    insert_value(pool, columns, &key, value, row).await;
+}
+
+/// Inserts a value into the row with this key, beside the values that are there.
+async fn insert_value(
+    pool: &PgPool,
+    columns: &str,
+    key: &str,
     (dimension, value): (Dimension, &str),
     row: Row<'_>,
 ) {
-    sqlx::query("INSERT INTO clicks.account_values VALUES ($1, $2, $3, $4, $5, $6, $7)")
-        .bind(account_id.uuid())
-        .bind(day)
-        .bind(dimension.number())
-        .bind(value)
-        .bind(partition)
-        .bind(row.clicks)
-        .bind(sketch(row.visitors))
+    let (table, key_columns) = columns.split_once(" (").unwrap();
+    let dimension = dimension.name();
+    let insert = format!(
+        "INSERT INTO clicks.{columns}, country, referrer_host, browser, os, device)
+         VALUES ({key}, $1, $1, $1, $1, $1) ON CONFLICT DO NOTHING"
+    );
+    sqlx::query(AssertSqlSafe(insert))
+        .bind(DimensionCounts::default().to_bytes())
+        .execute(pool)
+        .await
+        .unwrap();
+    let of_key = format!("WHERE ({key_columns}) = ({key})");
+    let select = format!("SELECT {dimension} FROM clicks.{table} {of_key}");
+    let select = sqlx::query_scalar(AssertSqlSafe(select)).fetch_one(pool);
+    let stored: Vec<u8> = select.await.unwrap();
+    let mut counts = DimensionCounts::from_bytes(&stored).unwrap();
+    let count = counts.count_mut(value);
+    count.clicks += row.clicks.cast_unsigned();
+    count.visitors = sketch(row.visitors).unwrap_or_default();
+    let update = format!("UPDATE clicks.{table} SET {dimension} = $1 {of_key}");
+    sqlx::query(AssertSqlSafe(update))
+        .bind(counts.to_bytes())
         .execute(pool)
         .await
         .unwrap();

@@ -107,7 +107,7 @@ fn damaged_sketch_is_an_error_that_names_the_day() {
     assert!(
         error
             .to_string()
-            .starts_with("the visitors of 2026-11-02 are damaged")
+            .starts_with("the figures of 2026-11-02 are damaged")
     );
 }
 

@@ -1,5 +1,3 @@
-use std::collections::{BTreeMap, BTreeSet};
-
 use proptest::prelude::*;
 use time::macros::{date, datetime};
 use uuid::Uuid;
@@ -109,8 +107,9 @@ fn bots_count_apart_without_visitors_and_values() {
     assert!(
         values(&of_values)
             .links
-            .iter()
-            .all(|(.., count)| count.clicks == 1)
+            .values()
+            .flat_map(|row| row.of(Dimension::Device))
+            .all(|(_, count)| count.clicks == 1)
     );
 }
 
@@ -120,12 +119,12 @@ fn folded_record_counts_without_values() {
     folded.count = 40;
     folded.details = ClickDetails::default();
     let tally = tally(Counting::Values, &records([folded]));
-    let rows: Vec<_> = values(&tally).accounts.iter().collect();
-    assert_eq!(rows.len(), 5);
-    assert!(
-        rows.iter()
-            .all(|(_, value, it)| value.is_empty() && it.clicks == 40)
-    );
+    let row = values(&tally).accounts.values().next().unwrap();
+    for dimension in Dimension::ALL {
+        let values = row.of(dimension);
+        assert_eq!(values.len(), 1);
+        assert!(values[0].0.is_empty() && values[0].1.clicks == 40);
+    }
 }
 
 #[test]
@@ -196,34 +195,18 @@ fn limits_end_a_tally_between_records() {
 }
 
 #[test]
-fn first_hundred_values_are_counted_apart() {
-    let clicks = (0..150).map(|index| {
+fn values_are_in_order_of_first_clicks() {
+    let countries = ["FR", "DE", "FR", "AT", "DE"];
+    let clicks = countries.map(|country| {
         let mut click = click(1, NOW, ClickKind::Human);
-        // Later values sort before earlier ones.
-        click.details.referrer_host = Some(format!("{:03}.example", 999 - index));
+        click.details.country = Some(country.to_owned());
         click
     });
-    let mut tally = tally(Counting::Values, &records(clicks));
-    let Figures::Values(rows) = &mut tally.figures else {
-        panic!("rows of values are wanted");
-    };
-    let groups = rows.links.groups();
-    let group = groups
-        .into_iter()
-        .find(|it| it.3 == Dimension::ReferrerHost);
-    let stored = ["", "*", "stored.example", "950.example"].map(str::to_owned);
-    let stored = BTreeMap::from([(group.unwrap(), BTreeSet::from(stored))]);
-    rows.links.limit(&stored);
-    let hosts = rows
-        .links
-        .iter()
-        .filter(|(group, ..)| group.3 == Dimension::ReferrerHost);
-    let hosts: BTreeMap<&str, u64> = hosts.map(|(_, value, it)| (value, it.clicks)).collect();
-    // 98 new values beside the two stored ones, one of which is in the tally.
-    assert_eq!(hosts.len(), 100);
-    assert_eq!(hosts["*"], 51);
-    assert!(hosts.contains_key("999.example") && hosts.contains_key("901.example"));
-    assert!(!hosts.contains_key("900.example"));
+    let tally = tally(Counting::Values, &records(clicks));
+    let row = values(&tally).links.values().next().unwrap();
+    let counted = row.of(Dimension::Country).into_iter();
+    let counted: Vec<_> = counted.map(|(value, it)| (value, it.clicks)).collect();
+    assert_eq!(counted, [("FR", 2), ("DE", 2), ("AT", 1)]);
 }
 
 fn any_click() -> impl Strategy<Value = Click> {

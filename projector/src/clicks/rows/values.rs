@@ -1,20 +1,216 @@
-//! Rows of the counting `values`.
+//! Rows of the counting `values`: tables `clicks.link_values` and `clicks.account_values`.
 
-use linkledger_core::click::tally::Values;
+use std::{array, collections::BTreeMap};
+
+use linkledger_core::{
+    click::{
+        Dimension,
+        dimension_counts::DimensionCounts,
+        tally::{ValueRow, Values},
+    },
+    id::{AccountId, LinkId},
+};
 use sqlx::PgConnection;
+use time::Date;
+use uuid::Uuid;
 
-use super::{account_values, link_values};
+use super::visitors::with_visitors;
 
-/// Adds the counts to the stored rows, after values beyond the first ones of their groups were put together.
+/// Number of dimensions.
+const DIMENSIONS: usize = Dimension::ALL.len();
+
+/// Maximum number of rows of one statement: a row of a busy link has hundreds of sketches.
+const ROWS_MAX: usize = 500;
+
+/// Stored counts of a row, in the order of the dimensions.
+type Cells = [Vec<u8>; DIMENSIONS];
+
+/// Adds the counts to the stored rows.
 pub(in crate::clicks) async fn add_in_tx(
     tx: &mut PgConnection,
     partition: u8,
-    values: &mut Values,
+    values: &Values,
 ) -> sqlx::Result<()> {
-    let stored = link_values::stored_in_tx(tx, &values.links).await?;
-    values.links.limit(&stored);
-    link_values::add_in_tx(tx, &values.links, &stored).await?;
-    let stored = account_values::stored_in_tx(tx, partition, &values.accounts).await?;
-    values.accounts.limit(&stored);
-    account_values::add_in_tx(tx, partition, &values.accounts, &stored).await
+    add_of_links_in_tx(tx, &values.links).await?;
+    add_of_accounts_in_tx(tx, partition, &values.accounts).await
+}
+
+async fn add_of_links_in_tx(
+    tx: &mut PgConnection,
+    rows: &BTreeMap<(AccountId, LinkId, Date), ValueRow>,
+) -> sqlx::Result<()> {
+    let rows: Vec<_> = rows.iter().collect();
+    for chunk in rows.chunks(ROWS_MAX) {
+        let keys = chunk.iter().map(|(key, _)| key);
+        let accounts: Vec<Uuid> = keys.clone().map(|(account, ..)| account.uuid()).collect();
+        let links: Vec<Uuid> = keys.clone().map(|(_, link, _)| link.uuid()).collect();
+        let days: Vec<Date> = keys.map(|(.., day)| *day).collect();
+        let stored = sqlx::query!(
+            r#"
+            SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
+            FROM unnest($1::uuid[], $2::uuid[], $3::date[]) WITH ORDINALITY
+                AS k (account_id, link_id, day, number)
+            JOIN clicks.link_values AS t USING (account_id, link_id, day)
+            "#,
+            &accounts,
+            &links,
+            &days
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let mut columns = Columns::of(chunk.len());
+        for row in stored {
+            let cells = [
+                row.country,
+                row.referrer_host,
+                row.browser,
+                row.os,
+                row.device,
+            ];
+            columns.take(row.number, cells);
+        }
+        let [country, referrer_host, browser, os, device] =
+            columns.with(chunk.iter().map(|(_, row)| *row));
+        sqlx::query!(
+            "
+            INSERT INTO clicks.link_values
+                (account_id, link_id, day, country, referrer_host, browser, os, device)
+            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::date[], $4::bytea[], $5::bytea[],
+                                 $6::bytea[], $7::bytea[], $8::bytea[])
+            ON CONFLICT (account_id, link_id, day) DO UPDATE
+            SET country = excluded.country, referrer_host = excluded.referrer_host,
+                browser = excluded.browser, os = excluded.os, device = excluded.device
+            ",
+            &accounts,
+            &links,
+            &days,
+            &country,
+            &referrer_host,
+            &browser,
+            &os,
+            &device
+        )
+        .execute(&mut *tx)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn add_of_accounts_in_tx(
+    tx: &mut PgConnection,
+    partition: u8,
+    rows: &BTreeMap<(AccountId, Date), ValueRow>,
+) -> sqlx::Result<()> {
+    let rows: Vec<_> = rows.iter().collect();
+    for chunk in rows.chunks(ROWS_MAX) {
+        let keys = chunk.iter().map(|(key, _)| key);
+        let accounts: Vec<Uuid> = keys.clone().map(|(account, _)| account.uuid()).collect();
+        let days: Vec<Date> = keys.map(|(_, day)| *day).collect();
+        let stored = sqlx::query!(
+            r#"
+            SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
+            FROM unnest($2::uuid[], $3::date[]) WITH ORDINALITY AS k (account_id, day, number)
+            JOIN clicks.account_values AS t USING (account_id, day)
+            WHERE t.partition = $1
+            "#,
+            i16::from(partition),
+            &accounts,
+            &days
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let mut columns = Columns::of(chunk.len());
+        for row in stored {
+            let cells = [
+                row.country,
+                row.referrer_host,
+                row.browser,
+                row.os,
+                row.device,
+            ];
+            columns.take(row.number, cells);
+        }
+        let [country, referrer_host, browser, os, device] =
+            columns.with(chunk.iter().map(|(_, row)| *row));
+        sqlx::query!(
+            "
+            INSERT INTO clicks.account_values
+                (account_id, day, partition, country, referrer_host, browser, os, device)
+            SELECT n.account_id, n.day, $1::smallint, n.country, n.referrer_host, n.browser, n.os, n.device
+            FROM unnest($2::uuid[], $3::date[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[],
+                        $8::bytea[])
+                AS n (account_id, day, country, referrer_host, browser, os, device)
+            ON CONFLICT (account_id, day, partition) DO UPDATE
+            SET country = excluded.country, referrer_host = excluded.referrer_host,
+                browser = excluded.browser, os = excluded.os, device = excluded.device
+            ",
+            i16::from(partition),
+            &accounts,
+            &days,
+            &country,
+            &referrer_host,
+            &browser,
+            &os,
+            &device
+        )
+        .execute(&mut *tx)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Stored counts of the rows of a statement.
+struct Columns(Vec<Option<Cells>>);
+
+impl Columns {
+    fn of(rows: usize) -> Self {
+        Self(vec![None; rows])
+    }
+
+    /// Takes the stored counts of the row with this number, from 1.
+    fn take(&mut self, number: i64, cells: Cells) {
+        let place = usize::try_from(number - 1).ok();
+        if let Some(row) = place.and_then(|place| self.0.get_mut(place)) {
+            *row = Some(cells);
+        }
+    }
+
+    /// Returns the columns of all rows after the new clicks.
+    fn with<'a>(self, rows: impl Iterator<Item = &'a ValueRow>) -> [Vec<Vec<u8>>; DIMENSIONS] {
+        let mut columns = array::from_fn(|_| Vec::with_capacity(self.0.len()));
+        for (stored, row) in self.0.into_iter().zip(rows) {
+            let mut stored = stored.unwrap_or_default().into_iter();
+            for (column, dimension) in columns.iter_mut().zip(Dimension::ALL) {
+                column.push(with_clicks(
+                    &stored.next().unwrap_or_default(),
+                    row,
+                    dimension,
+                ));
+            }
+        }
+        columns
+    }
+}
+
+/// Returns the counts of a dimension after the new clicks. Damaged counts are logged and begun anew, because they
+/// would delay all other figures otherwise.
+fn with_clicks(stored: &[u8], row: &ValueRow, dimension: Dimension) -> Vec<u8> {
+    let counts = match stored {
+        [] => Ok(DimensionCounts::default()),
+        stored => DimensionCounts::from_bytes(stored),
+    };
+    let mut counts = counts.unwrap_or_else(|error| {
+        let dimension = dimension.name();
+        tracing::error!(%error, dimension, "stored counts of a dimension are begun anew");
+        DimensionCounts::default()
+    });
+    for (value, new) in row.of(dimension) {
+        let count = counts.count_mut(value);
+        count.clicks = count.clicks.saturating_add(new.clicks);
+        let known = (!count.visitors.is_empty()).then_some(&count.visitors);
+        if let Some(visitors) = with_visitors(known, &new.visitors) {
+            count.visitors = visitors;
+        }
+    }
+    counts.to_bytes()
 }

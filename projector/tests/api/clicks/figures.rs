@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::{
-    click::{Click, ClickDetails, ClickKind, Counting, Device, Dimension, sketch::VisitorSketch},
+    click::{
+        Click, ClickDetails, ClickKind, Counting, Device, Dimension,
+        dimension_counts::{DimensionCounts, StoredCount},
+        sketch::VisitorSketch,
+    },
     clock::{Clock as _, SystemClock},
 };
 use proptest::{
@@ -13,7 +17,6 @@ use proptest::{
 };
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
 
 use super::click_stage::{ClickStage, TestRecorder, click};
 
@@ -62,15 +65,15 @@ fn naive(clicks: &[Click]) -> Counts {
         }
         for dimension in Dimension::ALL {
             let value = dimension.value_of(&click.details);
-            let number = dimension.number();
+            let name = dimension.name();
             add(
                 &mut counts,
-                format!("link value {link} {day} {number} {value}"),
+                format!("link value {link} {day} {name} {value}"),
                 click,
             );
             add(
                 &mut counts,
-                format!("account value {account} {day} {number} {value}"),
+                format!("account value {account} {day} {name} {value}"),
                 click,
             );
         }
@@ -99,13 +102,6 @@ async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
         SELECT format('account quarter %s %s', account_id, extract(epoch FROM quarter)::bigint),
                clicks, bots, NULL
         FROM clicks.account_quarters
-        UNION ALL
-        SELECT format('link value %s %s %s %s', link_id, day, dimension, value), clicks, 0, visitors
-        FROM clicks.link_values
-        UNION ALL
-        SELECT format('account value %s %s %s %s', account_id, day, dimension, value),
-               clicks, 0, visitors
-        FROM clicks.account_values
         ",
     )
     .fetch_all(pool)
@@ -119,12 +115,54 @@ async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
         let sketch = visitors.map(|bytes| VisitorSketch::from_bytes(&bytes).unwrap());
         row.2.extend(sketch);
     }
+    for (key, value, count) in stored_values(pool).await {
+        let row = stored.entry(format!("{key} {value}")).or_default();
+        row.0 += count.clicks.cast_signed();
+        row.2.extend(count.sketch().unwrap());
+    }
     let rows = stored.into_iter();
     rows.map(|(key, (clicks, bots, sketches))| {
         let visitors = VisitorSketch::union(&sketches).estimate();
         (key, (clicks, bots, visitors))
     })
     .collect()
+}
+
+/// Reads the tables of values: table, key and dimension as text, value, count.
+async fn stored_values(pool: &PgPool) -> Vec<(String, String, StoredCount)> {
+    let cells: Vec<(String, Vec<u8>)> = sqlx::query_as(
+        "
+        WITH rows AS (
+            SELECT format('link value %s %s', link_id, day) AS key,
+                   country, referrer_host, browser, os, device FROM clicks.link_values
+            UNION ALL
+            SELECT format('account value %s %s', account_id, day),
+                   country, referrer_host, browser, os, device FROM clicks.account_values
+        )
+        SELECT format('%s %s', key, dimension), counts
+        FROM rows, LATERAL (VALUES ('country', country), ('referrer_host', referrer_host),
+            ('browser', browser), ('os', os), ('device', device)) AS cell (dimension, counts)
+        ",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let mut values = Vec::new();
+    for (key, counts) in cells {
+        let counts = DimensionCounts::from_bytes(&counts).unwrap();
+        let of_key = counts.iter();
+        values.extend(of_key.map(|(value, count)| (key.clone(), value.to_owned(), count.clone())));
+    }
+    values
+}
+
+/// Clicks of all values of a table and a dimension.
+pub(super) async fn clicks_of_values(pool: &PgPool, table: &str, dimension: Dimension) -> u64 {
+    let is_wanted =
+        |key: &str| key.starts_with(table) && key.ends_with(&format!(" {}", dimension.name()));
+    let values = stored_values(pool).await.into_iter();
+    let wanted = values.filter(|(key, ..)| is_wanted(key));
+    wanted.map(|(.., count)| count.clicks).sum()
 }
 
 /// The counts, with numbers of visitors; estimates of so few visitors are exact.
@@ -204,25 +242,23 @@ async fn values_beyond_first_hundred_are_other() {
         stage.publish(&mut recorder, &from(hosts)).await;
         stage.count(Counting::Values).await;
     }
-    for (table, id) in [("link_values", "link_id"), ("account_values", "account_id")] {
-        let rows: Vec<(String, i64, Vec<u8>)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
-            "SELECT value, clicks, visitors FROM clicks.{table}
-             WHERE dimension = 2 AND {id} = $1 ORDER BY value"
-        )))
-        .bind(Uuid::from_u128(1))
-        .fetch_all(stage.pool())
-        .await
-        .unwrap();
-        assert_eq!(rows.len(), 101, "{table}");
+    let stored = stored_values(stage.pool()).await;
+    for table in ["link value", "account value"] {
+        let is_host = |key: &str| key.starts_with(table) && key.ends_with(" referrer_host");
+        let hosts = stored.iter().filter(|(key, ..)| is_host(key));
+        let hosts: BTreeMap<&str, &StoredCount> = hosts
+            .map(|(_, value, count)| (value.as_str(), count))
+            .collect();
+        assert_eq!(hosts.len(), 101, "{table}");
         // 20 values of the second batch, and 40 new ones of the third.
-        let (value, clicks, visitors) = &rows[0];
-        assert_eq!((value.as_str(), *clicks), ("*", 60), "{table}");
-        assert_eq!(VisitorSketch::from_bytes(visitors).unwrap().estimate(), 60);
-        assert_eq!(rows.iter().map(|(_, clicks, _)| clicks).sum::<i64>(), 180);
-        let value = |value: &str| rows.iter().find(|it| it.0 == value).map(|it| it.1);
-        assert_eq!(value("550.example"), Some(2), "{table}");
-        assert_eq!(value("039.example"), Some(1), "{table}");
-        assert_eq!(value("040.example"), None, "{table}");
+        let other = hosts["*"];
+        assert_eq!(other.clicks, 60, "{table}");
+        assert_eq!(other.sketch().unwrap().unwrap().estimate(), 60);
+        assert_eq!(hosts.values().map(|count| count.clicks).sum::<u64>(), 180);
+        let clicks = |value: &str| hosts.get(value).map(|count| count.clicks);
+        assert_eq!(clicks("550.example"), Some(2), "{table}");
+        assert_eq!(clicks("039.example"), Some(1), "{table}");
+        assert_eq!(clicks("040.example"), None, "{table}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use linkledger_core::{
-    click::Counting,
+    click::{Counting, Dimension},
     clock::{Clock as _, SystemClock},
     event_store::{self, SessionKind},
 };
@@ -17,6 +17,7 @@ use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 use time::Duration;
 
 use super::click_stage::{ClickStage, TestRecorder, click, clicks as counted_clicks};
+use super::figures::clicks_of_values;
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
@@ -175,11 +176,6 @@ async fn countings_run_to_end_of_topic() {
         counting.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(stage.pool()).await, 20);
-    let of_values: i64 = sqlx::query_scalar(
-        "SELECT sum(clicks)::bigint FROM clicks.link_values WHERE dimension = 1",
-    )
-    .fetch_one(stage.pool())
-    .await
-    .unwrap();
+    let of_values = clicks_of_values(stage.pool(), "link value", Dimension::Country).await;
     assert_eq!(of_values, 20);
 }

@@ -1,6 +1,13 @@
 //! Answers with the most frequent values or links.
 
-use linkledger_core::{click::dimension::NO_VALUE, id::LinkId, timestamp};
+use linkledger_core::{
+    click::{
+        dimension::NO_VALUE,
+        value_figures::{Top, TopItem},
+    },
+    id::LinkId,
+    timestamp,
+};
 use serde::Serialize;
 use utoipa::{
     PartialSchema, ToSchema,
@@ -8,12 +15,7 @@ use utoipa::{
 };
 
 use crate::{
-    figure_reads::CompleteFigures,
-    read_model::{
-        clicks::{Top, TopItem},
-        links::LinkView,
-    },
-    routes::clicks_csv::CsvRow,
+    figure_reads::CompleteFigures, read_model::links::LinkView, routes::clicks_csv::CsvRow,
 };
 
 /// Values or links with the most human clicks.

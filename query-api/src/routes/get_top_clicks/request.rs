@@ -151,7 +151,7 @@ impl RankedBy for DimensionOrLink {
 /// Parts of a request for a ranking.
 pub(super) struct TopRequest<B> {
     pub(super) by: B,
-    pub(super) limit: i64,
+    pub(super) limit: u8,
     pub(super) days: Range<Date>,
     pub(super) media_type: MediaType,
     pub(super) position: LogPosition,
@@ -178,7 +178,7 @@ impl<B: RankedBy> TopRequest<B> {
         let log_epoch = api.watcher.log_epoch();
         Ok(Self {
             by,
-            limit: limit.unwrap_or(LIMIT_DEFAULT).into(),
+            limit: limit.unwrap_or(LIMIT_DEFAULT),
             days: days.map_err(|error| range_problem(&error))?,
             media_type: media_type(headers)?,
             position: position_of_consistency_token(headers, account_id, log_epoch)?,
