@@ -3,6 +3,8 @@
 //! Figures and `complete_until` are read in one snapshot. A read that takes too long ends with a problem that says
 //! so, and never delays other reads.
 
+mod account_shares;
+
 use linkledger_core::{
     event_store::{
         errors::sqlstate,
@@ -13,6 +15,7 @@ use linkledger_core::{
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
+use self::account_shares::AccountShares;
 use crate::read_model::{
     clicks::{self, FigureQuery, FiguresError},
     storage_unavailable,
@@ -33,12 +36,17 @@ pub(crate) struct CompleteFigures<T> {
 /// Sessions that read figures, from the primary.
 pub(crate) struct FigureReads {
     pool: PgPool,
+    shares: AccountShares,
 }
 
 impl FigureReads {
-    /// Returns reads on the sessions of the pool.
+    /// Returns reads on the sessions of the pool. An account uses half of the sessions at most.
     pub(crate) fn new(pool: PgPool) -> Self {
-        Self { pool }
+        let sessions = pool.options().get_max_connections();
+        Self {
+            pool,
+            shares: AccountShares::new(sessions as usize / 2),
+        }
     }
 
     /// Reads the figures that a query asks for.
@@ -50,11 +58,15 @@ impl FigureReads {
         &self,
         query: &Q,
     ) -> Result<CompleteFigures<Q::Figures>, Problem> {
-        // A cancelled statement would be cancelled again: the read is not retried.
-        let reading = read_on_live_session(async || match self.read_once(query).await {
-            Err(FiguresError::Database(error)) if !is_cancelled(&error) => Err(error),
-            read => Ok(read),
-        });
+        let reading = async {
+            let _share = self.shares.acquire(query.account_id()).await;
+            // A cancelled statement would be cancelled again: the read is not retried.
+            read_on_live_session(async || match self.read_once(query).await {
+                Err(FiguresError::Database(error)) if !is_cancelled(&error) => Err(error),
+                read => Ok(read),
+            })
+            .await
+        };
         let Ok(read) = tokio::time::timeout(ANSWER_TIME_MAX, reading).await else {
             return Err(too_slow("no answer"));
         };

@@ -63,6 +63,9 @@ pub(crate) trait FigureQuery: Sync {
     /// Counting of the figures.
     const COUNTING: Counting;
 
+    /// Returns the account whose figures are read.
+    fn account_id(&self) -> AccountId;
+
     /// Reads the figures.
     fn read(
         &self,
@@ -98,6 +101,10 @@ pub(crate) struct SeriesQuery {
 impl FigureQuery for SeriesQuery {
     type Figures = Series;
     const COUNTING: Counting = Counting::Totals;
+
+    fn account_id(&self) -> AccountId {
+        self.subject.account_id
+    }
 
     async fn read(&self, session: &mut PgConnection) -> Result<Series, FiguresError> {
         let ClickSubject {

@@ -30,6 +30,10 @@ impl FigureQuery for TopValuesQuery {
     type Figures = Top<String>;
     const COUNTING: Counting = Counting::Values;
 
+    fn account_id(&self) -> AccountId {
+        self.subject.account_id
+    }
+
     async fn read(&self, session: &mut PgConnection) -> Result<Top<String>, FiguresError> {
         let mut rows = match self.subject.link_id {
             Some(link_id) => self.rows_of_link(session, link_id),
@@ -135,6 +139,10 @@ pub(crate) struct TopLinksQuery {
 impl FigureQuery for TopLinksQuery {
     type Figures = Top<LinkId>;
     const COUNTING: Counting = Counting::Totals;
+
+    fn account_id(&self) -> AccountId {
+        self.account_id
+    }
 
     async fn read(&self, session: &mut PgConnection) -> Result<Top<LinkId>, FiguresError> {
         let rows = self.rows(&mut *session).await?;
