@@ -8,3 +8,4 @@ mod figures;
 mod housekeeping;
 mod operation;
 mod other_topic;
+mod plans;

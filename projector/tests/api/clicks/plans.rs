@@ -1,0 +1,119 @@
+//! Statements of the countings read figures by key only, although the plans were made on empty tables.
+
+use linkledger_core::{
+    click::{Counting, dimension_counts::DimensionCounts},
+    clock::{Clock as _, SystemClock},
+};
+use linkledger_testing::{eventually, flush_statistics};
+use sqlx::PgPool;
+use time::Duration;
+
+use super::click_stage::{ClickStage, TestRecorder, click};
+
+/// Rows of each table.
+const ROWS: i64 = 60_000;
+
+/// Links with clicks.
+const LINKS: i64 = 300;
+
+/// Maximum number of index entries that the second clicks need; far fewer than rows.
+const ENTRIES_MAX: i64 = 20_000;
+
+/// Inserts [`ROWS`] rows into each table of figures: of links and accounts without clicks, over 60 days.
+async fn fill(pool: &PgPool) {
+    let partitions =
+        "SELECT clicks.create_partitions(current_date - n) FROM generate_series(0, 60) AS n";
+    sqlx::query(partitions).execute(pool).await.unwrap();
+    for rows in [
+        "link_quarters SELECT id, id, day, 1, 1",
+        "link_days SELECT id, id, (day AT TIME ZONE 'UTC')::date, 1, 1, NULL",
+        "link_values SELECT id, id, (day AT TIME ZONE 'UTC')::date, $2, $2, $2, $2, $2",
+        "account_quarters SELECT id, day, 0, 1, 1",
+        "account_days SELECT id, (day AT TIME ZONE 'UTC')::date, 0, 1, 1, NULL",
+        "account_values SELECT id, (day AT TIME ZONE 'UTC')::date, 0, $2, $2, $2, $2, $2",
+    ] {
+        let statement = format!(
+            "INSERT INTO clicks.{rows}
+             FROM (SELECT lpad(n::text, 32, 'f')::uuid AS id,
+                          date_trunc('day', now(), 'UTC') - n % 60 * interval '1 day' AS day
+                   FROM generate_series(0, $1 - 1) AS n) AS row
+             WHERE $2::bytea IS NOT NULL"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(ROWS)
+            .bind(DimensionCounts::default().to_bytes())
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+}
+
+/// Publishes a click of each of [`LINKS`] links, today and 40 days ago.
+async fn publish(stage: &ClickStage, recorder: &mut TestRecorder) {
+    let now = SystemClock.now();
+    let made: Vec<_> = (0..LINKS.unsigned_abs())
+        .flat_map(|link| [now, now - Duration::days(40)].map(|at| click(link.into(), at)))
+        .collect();
+    stage.publish(recorder, &made).await;
+}
+
+/// Waits until both countings have counted this many records.
+async fn counted(pool: &PgPool, records: i64) {
+    eventually("both countings have counted", async || {
+        let counted: Option<i64> = sqlx::query_scalar(
+            "SELECT min(counted) FROM (SELECT sum(next_offset)::bigint AS counted
+                                       FROM clicks.positions GROUP BY counting) AS by_counting",
+        )
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        (counted == Some(records)).then_some(())
+    })
+    .await;
+}
+
+/// Waits until the sessions of the countings have ended: a session stores its statistics at its end.
+async fn countings_ended(pool: &PgPool) {
+    flush_statistics(pool).await;
+    eventually("the sessions of the countings have ended", async || {
+        let sessions: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'linkledger'",
+        )
+        .fetch_one(pool)
+        .await
+        .unwrap();
+        (sessions == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn figures_are_written_by_key_only() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    let mut recorder = TestRecorder::new();
+    let countings = Counting::ALL.map(|counting| stage.counting(counting));
+    // Plans are made while the tables are empty.
+    publish(&stage, &mut recorder).await;
+    counted(pool, 2 * LINKS).await;
+    fill(pool).await;
+    publish(&stage, &mut recorder).await;
+    counted(pool, 4 * LINKS).await;
+    for counting in countings {
+        counting.stop().await;
+    }
+    countings_ended(pool).await;
+    let (scanned, entries): (i64, i64) = sqlx::query_as(
+        "SELECT (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
+                 WHERE schemaname = 'clicks' AND relname ~ '_(quarters|days|values)_'),
+                (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+                 WHERE schemaname = 'clicks' AND relname ~ '_(quarters|days|values)_')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap();
+    // Scans of the nearly empty tables, before they were filled, read few rows.
+    assert!(scanned < ROWS / 10, "{scanned}");
+    assert!((1..ENTRIES_MAX).contains(&entries), "{entries}");
+}
