@@ -1,0 +1,294 @@
+"""The services as processes of their own, with one Postgres and two brokers of Apache Kafka, for .ci/clicks."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+import uuid
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+TOPIC = "linkledger.clicks.v1"
+PARTITIONS = 16
+# Longest wait for a state; a host can be ten times slower than a quiet one.
+DEADLINE_S = 240
+STOP_DEADLINE_S = 60
+REQUEST_TIMEOUT_S = 30
+KEY_SCOPES = "link:links.write,link:links.read,link:clicks.read"
+
+given_ports = set()
+
+
+def free_port():
+    """Returns a port that no process uses, and that no earlier call returned."""
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
+
+
+def eventually(state, look, deadline_s=DEADLINE_S):
+    """Waits until `look` returns a value that is true, and returns the value."""
+    until = time.monotonic() + deadline_s
+    while time.monotonic() < until:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    raise SystemExit(f"after {deadline_s} s not yet: {state}")
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Service:
+    """A process that can be stopped, killed, frozen and started again with the same command."""
+
+    def __init__(self, stack, name, command, environment):
+        self.stack, self.name, self.command, self.environment = stack, name, command, environment
+        self.process = None
+
+    def start(self):
+        with (self.stack.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log, cwd=REPOSITORY)
+
+    def kill(self):
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    def send(self, number):
+        assert self.process.poll() is None, f"{self.name} has ended by itself"
+        self.process.send_signal(number)
+
+    def stop(self):
+        """Stops the process with SIGTERM, which must be an orderly end."""
+        self.send(signal.SIGTERM)
+        status = self.process.wait(STOP_DEADLINE_S)
+        assert status == 0, f"{self.name} has ended with the status {status}"
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill()
+
+
+class QueryApi(Service):
+    def __init__(self, stack, name):
+        self.api_port, self.short_port, self.internal_port = free_port(), free_port(), free_port()
+        command = [stack.program("query-api"), "serve", "--internal-listen", f"127.0.0.1:{self.internal_port}"]
+        command += ["--api-listen", f"127.0.0.1:{self.api_port}", "--short-listen", f"127.0.0.1:{self.short_port}"]
+        super().__init__(stack, name, command, stack.environment)
+
+    def start(self):
+        super().start()
+        eventually(f"{self.name} listens", lambda: listens(self.short_port) and listens(self.api_port))
+
+    def unacknowledged(self):
+        """Returns the number of records of clicks that wait for the broker."""
+        metrics = f"http://127.0.0.1:{self.internal_port}/metrics"
+        with urllib.request.urlopen(metrics, timeout=REQUEST_TIMEOUT_S) as answer:
+            found = re.search(rb"^linkledger_clicks_unacknowledged (\S+)$", answer.read(), re.MULTILINE)
+        return int(float(found[1]))
+
+
+class Postgres:
+    def __init__(self, folder, programs):
+        self.data, self.log = folder / "postgres" / "data", folder / "postgres.log"
+        self.programs, self.port = programs, free_port()
+        # Postgres refuses to run as root.
+        self.by = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+
+    def create(self):
+        self.data.parent.mkdir()
+        self.log.touch()
+        if self.by:
+            shutil.chown(self.data.parent, "postgres")
+            shutil.chown(self.log, "postgres")
+        self.run("initdb", "-D", self.data, "-U", "linkledger", "-A", "trust", "--encoding=UTF8", "--locale=C")
+        self.start()
+        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "linkledger", "linkledger")
+
+    def run(self, program, *arguments):
+        command = [*self.by, f"{self.programs}/{program}", *map(str, arguments)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    def crash(self):
+        """Ends Postgres without a checkpoint, and starts it again."""
+        self.stop()
+        self.start()
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200"
+        arguments = ["-D", self.data, "-l", self.log, "-w", "-t", DEADLINE_S, "-o", options]
+        self.run("pg_ctl", *arguments, "start")
+
+    def stop(self):
+        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+
+
+class Kafka:
+    """Broker 1, which is also the controller and is never killed, and broker 2."""
+
+    def __init__(self, stack):
+        fetch = subprocess.run([REPOSITORY / "deploy/kafka/fetch"], check=True, capture_output=True, text=True)
+        self.class_path = fetch.stdout.strip()
+        controller, self.ports = free_port(), [free_port(), free_port()]
+        self.addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        settings = "offsets.topic.replication.factor=2\nbroker.session.timeout.ms=6000\n"
+        second = f"process.roles=broker\nnode.id=2\nlisteners=CLIENT://127.0.0.1:{self.ports[1]}\n"
+        # Both brokers belong to one cluster.
+        cluster = ["--cluster-id", "bGlua2xlZGdlci1jbGlja3M"]
+        environment = {**os.environ, "JVM_OPTIONS": "-Xmx256m"}
+        self.brokers = []
+        for number, port in enumerate(self.ports, 1):
+            file = stack.folder / f"broker-{number}.properties"
+            file.write_text(settings + (second if number == 2 else ""))
+            command = ["deploy/kafka/start", "-p", str(port), "-c", str(controller), "-s", str(file)]
+            command += [str(stack.folder / f"broker-{number}"), *cluster]
+            self.brokers.append(Service(stack, f"broker-{number}", command, environment))
+
+    def start(self):
+        for broker in self.brokers:
+            broker.start()
+        eventually("the brokers listen", lambda: all(map(listens, self.ports)))
+        eventually("both brokers have joined", lambda: self.tool("BrokerApiVersionsCommand").count("-> (") == 2)
+
+    def tool(self, name, *arguments):
+        command = ["java", "-Xmx128m", f"-Dlog4j2.configurationFile={REPOSITORY}/deploy/kafka/log4j2.properties"]
+        command += ["-cp", self.class_path, f"org.apache.kafka.tools.{name}", "--bootstrap-server", self.addresses]
+        return subprocess.run([*command, *arguments], capture_output=True, text=True).stdout
+
+    def describe(self, pattern):
+        """Returns the number of partitions of clicks whose description has the pattern."""
+        return len(re.findall(pattern, self.tool("TopicCommand", "--describe", "--topic", TOPIC)))
+
+    def balance(self):
+        """Waits until both brokers have all records, and lets each lead its half of the partitions."""
+        eventually("both brokers are in sync", lambda: self.describe(r"Isr: (1,2|2,1)\b") == PARTITIONS)
+
+        def is_balanced():
+            if self.describe(r"Leader: 2\b") == PARTITIONS / 2:
+                return True
+            self.tool("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+            return False
+
+        eventually("each broker leads half of the partitions", is_balanced)
+
+    def move_leaders(self):
+        """Kills broker 2, until broker 1 leads every partition; then starts it, and lets it lead again."""
+        self.balance()
+        self.brokers[1].kill()
+        eventually("broker 1 leads every partition", lambda: self.describe(r"Leader: 1\b") == PARTITIONS)
+        self.brokers[1].start()
+        self.balance()
+
+
+class Stack:
+    def __init__(self, programs, postgres_programs):
+        self.programs = pathlib.Path(programs).resolve()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="linkledger-clicks."))
+        self.folder.chmod(0o755)
+        self.postgres = Postgres(self.folder, postgres_programs)
+        self.kafka = Kafka(self)
+        self.environment = {
+            **os.environ,
+            "DATABASE_URL": f"postgres://linkledger@127.0.0.1:{self.postgres.port}/linkledger",
+            "KAFKA_BROKERS": self.kafka.addresses,
+            "CURSOR_KEYS": "00" * 32,
+            "RATE_LIMIT": "100000",
+            "RUST_LOG": "info,linkledger::access=off",
+        }
+        self.queries = [QueryApi(self, name) for name in ("query-api-1", "query-api-2")]
+        self.environment["BASE_URL"] = f"http://127.0.0.1:{self.queries[0].api_port}"
+        self.environment["SHORT_BASE_URL"] = f"http://127.0.0.1:{self.queries[0].short_port}"
+        self.command_port = free_port()
+        serve = ["serve", "--internal-listen", "127.0.0.1:0", "--api-listen", f"127.0.0.1:{self.command_port}"]
+        self.commands = Service(self, "command-api", [self.program("command-api"), *serve], self.environment)
+        run = [self.program("projector"), "run", "--internal-listen", "127.0.0.1:0"]
+        self.projector = Service(self, "projector", run, self.environment)
+        self.services = [*self.kafka.brokers, self.commands, self.projector, *self.queries]
+        self.key = None
+
+    def program(self, name):
+        return str(self.programs / name)
+
+    def operate(self, *arguments):
+        command = [self.program("command-api"), *arguments, "--json"]
+        found = subprocess.run(command, env=self.environment, check=True, stdout=subprocess.PIPE)
+        return json.loads(found.stdout)
+
+    def start(self):
+        self.postgres.create()
+        self.kafka.start()
+        self.operate("migrate")
+        self.operate("topic", "create")
+        account = self.operate("account", "create", "--name", "Acme")["account_id"]
+        self.operate("credits", "grant", "--account", account, "--amount", "10000", "--reason", "test")
+        self.key = self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["api_key"]
+        for service in (self.commands, self.projector, *self.queries):
+            service.start()
+        eventually("command-api listens", lambda: listens(self.command_port))
+
+    def request(self, port, method, path, body=None):
+        """Returns status and JSON of an answer; (None, None) if there is none."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {self.key}"}
+        if body:
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+        try:
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException):
+            return None, None
+        finally:
+            connection.close()
+
+    def create_links(self, slugs):
+        """Creates links, and returns the ids by slug when all can be read."""
+        ids = {}
+        for slug in slugs:
+            body = {"destination_url": f"https://example.com/{slug}", "slug": slug}
+            status, link = self.request(self.command_port, "POST", "/v1/links", body)
+            assert status == 201, f"the create of {slug} was answered {status}"
+            ids[slug] = link["id"]
+        for link_id in ids.values():
+            eventually("the link is applied", lambda: self.get(f"/v1/links/{link_id}"))
+        return ids
+
+    def get(self, path):
+        """Returns the JSON of an answer of the first query-api that answers 200, or None."""
+        for query in self.queries:
+            status, found = self.request(query.api_port, "GET", path)
+            if status == 200:
+                return found
+        return None
+
+    def end(self):
+        for service in self.services:
+            service.end()
+        if (self.postgres.data / "postmaster.pid").exists():
+            self.postgres.stop()
+        shutil.rmtree(self.folder)
+
+    def print_warnings(self):
+        """Prints the last warnings and errors that the services have logged."""
+        for service in self.services:
+            log = self.folder / f"{service.name}.log"
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            for line in [line for line in lines if "WARN" in line or "ERROR" in line][-10:]:
+                print(f"{service.name}: {line[:300]}")
