@@ -277,8 +277,17 @@ BEGIN
     GRANT UPDATE (seen_at, ended_at) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
 
-    -- An operator pauses countings.
+    -- An operator pauses countings, and counts figures again, with the same writes as the projector.
     GRANT UPDATE (paused_at) ON clicks.positions TO linkledger_operator;
+    GRANT INSERT, DELETE ON clicks.link_quarters, clicks.link_days, clicks.link_values,
+        clicks.account_quarters, clicks.account_days, clicks.account_values TO linkledger_operator;
+    GRANT UPDATE (clicks, bots) ON clicks.link_quarters, clicks.account_quarters
+        TO linkledger_operator;
+    GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
+        TO linkledger_operator;
+    GRANT UPDATE (clicks, visitors) ON clicks.link_values, clicks.account_values
+        TO linkledger_operator;
+    GRANT EXECUTE ON FUNCTION clicks.create_partitions(date) TO linkledger_operator;
 END
 $$;
 

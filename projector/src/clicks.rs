@@ -13,6 +13,7 @@ mod consumer;
 pub mod housekeeping;
 mod partition_days;
 pub mod position;
+pub mod recount;
 mod report;
 mod rows;
 mod run;

@@ -15,6 +15,7 @@ use crate::{
     clicks::{self, ClicksOptions},
     completions::{self, CompletionsOptions},
     credits::{self, CreditsOptions},
+    demo_clicks::{self, DemoOptions},
     import::{self, ImportOptions},
     links::{self, LinksOptions},
     options::StackOptions,
@@ -62,6 +63,10 @@ enum LinkledgerCommand {
     /// Show the credit balance or the credit entries of the account.
     #[command(after_help = EXIT_CODES)]
     Credits(CreditsOptions),
+    /// Fill an account of its own on the running stack with made-up links, and a week of made-up clicks up to now.
+    /// Running it again adds only the clicks of the time in between.
+    #[command(after_help = EXIT_CODES)]
+    Demo(DemoOptions),
     /// Print the completion script of a shell.
     Completions(CompletionsOptions),
 }
@@ -87,7 +92,7 @@ impl LinkledgerCommand {
             Self::Links(links) => links.api.json,
             Self::Clicks(clicks) => clicks.api.json,
             Self::Credits(credits) => credits.api.json,
-            Self::Up(_) | Self::Import(_) | Self::Completions(_) => false,
+            Self::Up(_) | Self::Import(_) | Self::Demo(_) | Self::Completions(_) => false,
         }
     }
 }
@@ -113,6 +118,7 @@ pub async fn main() -> ExitCode {
             LinkledgerCommand::Links(links) => links::run(links).await,
             LinkledgerCommand::Clicks(clicks) => clicks::run(clicks).await,
             LinkledgerCommand::Credits(credits) => credits::run(credits).await,
+            LinkledgerCommand::Demo(demo) => demo_clicks::run(demo).await,
             LinkledgerCommand::Completions(completions) => completions::run(&completions),
         },
         Err(error) => Err(error),

@@ -1,9 +1,9 @@
-//! The demo account of the stack: one per database, with an API key that stays the same.
+//! Accounts of the stack for trying out: one per database and name, with an API key that stays the same.
 
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
     account,
-    credits::{self, CreditsSubject, GrantRequest},
+    credits::{CreditsSubject, GrantRequest, grant},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -15,22 +15,45 @@ use sqlx::PgPool;
 
 use crate::data_folder::DataFolder;
 
-/// Name of the file in the data folder that holds the API key of the demo account.
-const KEY_FILE: &str = "demo_key";
+/// An account for trying out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DemoAccount {
+    /// Name of account and API key.
+    pub(crate) name: &'static str,
+    /// Name of the file in the data folder that holds the API key.
+    pub(crate) key_file: &'static str,
+    /// Credits of a new account.
+    pub(crate) credits: i64,
+}
 
-/// Returns the API key of the demo account. Creates account, credits and API key if the database
+impl DemoAccount {
+    /// Returns the account whose API key the client uses.
+    pub(crate) const fn of_stack(credits: i64) -> Self {
+        Self {
+            name: "demo",
+            key_file: "demo_key",
+            credits,
+        }
+    }
+}
+
+/// Returns the API key of the account. Creates account, credits and API key if the database
 /// does not have the key, and adds the scopes that the key lacks.
 pub(crate) async fn demo_key(
     folder: &DataFolder,
     pool: &PgPool,
     clock: &dyn Clock,
-    demo_credits: i64,
+    DemoAccount {
+        name,
+        key_file,
+        credits,
+    }: DemoAccount,
 ) -> anyhow::Result<ApiKey> {
     // The file is written first: the database keeps only a hash. A crash before `issue` can leave
     // an unused account; the next start creates another.
-    let text = folder.read_or_make(KEY_FILE, || ApiKey::generate().reveal().to_owned())?;
+    let text = folder.read_or_make(key_file, || ApiKey::generate().reveal().to_owned())?;
     let secret = ApiKey::parse(&text).with_context(|| {
-        let path = folder.path(KEY_FILE);
+        let path = folder.path(key_file);
         format!(
             "{} does not hold an API key; remove the file, and the stack makes a new API key",
             path.display()
@@ -40,22 +63,22 @@ pub(crate) async fn demo_key(
         // An earlier release issued the key with the scopes of its time.
         api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
     } else {
-        let account = account::create(pool, clock, "demo").await?.account_id;
-        if demo_credits > 0 {
-            let grant = GrantRequest {
-                amount: demo_credits,
+        let account = account::create(pool, clock, name).await?.account_id;
+        if credits > 0 {
+            let request = GrantRequest {
+                amount: credits,
                 subject: CreditsSubject {
                     account,
-                    reason: "demo".to_owned(),
+                    reason: name.to_owned(),
                     idempotency_key: None,
                 },
             };
-            credits::grant(pool, clock, &grant).await?;
+            grant(pool, clock, &request).await?;
         }
         let request = IssueKey {
             account,
             scopes: Scope::ALL.to_vec(),
-            name: "demo".to_owned(),
+            name: name.to_owned(),
             expires_at: None,
         };
         key::issue(pool, clock, &request, &secret).await?;

@@ -8,6 +8,7 @@ mod completions;
 mod credits;
 mod data_folder;
 mod demo;
+mod demo_clicks;
 mod environment;
 mod import;
 mod ingress;

@@ -21,7 +21,12 @@ use linkledger_core::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{data_folder::DataFolder, demo, environment::EnvironmentFile, options::StackOptions};
+use crate::{
+    data_folder::DataFolder,
+    demo::{DemoAccount, demo_key},
+    environment::EnvironmentFile,
+    options::StackOptions,
+};
 use broker::StackBroker;
 use database::StackDatabase;
 use services::RunningServices;
@@ -101,7 +106,8 @@ async fn run(
     };
     broker.prepare(&kafka, &clicks, database).await?;
     let pool = &database.pool;
-    let key = demo::demo_key(folder, pool, &SystemClock, options.credits).await?;
+    let account = DemoAccount::of_stack(options.credits);
+    let key = demo_key(folder, pool, &SystemClock, account).await?;
     let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::ServiceSettings {
         database_url: database.url.clone(),
@@ -239,6 +245,10 @@ curl -i {api}/v1/links -H 'Authorization: Bearer {key}' -H 'Content-Type: applic
 List your links from another shell:
 
 {program} links list{data_dir}
+
+See charts of made-up clicks:
+
+{program} demo{data_dir}
 
 ready",
         api = get("API_URL"),

@@ -3,7 +3,7 @@
 use linkledger_core::{
     click::{
         Counting, RecorderId,
-        tally::{Figures, PartitionRecord, Sequences, Tally, TallyLimits},
+        tally::{PartitionRecord, Sequences, Tally, TallyLimits},
     },
     fail_point,
 };
@@ -78,10 +78,7 @@ pub(super) async fn count<'a>(
     };
     position::advance_in_tx(&mut tx, counting, partition, &position).await?;
     put_sequences_in_tx(&mut tx, place, &tally.sequences).await?;
-    match &tally.figures {
-        Figures::Totals(totals) => rows::totals::add_in_tx(&mut tx, partition, totals).await?,
-        Figures::Values(values) => rows::values::add_in_tx(&mut tx, partition, values).await?,
-    }
+    rows::add_in_tx(&mut tx, partition, &tally.figures).await?;
     fail_point::reached("clicks.written");
     tx.commit().await?;
     fail_point::reached("clicks.counted");

@@ -4,7 +4,7 @@
 //! offsets are not used, so a partition is fetched only after [`ClickConsumer::begin`].
 
 mod group;
-mod record;
+pub(super) mod record;
 
 use std::{future::Future, sync::Arc};
 

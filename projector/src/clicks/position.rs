@@ -58,6 +58,52 @@ pub async fn read(
     Ok(positions.collect())
 }
 
+/// Position up to which a counting has counted a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CountedPosition {
+    /// Offset of the next record.
+    pub(crate) next_offset: i64,
+    /// `ce_id` of the record before.
+    pub(crate) last_record_id: Option<String>,
+    /// Instant of the last batch.
+    pub(crate) counted_at: Option<OffsetDateTime>,
+}
+
+/// Reads all positions.
+pub(crate) async fn read_all(
+    session: &mut PgConnection,
+) -> sqlx::Result<BTreeMap<(u8, Counting), CountedPosition>> {
+    let rows = sqlx::query!(
+        "SELECT counting, partition, next_offset, last_record_id, counted_at FROM clicks.positions"
+    )
+    .fetch_all(session)
+    .await?;
+    let positions = rows.into_iter().filter_map(|row| {
+        let position = CountedPosition {
+            next_offset: row.next_offset,
+            last_record_id: row.last_record_id,
+            counted_at: row.counted_at,
+        };
+        let partition = u8::try_from(row.partition).ok()?;
+        Some(((partition, row.counting.parse().ok()?), position))
+    });
+    Ok(positions.collect())
+}
+
+/// Locks all positions, and returns the begin of the transaction.
+pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<OffsetDateTime> {
+    let rows = sqlx::query_scalar!(
+        r#"
+        SELECT now() AS "now!" FROM clicks.positions
+        ORDER BY counting, partition
+        FOR NO KEY UPDATE
+        "#
+    )
+    .fetch_all(tx)
+    .await?;
+    rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
+}
+
 /// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the position is
 /// another one, or the counting is paused.
 pub(crate) async fn lock_in_tx(

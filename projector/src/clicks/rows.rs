@@ -5,9 +5,12 @@
 
 mod days;
 mod quarters;
-pub(super) mod totals;
-pub(super) mod values;
+mod totals;
+mod values;
 mod visitors;
+
+use linkledger_core::click::tally::Figures;
+use sqlx::PgConnection;
 
 /// Maximum number of rows of one statement.
 const ROWS_MAX: usize = 2_000;
@@ -15,4 +18,16 @@ const ROWS_MAX: usize = 2_000;
 /// Returns a count as stored.
 fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Adds a tally's figures to the stored rows.
+pub(super) async fn add_in_tx(
+    tx: &mut PgConnection,
+    partition: u8,
+    figures: &Figures,
+) -> sqlx::Result<()> {
+    match figures {
+        Figures::Totals(totals) => totals::add_in_tx(tx, partition, totals).await,
+        Figures::Values(values) => values::add_in_tx(tx, partition, values).await,
+    }
 }

@@ -105,7 +105,11 @@ impl TopicEndsRequests {
     }
 }
 
-fn ask<C: rdkafka::consumer::ConsumerContext + 'static>(
+/// Asks for begins and ends of the partitions. Blocks.
+///
+/// # Errors
+/// Returns an error if the cluster does not answer.
+pub(super) fn ask<C: rdkafka::consumer::ConsumerContext + 'static>(
     consumer: &StreamConsumer<C>,
     list: &TopicPartitionList,
 ) -> KafkaResult<BTreeMap<u8, PartitionEnds>> {
@@ -119,8 +123,12 @@ fn ask<C: rdkafka::consumer::ConsumerContext + 'static>(
     Ok(both.collect())
 }
 
-/// Returns the offset of each partition at a logical place.
-fn offsets<C: rdkafka::consumer::ConsumerContext + 'static>(
+/// Returns the offset of each partition at a logical place, or of its first record since an instant in milliseconds.
+/// Partitions without such a record are absent. Blocks.
+///
+/// # Errors
+/// Returns an error if the cluster does not answer.
+pub(super) fn offsets<C: rdkafka::consumer::ConsumerContext + 'static>(
     consumer: &StreamConsumer<C>,
     list: &TopicPartitionList,
     place: Offset,

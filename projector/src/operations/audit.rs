@@ -285,7 +285,11 @@ async fn finish(
         .context("cannot record the outcome of the command")
 }
 
-async fn interrupted() -> anyhow::Result<()> {
+/// Waits for SIGINT or SIGTERM.
+///
+/// # Errors
+/// Returns an error if the process cannot listen for signals.
+pub(super) async fn interrupted() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     tokio::select! {
         ended = signal::ctrl_c() => ended.context("cannot listen for signals"),

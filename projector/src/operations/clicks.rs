@@ -1,4 +1,6 @@
-//! Countings of clicks: their state, pause and resume.
+//! Countings of clicks: their state, pause, resume and recount.
+
+pub mod recount;
 
 use std::time::Duration;
 

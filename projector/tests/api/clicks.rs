@@ -9,3 +9,4 @@ mod housekeeping;
 mod operation;
 mod other_topic;
 mod plans;
+mod recount;

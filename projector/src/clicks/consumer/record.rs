@@ -10,7 +10,10 @@ use rdkafka::{
 const ID_LENGTH_MAX: usize = 200;
 
 /// Returns the record with the members that the counting needs.
-pub(super) fn read(counting: Counting, message: &BorrowedMessage<'_>) -> PartitionRecord {
+pub(in crate::clicks) fn read(
+    counting: Counting,
+    message: &BorrowedMessage<'_>,
+) -> PartitionRecord {
     let headers = || {
         let headers = message.headers().into_iter();
         headers

@@ -1,4 +1,6 @@
-//! `clicks`: state of the countings of clicks, pause and resume.
+//! `clicks`: state of the countings of clicks, pause, resume and recount.
+
+mod recount;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -21,6 +23,9 @@ pub enum ClicksSubcommand {
     Pause(PauseCounting),
     /// Resume paused countings; they catch up.
     Resume(PauseCounting),
+    /// Count the clicks of all UTC days since a time again from the topic, and replace the figures in one
+    /// transaction. Pauses the countings meanwhile; an end before the commit changes no figure.
+    Recount(Box<recount::RecountClicks>),
 }
 
 /// Arguments of `clicks pause` and `clicks resume`.
@@ -55,6 +60,7 @@ pub(super) async fn run(command: ClicksSubcommand) -> anyhow::Result<()> {
         }
         ClicksSubcommand::Pause(command) => command.run(PauseChange::Pause).await,
         ClicksSubcommand::Resume(command) => command.run(PauseChange::Resume).await,
+        ClicksSubcommand::Recount(command) => command.run().await,
     }
 }
 

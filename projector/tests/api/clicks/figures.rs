@@ -29,7 +29,7 @@ struct Count {
 }
 
 /// Stored counts of a row, with the estimate of the visitors.
-type Stored = (i64, i64, u64);
+pub(crate) type Stored = (i64, i64, u64);
 
 /// Naive count: table and key of the row as text.
 type Counts = BTreeMap<String, Count>;
@@ -87,7 +87,7 @@ fn naive(clicks: &[Click]) -> Counts {
 }
 
 /// Reads all tables of figures; rows of accounts are added up over the partitions.
-async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
+pub(crate) async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
     let rows: Vec<(String, i64, i64, Option<Vec<u8>>)> = sqlx::query_as(
         "
         SELECT format('link day %s %s', link_id, day), clicks, bots, visitors FROM clicks.link_days

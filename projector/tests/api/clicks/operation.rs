@@ -19,10 +19,10 @@ use time::Duration;
 use super::click_stage::{ClickStage, TestRecorder, click, clicks as counted_clicks};
 use super::figures::clicks_of_values;
 
-const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
+pub(crate) const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
 /// Returns a pool of sessions with the rights of a role.
-fn pool_of(stage: &ClickStage, role: &str) -> PgPool {
+pub(crate) fn pool_of(stage: &ClickStage, role: &str) -> PgPool {
     let url = stage.stage.read.url();
     let options = event_store::session_options(url, SessionKind::Projector).unwrap();
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))

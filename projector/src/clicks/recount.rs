@@ -1,0 +1,275 @@
+//! Recount: the figures of all UTC days since one day, made again from the topic in one transaction.
+//!
+//! The transaction locks the positions of both countings, so nothing else writes figures meanwhile, and readers
+//! see the old figures until the commit. Positions and sequences stay: the countings continue after it where they
+//! were. Repeats within the topic are dropped by sequences in memory.
+
+mod figures;
+mod plan;
+mod topic;
+
+use linkledger_core::{
+    click::{
+        Counting, RecorderId,
+        tally::{PartitionRecord, Sequences, Tally},
+    },
+    fail_point,
+    kafka_config::KafkaConfig,
+};
+use sqlx::{Acquire as _, PgConnection, PgPool};
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, OffsetDateTime, UtcOffset};
+
+use self::{
+    plan::{PartitionRange, RecountPlan},
+    topic::TopicReader,
+};
+use super::{assignment::LIMITS_MAX, partition_days::PartitionDays, position, rows};
+use crate::pipeline::retry::is_refusal;
+
+pub use self::plan::RecountRefusal;
+
+/// Sessions of a recount: one of the transaction, one that creates partitions of tables.
+pub const CONNECTIONS_MAX: u32 = 2;
+
+/// Figures that are counted again.
+#[derive(Debug, Clone, Copy)]
+pub struct RecountScope {
+    /// First UTC day.
+    pub from: Date,
+    /// True if figures with fewer clicks than before are accepted.
+    pub accepts_fewer: bool,
+}
+
+/// Clicks before and after a recount, bots included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recounted {
+    /// Records that were read.
+    pub records: u64,
+    /// Clicks of the replaced figures.
+    pub clicks_before: i64,
+    /// Clicks of the new figures.
+    pub clicks: i64,
+}
+
+/// Receiver of the progress: the number of all records, then of records that were read.
+pub trait RecountProgress: Sync {
+    /// Begins with the number of all records.
+    fn begin(&self, records: u64);
+
+    /// Adds records that were read.
+    fn advance(&self, records: u64);
+}
+
+/// A recount on its way: nothing is visible to others before the commit.
+pub struct Recount<'a> {
+    pool: &'a PgPool,
+    reader: TopicReader,
+    scope: RecountScope,
+    days: PartitionDays,
+    progress: &'a dyn RecountProgress,
+}
+
+impl<'a> Recount<'a> {
+    /// Creates a consumer of the topic of clicks, which `kafka` names.
+    ///
+    /// # Errors
+    /// Returns an error if the Kafka client refuses the settings.
+    pub fn new(
+        pool: &'a PgPool,
+        kafka: &KafkaConfig,
+        scope: RecountScope,
+        progress: &'a dyn RecountProgress,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            pool,
+            reader: TopicReader::open(kafka)?,
+            scope,
+            days: PartitionDays::default(),
+            progress,
+        })
+    }
+
+    /// Returns the first UTC day.
+    pub fn from(&self) -> Date {
+        self.scope.from
+    }
+
+    /// Returns the number of records to read, and the clicks of the figures. Changes nothing.
+    ///
+    /// # Errors
+    /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
+    pub async fn look(&mut self) -> anyhow::Result<Recounted> {
+        let mut session = self.pool.acquire().await?;
+        let plan = self.plan(&mut session).await?;
+        let before = figures::clicks_by_partition(&mut session, self.scope.from).await?;
+        Ok(Recounted {
+            records: plan.records(),
+            clicks_before: before.values().sum(),
+            clicks: 0,
+        })
+    }
+
+    /// Replaces the figures within the transaction, which the caller commits.
+    ///
+    /// # Errors
+    /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
+    pub async fn replace_in_tx(&mut self, tx: &mut PgConnection) -> anyhow::Result<Recounted> {
+        figures::set_timeouts_in_tx(tx).await?;
+        let now = position::lock_all_in_tx(tx).await?;
+        let plan = self.plan(tx).await?;
+        figures::set_scans_in_tx(tx, true).await?;
+        let before = figures::clicks_by_partition(tx, self.scope.from).await?;
+        self.progress.begin(plan.records());
+        figures::delete_in_tx(tx, self.scope.from).await?;
+        figures::set_scans_in_tx(tx, false).await?;
+        let mut records = 0;
+        for range in &plan.ranges {
+            records += self.count_in_tx(tx, range, now).await?;
+        }
+        figures::set_scans_in_tx(tx, true).await?;
+        let after = figures::clicks_by_partition(tx, self.scope.from).await?;
+        if !self.scope.accepts_fewer {
+            ensure_not_fewer(self.scope.from, &before, &after)?;
+        }
+        fail_point::reached("clicks.recounted");
+        Ok(Recounted {
+            records,
+            clicks_before: before.values().sum(),
+            clicks: after.values().sum(),
+        })
+    }
+
+    async fn plan(&self, session: &mut PgConnection) -> anyhow::Result<RecountPlan> {
+        let positions = position::read_all(session).await?;
+        plan::plan(&self.reader, &positions, self.scope).await
+    }
+
+    /// Counts the records of a partition, and returns their number.
+    async fn count_in_tx(
+        &mut self,
+        tx: &mut PgConnection,
+        range: &PartitionRange,
+        now: OffsetDateTime,
+    ) -> anyhow::Result<u64> {
+        let mut sequences = [Sequences::default(), Sequences::default()];
+        let mut reading = self.reader.read(range.partition, range.begin)?;
+        let mut total = 0;
+        loop {
+            let mut records = reading.next(range.end(), LIMITS_MAX.records_max).await?;
+            if records.is_empty() {
+                return Ok(total);
+            }
+            let days = keep_clicks_since(self.scope.from, &mut records, now);
+            self.days.ensure(self.pool, days).await?;
+            for (index, counting) in Counting::ALL.into_iter().enumerate() {
+                let end = records.partition_point(|it| it.offset < range.next_offsets[index]);
+                let place = Place {
+                    counting,
+                    partition: range.partition,
+                    now,
+                };
+                add_in_tx(tx, place, &records[..end], &mut sequences[index]).await?;
+            }
+            let count = records.len() as u64;
+            total += count;
+            self.progress.advance(count);
+        }
+    }
+}
+
+/// Drops the clicks before the first day from their records, whose sequences still count. Returns the other days.
+fn keep_clicks_since(
+    from: Date,
+    records: &mut [PartitionRecord],
+    now: OffsetDateTime,
+) -> BTreeSet<Date> {
+    let mut days = BTreeSet::new();
+    for record in records {
+        let Some(click) = &record.click else {
+            continue;
+        };
+        let day = click.clicked_at.to_offset(UtcOffset::UTC).date();
+        if day < from {
+            record.click = None;
+        } else if PartitionRecord::is_plausible(click, now) {
+            days.insert(day);
+        }
+    }
+    days
+}
+
+/// Ensures that no partition of the topic has fewer clicks than the figures had.
+fn ensure_not_fewer(
+    from: Date,
+    before: &BTreeMap<i16, i64>,
+    after: &BTreeMap<i16, i64>,
+) -> Result<(), RecountRefusal> {
+    for (partition, before) in before {
+        let after = after.get(partition).copied().unwrap_or(0);
+        if after < *before {
+            return Err(RecountRefusal::Fewer {
+                partition: *partition,
+                from,
+                before: *before,
+                after,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Place of records.
+#[derive(Clone, Copy)]
+struct Place {
+    counting: Counting,
+    partition: u8,
+    now: OffsetDateTime,
+}
+
+/// Adds the figures of records. A record that the database refuses is skipped, as in the counting.
+async fn add_in_tx(
+    tx: &mut PgConnection,
+    place: Place,
+    records: &[PartitionRecord],
+    sequences: &mut Sequences,
+) -> sqlx::Result<()> {
+    let (mut rest, mut limits) = (records, LIMITS_MAX);
+    while !rest.is_empty() {
+        let counted = sequences.clone();
+        let tally = Tally::of(place.counting, rest, counted, place.now, limits);
+        let mut savepoint = tx.begin().await?;
+        let added = rows::add_in_tx(&mut savepoint, place.partition, &tally.figures).await;
+        match added {
+            Ok(()) => {
+                savepoint.commit().await?;
+                rest = &rest[tally.records..];
+                *sequences = tally.sequences;
+                limits.records_max = (limits.records_max * 2).min(LIMITS_MAX.records_max);
+            }
+            Err(error) if is_refusal(&error) => {
+                savepoint.rollback().await?;
+                limits.records_max = tally.records / 2;
+                if tally.records == 1 {
+                    warn_of_refused(place, &rest[0], &error);
+                    rest = &rest[1..];
+                    *sequences = tally.sequences;
+                    limits.records_max = 1;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn warn_of_refused(place: Place, record: &PartitionRecord, error: &sqlx::Error) {
+    tracing::warn!(
+        error = error as &dyn std::error::Error,
+        counting = place.counting.name(),
+        partition = place.partition,
+        offset = record.offset,
+        recorder = ?record.place.map(|(RecorderId(recorder), _)| recorder),
+        "the database refuses a click; it is left out"
+    );
+}

@@ -1,0 +1,81 @@
+//! Statements of a recount on all tables of figures.
+
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+use time::Date;
+
+/// Settings of the transaction. A pause between two statements waits for the broker. Postgres ends a statement
+/// whose client has gone.
+const SET_TIMEOUTS: &str = "
+    SET LOCAL statement_timeout = '1h';
+    SET LOCAL idle_in_transaction_session_timeout = '60s';
+    SET LOCAL lock_timeout = '5s';
+    SET LOCAL client_connection_check_interval = '2s';
+";
+
+/// Sets the timeouts of the transaction.
+pub(super) async fn set_timeouts_in_tx(tx: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql(SET_TIMEOUTS).execute(tx).await?;
+    Ok(())
+}
+
+/// Sets the plans of the next statements: scans of whole tables, or, as in every session, rows by key.
+pub(super) async fn set_scans_in_tx(tx: &mut PgConnection, are_allowed: bool) -> sqlx::Result<()> {
+    let setting = if are_allowed {
+        "SET LOCAL enable_seqscan = on"
+    } else {
+        "SET LOCAL enable_seqscan = off"
+    };
+    sqlx::raw_sql(setting).execute(tx).await?;
+    Ok(())
+}
+
+/// Returns the clicks since the first day, bots included, by partition of the topic.
+pub(super) async fn clicks_by_partition(
+    session: &mut PgConnection,
+    from: Date,
+) -> sqlx::Result<BTreeMap<i16, i64>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT partition, sum(clicks + bots)::bigint AS "clicks!" FROM clicks.account_days
+        WHERE day >= $1
+        GROUP BY partition
+        "#,
+        from
+    )
+    .fetch_all(session)
+    .await?;
+    let rows = rows.into_iter();
+    Ok(rows.map(|row| (row.partition, row.clicks)).collect())
+}
+
+/// Deletes the figures since the first day.
+pub(super) async fn delete_in_tx(tx: &mut PgConnection, from: Date) -> sqlx::Result<()> {
+    let begin = from.midnight().assume_utc();
+    sqlx::query!(
+        "DELETE FROM clicks.link_quarters WHERE quarter >= $1",
+        begin
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!("DELETE FROM clicks.link_days WHERE day >= $1", from)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query!("DELETE FROM clicks.link_values WHERE day >= $1", from)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query!(
+        "DELETE FROM clicks.account_quarters WHERE quarter >= $1",
+        begin
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!("DELETE FROM clicks.account_days WHERE day >= $1", from)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query!("DELETE FROM clicks.account_values WHERE day >= $1", from)
+        .execute(&mut *tx)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Plan of a recount: the records of each partition that were counted, and may hold clicks of the days.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+use linkledger_core::{
+    click::{CLICK_PARTITIONS, Counting},
+    timestamp,
+};
+use time::{Date, Duration, OffsetDateTime};
+
+use super::{
+    RecountScope,
+    topic::{TopicReader, TopicRecord},
+};
+use crate::clicks::{position::CountedPosition, topic_ends::PartitionEnds};
+
+/// Longest time by which a click may be later than its record: the clocks of recorders and brokers differ.
+const AHEAD_MAX: Duration = Duration::days(1);
+
+/// Records to read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RecountPlan {
+    pub(super) ranges: Vec<PartitionRange>,
+}
+
+/// Records of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PartitionRange {
+    pub(super) partition: u8,
+    /// Offset of the first record.
+    pub(super) begin: i64,
+    /// Offset up to which each counting has counted.
+    pub(super) next_offsets: [i64; 2],
+}
+
+/// Reason why figures cannot be counted again from the topic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecountRefusal {
+    /// The topic is not the one that was counted.
+    #[error(
+        "the topic is another one than partition {partition} was counted from (`{counting}`): check \
+         --kafka-brokers and --kafka-clicks-topic, or let projector count the new topic first"
+    )]
+    OtherTopic {
+        /// Partition of the topic.
+        partition: u8,
+        /// Counting whose position the topic lacks.
+        counting: Counting,
+    },
+    /// Retention has removed records that may hold clicks of the days.
+    #[error(
+        "partition {partition} of the topic lacks its first records, and {begins}: choose a later \
+         --from, publish your archive on a new topic \
+         (docs/clicks-operation.md#count-again), or lose those clicks with --accept-fewer"
+    )]
+    Expired {
+        /// Partition of the topic.
+        partition: u8,
+        /// Instant of the first record, in words.
+        begins: String,
+    },
+    /// The new figures would have fewer clicks.
+    #[error(
+        "partition {partition} of the topic has {after} clicks since {from}, and the figures have {before}: \
+         the topic lacks records, or the figures had too many; --accept-fewer replaces them"
+    )]
+    Fewer {
+        /// Partition of the topic.
+        partition: i16,
+        /// First day.
+        from: Date,
+        /// Clicks of the figures.
+        before: i64,
+        /// Clicks of the topic.
+        after: i64,
+    },
+}
+
+impl RecountPlan {
+    /// Returns the number of records.
+    pub(super) fn records(&self) -> u64 {
+        let records = self.ranges.iter().map(|range| range.end() - range.begin);
+        records
+            .map(|records| u64::try_from(records).unwrap_or(0))
+            .sum()
+    }
+}
+
+impl PartitionRange {
+    /// Returns the offset after the last record.
+    pub(super) fn end(&self) -> i64 {
+        self.next_offsets.into_iter().max().unwrap_or(0)
+    }
+}
+
+/// Returns the plan, once the topic is known to be the counted one, and to have all records of the days.
+pub(super) async fn plan(
+    reader: &TopicReader,
+    positions: &BTreeMap<(u8, Counting), CountedPosition>,
+    scope: RecountScope,
+) -> anyhow::Result<RecountPlan> {
+    let since = scope.from.midnight().assume_utc() - AHEAD_MAX;
+    let ends = reader.ends().await?;
+    let firsts = reader.first_offsets_since(since).await?;
+    let mut ranges = Vec::new();
+    for partition in 0..CLICK_PARTITIONS {
+        let counted = Counting::ALL.map(|counting| positions.get(&(partition, counting)));
+        let ends = ends[&partition];
+        let last = last_counted(reader, partition, ends, counted).await?;
+        // The last batch was before the days: none of their clicks was counted.
+        let is_counted_since =
+            |it: &&CountedPosition| it.counted_at.is_some_and(|counted_at| counted_at >= since);
+        if !counted.iter().flatten().any(is_counted_since) {
+            continue;
+        }
+        if !scope.accepts_fewer {
+            ensure_unexpired(reader, partition, ends, scope.from).await?;
+        }
+        let first = firsts.get(&partition).copied();
+        // The embedded broker finds no offset by time.
+        let is_since = || last.is_some_and(|last| last.at.is_none_or(|at| at >= since));
+        let Some(begin) = first.or_else(|| is_since().then_some(ends.begin)) else {
+            continue;
+        };
+        let range = PartitionRange {
+            partition,
+            begin: begin.max(ends.begin),
+            next_offsets: counted.map(|it| it.map_or(0, |it| it.next_offset)),
+        };
+        ranges.extend(Some(range).filter(|range| range.begin < range.end()));
+    }
+    Ok(RecountPlan { ranges })
+}
+
+/// Returns the last counted record that the topic still has.
+async fn last_counted(
+    reader: &TopicReader,
+    partition: u8,
+    ends: PartitionEnds,
+    counted: [Option<&CountedPosition>; 2],
+) -> anyhow::Result<Option<LastRecord>> {
+    let mut last: Option<LastRecord> = None;
+    for (counting, position) in Counting::ALL.into_iter().zip(counted) {
+        let Some(position) = position.filter(|it| it.next_offset > 0) else {
+            continue;
+        };
+        let refusal = RecountRefusal::OtherTopic {
+            partition,
+            counting,
+        };
+        if ends.end < position.next_offset {
+            bail!(refusal);
+        }
+        let offset = position.next_offset - 1;
+        if offset < ends.begin {
+            continue;
+        }
+        let TopicRecord { record, at } = match reader.first_from(partition, offset).await? {
+            Some(found) if found.record.offset == offset => found,
+            // The record has expired meanwhile.
+            Some(_) | None => continue,
+        };
+        if record.record_id.as_deref() != position.last_record_id.as_deref() {
+            bail!(refusal);
+        }
+        let is_later = last.is_none_or(|last| last.offset < offset);
+        if is_later {
+            last = Some(LastRecord { offset, at });
+        }
+    }
+    Ok(last)
+}
+
+/// Place of the last counted record.
+#[derive(Clone, Copy)]
+struct LastRecord {
+    offset: i64,
+    at: Option<OffsetDateTime>,
+}
+
+/// Ensures that the topic has removed no record of the days.
+async fn ensure_unexpired(
+    reader: &TopicReader,
+    partition: u8,
+    ends: PartitionEnds,
+    from: Date,
+) -> anyhow::Result<()> {
+    if ends.begin == 0 {
+        return Ok(());
+    }
+    let first = reader.first_from(partition, ends.begin).await?;
+    let at = first.and_then(|first| first.at);
+    if at.is_some_and(|at| at < from.midnight().assume_utc()) {
+        return Ok(());
+    }
+    let begins = match at {
+        Some(at) => format!("begins with {}", timestamp::format(at)),
+        None => "has none any more".to_owned(),
+    };
+    bail!(RecountRefusal::Expired { partition, begins })
+}

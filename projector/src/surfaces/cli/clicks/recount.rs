@@ -1,0 +1,75 @@
+//! `clicks recount`: counts the clicks of some days again.
+
+use anyhow::Context as _;
+use clap::Args;
+use linkledger_core::{
+    clock::{Clock as _, SystemClock},
+    event_store::SessionKind,
+    kafka_config::{ClicksConfig, KafkaConfig},
+    timestamp,
+};
+use time::{Date, UtcOffset};
+
+use crate::{
+    clicks::recount::{CONNECTIONS_MAX, RecountScope},
+    operations::clicks::recount,
+    surfaces::{
+        cli::{OperatorArgs, Options},
+        progress_report::ProgressReport,
+    },
+};
+
+/// Arguments of `clicks recount`.
+#[derive(Debug, Args)]
+pub struct RecountClicks {
+    /// Time, such as 2026-11-01 or 2026-11-01T09:00:00Z: its UTC day and all days after are counted again.
+    #[arg(long, value_name = "TIME", value_parser = first_day)]
+    from: Date,
+    /// Replace the figures even if clicks become fewer, because the topic lacks records or the figures had too
+    /// many.
+    #[arg(long)]
+    accept_fewer: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
+    kafka: KafkaConfig,
+    #[command(flatten)]
+    clicks: ClicksConfig,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Parses a time of the past, and returns its UTC day.
+fn first_day(text: &str) -> Result<Date, String> {
+    let midnight = format!("{text}T00:00:00Z");
+    let time = timestamp::parse(text).or_else(|| timestamp::parse(&midnight));
+    let time = time.ok_or("a time is wanted, such as 2026-11-01 or 2026-11-01T09:00:00Z")?;
+    if time > SystemClock.now() {
+        return Err("the time is in the future".to_owned());
+    }
+    Ok(time.to_offset(UtcOffset::UTC).date())
+}
+
+impl RecountClicks {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let kafka = self.clicks.kafka(&self.kafka);
+        let kafka = kafka.context("clicks are switched off by --no-clicks: nothing is counted")?;
+        let options = &self.options;
+        let databases = options.databases_of(SessionKind::Writer, CONNECTIONS_MAX);
+        let pool = databases.await?.read;
+        let scope = RecountScope {
+            from: self.from,
+            accepts_fewer: self.accept_fewer,
+        };
+        let progress = ProgressReport::shown(options.json);
+        let report = if self.operator.dry_run {
+            recount::look(&pool, &kafka, scope, &progress).await
+        } else {
+            let (operator, reason) = (self.operator.operator(), self.operator.reason.as_deref());
+            recount::recount(&pool, &kafka, scope, (&operator, reason), &progress).await
+        };
+        let report = report.context("the clicks were not counted again")?;
+        drop(progress);
+        options.print(&report, &report.to_string())
+    }
+}

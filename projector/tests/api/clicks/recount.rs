@@ -1,0 +1,307 @@
+//! Recount: replaces figures from the topic in one transaction, or changes nothing.
+
+use std::process::{Command, Output};
+
+use linkledger_core::{
+    click::{Click, ClickKind, Counting},
+    clock::{Clock as _, SystemClock},
+    event_store::SessionKind,
+    failure,
+};
+use linkledger_projector::{
+    clicks::recount::{RecountRefusal, RecountScope},
+    operations::clicks::{
+        recount::{self, RecountReport},
+        status,
+    },
+    surfaces::progress_report::ProgressReport,
+};
+use serde_json::Value;
+use sqlx::{PgPool, raw_sql};
+use time::{Date, Duration, OffsetDateTime};
+
+use super::{
+    click_stage::{ClickStage, TestRecorder, click, clicks, partition_of},
+    figures::stored,
+    operation::{ROLES, pool_of},
+};
+
+/// A position: counting, partition, next offset, id of the last record.
+type StoredPosition = (String, i16, i64, Option<String>);
+
+fn scope(from: Date, accepts_fewer: bool) -> RecountScope {
+    RecountScope {
+        from,
+        accepts_fewer,
+    }
+}
+
+async fn recount_of(
+    stage: &ClickStage,
+    pool: &PgPool,
+    scope: RecountScope,
+) -> anyhow::Result<RecountReport> {
+    let kafka = stage.config().clicks.kafka(&stage.config().kafka).unwrap();
+    let progress = ProgressReport::silent();
+    recount::recount(pool, &kafka, scope, ("ada", None), &progress).await
+}
+
+async fn recount(stage: &ClickStage, scope: RecountScope) -> anyhow::Result<RecountReport> {
+    let pool = stage.stage.databases(SessionKind::Writer, 2).read;
+    recount_of(stage, &pool, scope).await
+}
+
+/// Runs `projector clicks recount`.
+async fn command(stage: &ClickStage, fail_at: &str, arguments: &[&str]) -> Output {
+    let config = stage.config();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
+    command
+        .args(["clicks", "recount"])
+        .args(arguments)
+        .env("DATABASE_URL", stage.stage.read.url())
+        .env("LINKLEDGER_FAIL_AT", fail_at)
+        .env("LINKLEDGER_OPERATOR", "ada")
+        .env("KAFKA_CLICKS_TOPIC", config.clicks.clicks_topic.to_string())
+        .envs(config.kafka.environment());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap()
+}
+
+/// Publishes clicks of several links, kinds and days, among them records that cannot be counted, and counts them.
+async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDateTime) {
+    let mut made: Vec<Click> = (0..120)
+        .map(|index| {
+            let mut click = click(index % 24, now - Duration::hours(11 * (index % 7) as i64));
+            click.details.visitor = Some((index % 13) as u64);
+            if index % 5 == 0 {
+                click.kind = ClickKind::Bot;
+            }
+            click
+        })
+        .collect();
+    // Postgres has no character NUL.
+    made[17].details.country = Some("D\0".to_owned());
+    stage.publish(recorder, &made).await;
+    let partition = partition_of(made[0].link_id);
+    stage.publish_record(partition, &[], b"no headers").await;
+    stage.publish_as(recorder.id, 1, &made[0]).await;
+    stage.count_all().await;
+}
+
+async fn damage(pool: &PgPool) {
+    raw_sql(
+        "DELETE FROM clicks.link_quarters;
+         UPDATE clicks.account_quarters SET bots = bots + 3;
+         UPDATE clicks.link_days SET clicks = 2 * clicks, visitors = NULL;
+         UPDATE clicks.account_days SET clicks = clicks + 1;
+         TRUNCATE clicks.link_values, clicks.account_values;",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+async fn positions(pool: &PgPool) -> Vec<StoredPosition> {
+    sqlx::query_as(
+        "SELECT counting, partition, next_offset, last_record_id FROM clicks.positions
+         ORDER BY counting, partition",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap()
+}
+
+async fn is_any_paused(pool: &PgPool) -> bool {
+    let countings = status(pool).await.unwrap().countings;
+    countings.iter().any(|it| it.paused_at.is_some())
+}
+
+#[tokio::test]
+async fn recount_makes_figures_as_before_damage() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    counted(&stage, &mut recorder, now).await;
+    let (figures, at) = (stored(stage.pool()).await, positions(stage.pool()).await);
+    let from = (now - Duration::days(4)).date();
+    damage(stage.pool()).await;
+    let report = recount(&stage, scope(from, true)).await.unwrap();
+    assert_eq!(stored(stage.pool()).await, figures);
+    assert_eq!(positions(stage.pool()).await, at);
+    assert_eq!((report.records, report.clicks), (122, Some(120)));
+    assert!(!is_any_paused(stage.pool()).await);
+    // A second time, and with clicks that arrive later.
+    recount(&stage, scope(from, false)).await.unwrap();
+    assert_eq!(stored(stage.pool()).await, figures);
+    stage.publish(&mut recorder, &[click(1, now)]).await;
+    let before = clicks(stage.pool()).await;
+    recount(&stage, scope(from, false)).await.unwrap();
+    assert_eq!(clicks(stage.pool()).await, before);
+    stage.count_all().await;
+    assert_eq!(clicks(stage.pool()).await, before + 1);
+}
+
+#[tokio::test]
+async fn recount_keeps_figures_before_its_first_day() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let today = SystemClock.now().date();
+    let begin = today.midnight().assume_utc();
+    let made = [
+        click(1, begin - Duration::MILLISECOND),
+        click(1, begin),
+        click(1, begin - Duration::days(3)),
+    ];
+    stage.publish(&mut recorder, &made).await;
+    stage.count_all().await;
+    damage(stage.pool()).await;
+    recount(&stage, scope(today, true)).await.unwrap();
+    let days: Vec<(i64, bool)> =
+        sqlx::query_as("SELECT clicks, visitors IS NOT NULL FROM clicks.link_days ORDER BY day")
+            .fetch_all(stage.pool())
+            .await
+            .unwrap();
+    assert_eq!(days, [(2, false), (2, false), (1, true)]);
+    let values: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.link_values WHERE day < $1")
+        .bind(today)
+        .fetch_one(stage.pool())
+        .await
+        .unwrap();
+    assert_eq!(values, 0);
+}
+
+#[tokio::test]
+async fn killed_recount_leaves_figures_and_pause() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    counted(&stage, &mut recorder, now).await;
+    damage(stage.pool()).await;
+    let damaged = stored(stage.pool()).await;
+    let from = (now - Duration::days(4)).date().to_string();
+    let arguments = ["--accept-fewer", "--from", &from];
+    let killed = command(&stage, "clicks.recounted:1", &arguments).await;
+    assert!(!killed.status.success(), "{killed:?}");
+    assert_eq!(stored(stage.pool()).await, damaged);
+    let paused = status(stage.pool()).await.unwrap().countings;
+    assert!(paused.iter().all(|it| it.paused_at.is_some()));
+    // The countings stay paused, because the command did not pause them.
+    let again = command(&stage, "none:1", &arguments).await;
+    let text = String::from_utf8(again.stdout.clone()).unwrap();
+    assert!(again.status.success(), "{again:?}");
+    assert!(text.contains("`projector clicks resume totals`"), "{text}");
+    assert!(is_any_paused(stage.pool()).await);
+    assert_ne!(stored(stage.pool()).await, damaged);
+}
+
+#[tokio::test]
+async fn dry_run_of_recount_changes_nothing() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    counted(&stage, &mut recorder, now).await;
+    damage(stage.pool()).await;
+    let damaged = stored(stage.pool()).await;
+    let from = (now - Duration::days(4)).date().to_string();
+    let shown = command(&stage, "none:1", &["--from", &from, "--dry-run", "--json"]).await;
+    let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(
+        (&report["dry_run"], &report["records"]),
+        (&true.into(), &122.into())
+    );
+    assert_eq!(stored(stage.pool()).await, damaged);
+    assert!(!is_any_paused(stage.pool()).await);
+    let future = (now + Duration::days(2)).date().to_string();
+    let refused = command(&stage, "none:1", &["--from", &future]).await;
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(text.contains("the time is in the future"), "{text}");
+}
+
+#[tokio::test]
+async fn recount_refuses_another_topic() {
+    let stage = ClickStage::set().await;
+    let now = SystemClock.now();
+    counted(&stage, &mut TestRecorder::new(), now).await;
+    let figures = stored(stage.pool()).await;
+    let stage = stage.with_other_broker();
+    for _ in 0..2 {
+        let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
+        let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+        assert!(
+            matches!(refusal, RecountRefusal::OtherTopic { .. }),
+            "{refusal}"
+        );
+        assert!(failure::text(&error).contains("the figures are as before"));
+        assert_eq!(stored(stage.pool()).await, figures);
+        assert!(!is_any_paused(stage.pool()).await);
+        // A topic that is long enough has other records.
+        let made: Vec<_> = (0..200).map(|link| click(link % 24, now)).collect();
+        stage.publish(&mut TestRecorder::new(), &made).await;
+    }
+}
+
+#[tokio::test]
+async fn recount_refuses_fewer_clicks_unless_accepted() {
+    let stage = ClickStage::set().await;
+    let now = SystemClock.now();
+    counted(&stage, &mut TestRecorder::new(), now).await;
+    let from = (now - Duration::days(4)).date();
+    damage(stage.pool()).await;
+    let damaged = stored(stage.pool()).await;
+    let error = recount(&stage, scope(from, false)).await.unwrap_err();
+    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    assert!(matches!(refusal, RecountRefusal::Fewer { .. }), "{refusal}");
+    assert_eq!(stored(stage.pool()).await, damaged);
+    assert!(!is_any_paused(stage.pool()).await);
+    recount(&stage, scope(from, true)).await.unwrap();
+}
+
+#[tokio::test]
+async fn recount_refuses_expired_records_unless_accepted() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    let one = click(1, now);
+    let partition = partition_of(one.link_id);
+    let long = vec![b' '; 900_000];
+    stage
+        .publish(&mut recorder, std::slice::from_ref(&one))
+        .await;
+    stage.count_all().await;
+    // The embedded broker keeps 5 MiB of a partition.
+    for _ in 0..8 {
+        stage.publish_record(partition, &[], &long).await;
+    }
+    stage.publish(&mut recorder, &[one]).await;
+    stage.count_all().await;
+    let error = recount(&stage, scope(now.date(), false)).await.unwrap_err();
+    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    assert!(
+        matches!(refusal, RecountRefusal::Expired { .. }),
+        "{refusal}"
+    );
+    assert_eq!(clicks(stage.pool()).await, 2);
+    let report = recount(&stage, scope(now.date(), true)).await.unwrap();
+    assert_eq!((report.clicks_before, report.clicks), (2, Some(1)));
+}
+
+#[tokio::test]
+async fn operator_grants_suffice_to_recount() {
+    let stage = ClickStage::set().await;
+    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
+    let now = SystemClock.now();
+    counted(&stage, &mut TestRecorder::new(), now).await;
+    let figures = stored(stage.pool()).await;
+    let from = (now - Duration::days(4)).date();
+    let pool = pool_of(&stage, "linkledger_operator");
+    recount_of(&stage, &pool, scope(from, false)).await.unwrap();
+    assert_eq!(stored(stage.pool()).await, figures);
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT command, detail FROM read_model.operations WHERE command = 'clicks recount'",
+    )
+    .fetch_all(stage.pool())
+    .await
+    .unwrap();
+    let detail = "120 clicks of 122 records, 120 clicks before";
+    assert_eq!(rows, [("clicks recount".to_owned(), detail.to_owned())]);
+    assert_eq!(
+        status(stage.pool()).await.unwrap().countings[1].counting,
+        Counting::Values
+    );
+}
