@@ -1,6 +1,7 @@
 //! The questions, each in a file with its name.
 
 mod catch_up;
+mod clicks;
 mod contention;
 mod create_latency;
 mod creates;
@@ -14,6 +15,7 @@ mod visible;
 
 use clap::Subcommand;
 
+use self::clicks::ClicksOptions;
 use crate::{answer::QuestionAnswer, bench::BenchContext};
 
 /// A question about the speed of linkledger.
@@ -37,6 +39,8 @@ pub enum Question {
     Visible,
     /// Measure how fast the projector catches up with the log, and how fast a rebuild is.
     CatchUp,
+    /// Measure how many clicks are counted per second, and how soon they are in the figures.
+    Clicks(ClicksOptions),
     /// Measure whether a large log makes creates, lists and redirects slower.
     Growth,
     /// Measure the memory of the services, and the time from start to ready.
@@ -55,6 +59,7 @@ impl Question {
         Self::ListLinks,
         Self::Visible,
         Self::CatchUp,
+        Self::Clicks(ClicksOptions::DEFAULT),
         Self::Growth,
         Self::Footprint,
     ];
@@ -74,6 +79,7 @@ impl Question {
             Self::ListLinks => list_links::ask(bench).await,
             Self::Visible => visible::ask(bench).await,
             Self::CatchUp => catch_up::ask(bench).await,
+            Self::Clicks(options) => clicks::ask(bench, options).await,
             Self::Growth => growth::ask(bench).await,
             Self::Footprint => footprint::ask(bench).await,
         }

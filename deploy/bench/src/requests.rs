@@ -3,9 +3,18 @@
 use std::sync::Arc;
 
 use linkledger_core::{clock, http::route_table};
+use rand::{SeedableRng as _, rngs::SmallRng};
 use uuid::Builder;
 
-use crate::{accounts::LoadAccount, load::RequestWriter};
+use crate::{
+    accounts::LoadAccount,
+    load::RequestWriter,
+    visitors::VisitorShares,
+    visits::{SEED, Visits},
+};
+
+/// Number of different visitors of a load.
+const VISITORS: usize = 2_048;
 
 /// Makes requests that create links: each request creates a new link with a new idempotency key,
 /// for the accounts in turn.
@@ -59,6 +68,30 @@ pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
     for part in ["GET /", slug, " HTTP/1.1\r\nHost: bench\r\n\r\n"] {
         buffer.extend_from_slice(part.as_bytes());
     }
+}
+
+/// Makes visits to any of these short links, a few of which get most visits, with the headers of
+/// browsers and bots.
+///
+/// # Errors
+/// Returns an error if there are no links.
+pub fn clicks(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
+    let visits = Visits::draw(u32::try_from(slugs.len())?)?;
+    let (shares, mut random) = (VisitorShares::new(), SmallRng::seed_from_u64(SEED));
+    let headers: Vec<String> = (0..VISITORS).map(|_| shares.headers(&mut random)).collect();
+    Ok(Arc::new(move |number, buffer| {
+        let slug = &slugs[visits.next() as usize - 1];
+        let headers = &headers[turn(number, headers.len())];
+        for part in [
+            "GET /",
+            slug,
+            " HTTP/1.1\r\nHost: bench\r\n",
+            headers,
+            "\r\n",
+        ] {
+            buffer.extend_from_slice(part.as_bytes());
+        }
+    }))
 }
 
 /// Maps the number of a request to one of `count` items, in turn.

@@ -21,7 +21,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::BenchContext, load::HttpConnection};
+use crate::{bench::BenchContext, metrics};
 
 /// Timeout of the start; the first start with Apache Kafka downloads Apache Kafka.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
@@ -118,10 +118,7 @@ impl StackProcess {
     /// Returns an error if the service does not answer.
     pub async fn metrics(&self, variable: &str) -> anyhow::Result<String> {
         let address = address(&self.environment, variable)?;
-        let mut connection = HttpConnection::open(address).await?;
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        let response = connection.exchange(request.as_bytes()).await?;
-        Ok(String::from_utf8_lossy(response.body).into_owned())
+        metrics::fetch(address).await
     }
 
     /// Returns the id of the process.

@@ -106,7 +106,9 @@ fn count(runtime: &Runtime, url: &str) -> anyhow::Result<()> {
     end_of("preparation", &Counted::default())?;
     end_of("create", &creates::count(runtime, &server, &accounts)?)?;
     end_of("event", &events::count(runtime, &server)?)?;
-    end_of("redirect", &redirects::count(runtime, &server)?)
+    end_of("redirect", &redirects::count(runtime, &server)?)?;
+    let redirects = redirects::count_with_clicks(runtime, &server)?;
+    end_of("redirect_with_click", &redirects)
 }
 
 fn fewest(some: Vec<String>, others: Vec<String>) -> Vec<String> {

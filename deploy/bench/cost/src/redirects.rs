@@ -1,4 +1,5 @@
-//! Redirects from the cache, from the bytes of a request to the bytes of the response.
+//! Redirects from the cache, from the bytes of a request to the bytes of the response; with clicks,
+//! the request notes its click in memory. The recorder works on another thread, and is not counted.
 
 use std::{
     sync::{Arc, mpsc},
@@ -8,13 +9,16 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
+    click::CLICK_PARTITIONS,
     clock::SystemClock,
     databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
+    kafka_config::ClicksConfig,
     lifecycle::{self, Tasks},
 };
 use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost};
+use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +31,32 @@ const REPETITIONS: usize = 8;
 /// Largest number of tries, 20 ms apart, until a round is answered by the cache.
 const TRIES_MAX: usize = 500;
 const PAUSE: Duration = Duration::from_millis(20);
+const USER_AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
 
+/// Counts redirects without clicks.
 pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Counted> {
-    let beside = Beside::start(server.url.clone())?;
+    count_with(runtime, server, ClickSettings::off())
+}
+
+/// Counts redirects whose clicks are recorded, and published to a broker of this process.
+pub(crate) fn count_with_clicks(runtime: &Runtime, server: &Counters) -> anyhow::Result<Counted> {
+    let stream = ClicksConfig::default();
+    let broker: MockCluster<'_, DefaultProducerContext> = MockCluster::new(1)?;
+    broker.create_topic(stream.clicks_topic.as_str(), CLICK_PARTITIONS.into(), 1)?;
+    let clicks = ClickSettings {
+        stream,
+        kafka_brokers: Some(broker.bootstrap_servers()),
+        ..ClickSettings::off()
+    };
+    count_with(runtime, server, clicks)
+}
+
+fn count_with(
+    runtime: &Runtime,
+    server: &Counters,
+    clicks: ClickSettings,
+) -> anyhow::Result<Counted> {
+    let beside = Beside::start(server.url.clone(), clicks)?;
     let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
     let address = listener.local_addr()?;
@@ -106,8 +133,8 @@ async fn rounds(server: &Counters) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
 
 fn request(slug: &str) -> Vec<u8> {
     format!(
-        "GET /{slug} HTTP/1.1\r\nhost: sho.rt\r\nuser-agent: cost/1\r\naccept: text/html,*/*\r\n\
-         accept-language: en\r\naccept-encoding: gzip\r\n\r\n"
+        "GET /{slug} HTTP/1.1\r\nhost: sho.rt\r\nuser-agent: {USER_AGENT}\r\naccept: text/html,*/*\r\n\
+         accept-language: en\r\naccept-encoding: gzip\r\nreferer: https://news.example/a\r\n\r\n"
     )
     .into_bytes()
 }
@@ -121,7 +148,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn start(database_url: String) -> anyhow::Result<Self> {
+    fn start(database_url: String, clicks: ClickSettings) -> anyhow::Result<Self> {
         let shutdown = CancellationToken::new();
         let until = shutdown.clone();
         let (sender, receiver) = mpsc::channel();
@@ -132,7 +159,7 @@ impl Beside {
             runtime.block_on(async {
                 let mut tasks = Tasks::new(until);
                 let clock = Arc::new(SystemClock);
-                let config = config(database_url);
+                let config = config(database_url, clicks);
                 let service = linkledger_query_api::start(config, clock, &mut tasks).await?;
                 sender.send(service.short_host)?;
                 tasks.join().await
@@ -152,7 +179,7 @@ impl Beside {
     }
 }
 
-fn config(database_url: String) -> QueryApiConfig {
+fn config(database_url: String, clicks: ClickSettings) -> QueryApiConfig {
     QueryApiConfig {
         databases: DatabaseSettings::one(database_url),
         read_replica_urls: Vec::new(),
@@ -166,7 +193,7 @@ fn config(database_url: String) -> QueryApiConfig {
         redirect_cache_mib: 64,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
-        clicks: ClickSettings::off(),
+        clicks,
         internal_hosts: InternalHosts::default(),
     }
 }

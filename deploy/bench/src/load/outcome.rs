@@ -42,7 +42,7 @@ impl Default for LoadOutcome {
 
 impl LoadOutcome {
     /// Counts a response.
-    pub(super) fn record(&mut self, status: u16, expected: u16, latency: Duration) {
+    pub(crate) fn record(&mut self, status: u16, expected: u16, latency: Duration) {
         if status == expected {
             self.answers += 1;
         } else {

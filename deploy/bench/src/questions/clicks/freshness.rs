@@ -1,0 +1,260 @@
+//! Time from a click until the figures contain the click.
+//!
+//! Every click of a load of redirects counts. A click is in the figures at the first instant at which
+//! the position of the counting, read every 10 ms, is behind the record of the click.
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use linkledger_core::{
+    click::Counting,
+    clock::{Clock as _, SystemClock},
+};
+use time::OffsetDateTime;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    answer::{LatencyCurve, ReportRow, TargetValue},
+    bench::BenchContext,
+    click_records::{ClicksTopic, PublishedClick},
+    countings::{CountedTo, Countings},
+    data_set::DataSet,
+    load::{self, LoadOutcome, LoadTarget},
+    requests,
+    stack::{BrokerKind, StackProcess},
+};
+
+const DATABASE: &str = "bench_freshness";
+/// Links that are followed.
+const LINKS: DataSet = DataSet::new(1_000, 100);
+const CONNECTIONS: usize = 64;
+const PER_SECOND: f64 = 5_000.0;
+/// Time of the load whose clicks are left out.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// Time of the load whose clicks count: several batches of each counting.
+const MEASURED: Duration = Duration::from_secs(20);
+/// Interval at which the positions are read.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Longest time until all clicks are counted.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+const TOTALS_P99_MS: f64 = 5_000.0;
+
+/// Figures of all rounds.
+#[derive(Default)]
+pub(super) struct Freshness {
+    totals: Vec<LoadOutcome>,
+    values: Vec<LoadOutcome>,
+}
+
+impl Freshness {
+    pub(super) async fn measure(bench: &BenchContext) -> anyhow::Result<Self> {
+        let mut freshness = Self::default();
+        for _ in bench.rounds("clicks: freshness") {
+            let (watched, clicks) = round(bench).await?;
+            freshness
+                .totals
+                .push(watched.latencies(Counting::Totals, &clicks)?);
+            freshness
+                .values
+                .push(watched.latencies(Counting::Values, &clicks)?);
+        }
+        Ok(freshness)
+    }
+
+    pub(super) fn rows(&self) -> Vec<ReportRow> {
+        let row = |counting: &str, of: &[LoadOutcome], (name, share), most: Option<f64>| {
+            let figures: Vec<f64> = of.iter().map(|it| it.latency_ms(share)).collect();
+            let what = format!("{counting}: {name} from the click");
+            ReportRow::absolute(what, "ms", &figures, most.map(TargetValue::AtMost))
+        };
+        let (p50, p99) = (("p50", 0.5), ("p99", 0.99));
+        vec![
+            row("totals", &self.totals, p50, None),
+            row("totals", &self.totals, p99, Some(TOTALS_P99_MS)),
+            row("values", &self.values, p50, None),
+            row("values", &self.values, p99, None),
+        ]
+    }
+
+    /// Returns the curves of all rounds together.
+    pub(super) fn curves(&self) -> [LatencyCurve; 2] {
+        [("totals", &self.totals), ("values", &self.values)].map(|(counting, rounds)| {
+            let mut all = LoadOutcome::default();
+            for round in rounds {
+                all.add(round);
+            }
+            all.curve(counting)
+        })
+    }
+}
+
+pub(super) fn note() -> String {
+    format!(
+        "Freshness: every click of {PER_SECOND} redirects a second during {} s, until a committed \
+         position is seen behind its record; figures are too high by up to {} ms.",
+        MEASURED.as_secs(),
+        POLL_INTERVAL.as_millis()
+    )
+}
+
+/// Follows links on a new stack, and returns the positions over time and the clicks after the
+/// warm-up.
+async fn round(bench: &BenchContext) -> anyhow::Result<(WatchedPositions, Vec<PublishedClick>)> {
+    let url = LINKS.copy(&bench.server, DATABASE).await?;
+    let stack = StackProcess::start(bench, &url, BrokerKind::Apache).await?;
+    stack.until_settled().await?;
+    bench.server.checkpoint().await?;
+    let slugs: Arc<[String]> = (1..=LINKS.links()).map(DataSet::slug).collect();
+    let target = LoadTarget {
+        address: stack.short_host,
+        connections: CONNECTIONS,
+        requests: requests::clicks(slugs)?,
+        expected_status: 302,
+    };
+    let topic = ClicksTopic::of(&stack)?;
+    let mut watched = WatchedPositions::connect(&url).await?;
+    let begun_at = SystemClock.now();
+    let load = load::open_loop(&target, PER_SECOND, WARM_UP + MEASURED);
+    let followed = watched.watch_while(load).await??.all_expected()?;
+    let records = i64::try_from(followed.answers)?;
+    let deadline = Instant::now() + TIMEOUT;
+    while !watched.has_counted(records) {
+        ensure!(
+            Instant::now() < deadline,
+            "the clicks are not counted after {TIMEOUT:?}"
+        );
+        watched.watch_while(sleep(POLL_INTERVAL)).await?;
+        watched.note().await?;
+    }
+    let mut clicks = spawn_blocking(move || topic.read()).await??;
+    stack.stop().await?;
+    let published = i64::try_from(clicks.len())?;
+    ensure!(
+        published == records,
+        "{records} redirects made {published} clicks"
+    );
+    clicks.retain(|click| click.clicked_at >= begun_at + WARM_UP);
+    Ok((watched, clicks))
+}
+
+/// Positions of the countings over time.
+struct WatchedPositions {
+    session: Countings,
+    /// Positions that were seen first at an instant, by counting and partition, in order.
+    seen: BTreeMap<(Counting, u8), Vec<(i64, OffsetDateTime)>>,
+}
+
+impl WatchedPositions {
+    async fn connect(url: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            session: Countings::connect(url).await?,
+            seen: BTreeMap::new(),
+        })
+    }
+
+    /// Reads the positions again and again during the work.
+    async fn watch_while<T>(&mut self, work: impl Future<Output = T>) -> anyhow::Result<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                () = sleep(POLL_INTERVAL) => self.note().await?,
+            }
+        }
+    }
+
+    async fn note(&mut self) -> anyhow::Result<()> {
+        let positions = self.session.positions().await?;
+        self.add(&positions, SystemClock.now());
+        Ok(())
+    }
+
+    fn add(&mut self, positions: &[CountedTo], at: OffsetDateTime) {
+        for position in positions {
+            let key = (position.counting, position.partition);
+            let seen = self.seen.entry(key).or_default();
+            if seen
+                .last()
+                .is_none_or(|(last, _)| *last < position.next_offset)
+            {
+                seen.push((position.next_offset, at));
+            }
+        }
+    }
+
+    /// Returns true if each counting has counted this number of records.
+    fn has_counted(&self, records: i64) -> bool {
+        Counting::ALL.into_iter().all(|counting| {
+            let seen = self.seen.iter().filter(|((of, _), _)| *of == counting);
+            let last = seen.filter_map(|(_, seen)| seen.last());
+            last.map(|(next_offset, _)| next_offset).sum::<i64>() >= records
+        })
+    }
+
+    /// Returns the times from the clicks until a counting had counted them.
+    fn latencies(
+        &self,
+        counting: Counting,
+        clicks: &[PublishedClick],
+    ) -> anyhow::Result<LoadOutcome> {
+        let mut outcome = LoadOutcome::default();
+        for click in clicks {
+            let counted_at = self.counted_at(counting, click);
+            let counted_at = counted_at.context("a click that was never counted")?;
+            let latency = Duration::try_from(counted_at - click.clicked_at);
+            outcome.record(302, 302, latency.unwrap_or_default());
+        }
+        Ok(outcome)
+    }
+
+    fn counted_at(&self, counting: Counting, click: &PublishedClick) -> Option<OffsetDateTime> {
+        let seen = self.seen.get(&(counting, click.partition))?;
+        let first = seen.partition_point(|(next_offset, _)| *next_offset <= click.offset);
+        seen.get(first).map(|(_, at)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::click::Counting;
+    use linkledger_testing::TestDatabase;
+    use time::{Duration, macros::datetime};
+
+    use super::{CountedTo, PublishedClick, WatchedPositions};
+
+    #[tokio::test]
+    async fn click_is_counted_when_the_position_is_behind_it() {
+        let database = TestDatabase::create().await;
+        let mut watched = WatchedPositions::connect(database.url()).await.unwrap();
+        let begin = datetime!(2026-11-23 09:51 UTC);
+        let position = |next_offset| CountedTo {
+            counting: Counting::Totals,
+            partition: 3,
+            next_offset,
+        };
+        for (second, next_offset) in [(0, 0), (1, 5), (2, 5), (3, 7)] {
+            watched.add(&[position(next_offset)], begin + Duration::seconds(second));
+        }
+        let counted_after = |offset| {
+            let click = PublishedClick {
+                partition: 3,
+                offset,
+                clicked_at: begin,
+            };
+            let counted_at = watched.counted_at(Counting::Totals, &click)?;
+            Some((counted_at - begin).whole_seconds())
+        };
+        assert_eq!(
+            [0, 4, 5, 6, 7].map(counted_after),
+            [Some(1), Some(1), Some(3), Some(3), None]
+        );
+        assert!(
+            !watched.has_counted(7),
+            "the other counting has counted nothing"
+        );
+    }
+}
