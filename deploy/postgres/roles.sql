@@ -285,8 +285,8 @@ BEGIN
         TO linkledger_operator;
     GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
         TO linkledger_operator;
-    GRANT UPDATE (clicks, visitors) ON clicks.link_values, clicks.account_values
-        TO linkledger_operator;
+    GRANT UPDATE (country, referrer_host, browser, os, device)
+        ON clicks.link_values, clicks.account_values TO linkledger_operator;
     GRANT EXECUTE ON FUNCTION clicks.create_partitions(date) TO linkledger_operator;
 END
 $$;
