@@ -5,6 +5,8 @@
 
 mod account_shares;
 
+use std::time::Duration;
+
 use linkledger_core::{
     event_store::{
         errors::sqlstate,
@@ -14,6 +16,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::account_shares::AccountShares;
 use crate::read_model::{
@@ -26,6 +29,9 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// SQLSTATE of a statement that was cancelled, mostly by the statement timeout.
 const QUERY_CANCELED: &str = "57014";
+
+/// Longest wait for other figures of the account.
+const SHARE_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Figures with the instant before which every click is in them.
 pub(crate) struct CompleteFigures<T> {
@@ -58,16 +64,17 @@ impl FigureReads {
         &self,
         query: &Q,
     ) -> Result<CompleteFigures<Q::Figures>, Problem> {
-        let reading = async {
-            let _share = self.shares.acquire(query.account_id()).await;
-            // A cancelled statement would be cancelled again: the read is not retried.
-            read_on_live_session(async || match self.read_once(query).await {
-                Err(FiguresError::Database(error)) if !is_cancelled(&error) => Err(error),
-                read => Ok(read),
-            })
-            .await
+        let deadline = Instant::now() + ANSWER_TIME_MAX;
+        let acquiring = self.shares.acquire(query.account_id());
+        let Ok(_share) = timeout(SHARE_TIME_MAX, acquiring).await else {
+            return Err(share_in_use());
         };
-        let Ok(read) = tokio::time::timeout(ANSWER_TIME_MAX, reading).await else {
+        // A cancelled statement would be cancelled again: the read is not retried.
+        let reading = read_on_live_session(async || match self.read_once(query).await {
+            Err(FiguresError::Database(error)) if !is_cancelled(&error) => Err(error),
+            read => Ok(read),
+        });
+        let Ok(read) = timeout_at(deadline, reading).await else {
             return Err(too_slow("no answer"));
         };
         read.map_err(FiguresError::from)
@@ -105,6 +112,14 @@ fn problem_of(error: &FiguresError) -> Problem {
             Problem::internal()
         }
     }
+}
+
+fn share_in_use() -> Problem {
+    Problem::new(
+        Code::Overloaded,
+        "Other figures of this account are being read: retry later, with fewer requests at a time.",
+    )
+    .retry_after(1)
 }
 
 fn too_slow(reason: &str) -> Problem {

@@ -39,16 +39,23 @@ pub struct DamagedCounts(String);
 type Entry<'a> = (&'a str, u64, &'a [u8]);
 
 impl DimensionCounts {
-    /// Returns the count to which a click with this value is added. Values beyond the first [`VALUES_MAX`] are
+    /// Returns the value under which a click with this value is counted: values beyond the first [`VALUES_MAX`] are
     /// counted together as [`OTHER_VALUES`].
-    pub fn count_mut(&mut self, value: &str) -> &mut StoredCount {
+    pub fn key_of<'v>(&self, value: &'v str) -> &'v str {
         let is_full = || {
             let values = self.0.keys();
             values.filter(|value| is_counted_apart(value)).count() >= VALUES_MAX
         };
-        let is_other = is_counted_apart(value) && !self.0.contains_key(value) && is_full();
-        let value = if is_other { OTHER_VALUES } else { value };
-        self.0.entry(value.to_owned()).or_default()
+        if is_counted_apart(value) && !self.0.contains_key(value) && is_full() {
+            OTHER_VALUES
+        } else {
+            value
+        }
+    }
+
+    /// Returns the count of a key.
+    pub fn count_mut(&mut self, key: &str) -> &mut StoredCount {
+        self.0.entry(key.to_owned()).or_default()
     }
 
     /// Returns the values with their counts, in the order of the values.
@@ -133,7 +140,8 @@ mod tests {
         // Later values sort before earlier ones.
         let hosts = (0..150).map(|index| format!("{:03}.example", 999 - index));
         for value in hosts.chain([String::new(), "999.example".to_owned()]) {
-            counts.count_mut(&value).clicks += 1;
+            let key = counts.key_of(&value);
+            counts.count_mut(key).clicks += 1;
         }
         let clicks = |value| counts.0.get(value).map(|count| count.clicks);
         assert_eq!(counts.0.len(), 102);

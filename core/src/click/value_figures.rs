@@ -12,15 +12,16 @@ use std::{
 use time::Date;
 
 use super::{
-    dimension::OTHER_VALUES,
+    dimension::{NO_VALUE, OTHER_VALUES},
     dimension_counts::{DamagedCounts, DimensionCounts},
     figures::DamagedFigures,
     sketch::SketchUnion,
 };
 
-/// Number of values that are in memory at a time. The clicks of values that arrive later belong to no item:
-/// otherwise made-up referrers of many days could fill the memory.
+/// Maximum number of values in memory: made-up referrers of many days could fill the memory otherwise.
 const VALUES_IN_MEMORY_MAX: usize = 10_000;
+/// Number of values that stay in memory when there are too many: those with the most clicks up to then.
+const VALUES_KEPT: usize = 5_000;
 
 /// The items with the most human clicks, most first; with equal numbers in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +76,7 @@ impl ValueFigures {
         };
         let counts = DimensionCounts::from_bytes(counts).map_err(damaged)?;
         for (value, count) in counts.iter() {
-            let has_room =
-                self.by_value.len() < VALUES_IN_MEMORY_MAX || self.by_value.contains_key(value);
-            if value == OTHER_VALUES || !has_room {
+            if value == OTHER_VALUES {
                 self.other += count.clicks;
                 continue;
             }
@@ -87,6 +86,9 @@ impl ValueFigures {
                 let union = self.visitors_of_day.entry(value.to_owned());
                 union.or_default().add(&sketch);
             }
+        }
+        if self.by_value.len() > VALUES_IN_MEMORY_MAX {
+            self.drop_rare_values();
         }
         Ok(())
     }
@@ -107,6 +109,23 @@ impl ValueFigures {
         let beyond = items.split_off(items.len().min(limit));
         let other = beyond.iter().map(|item| item.clicks).sum::<u64>() + self.other;
         Top { items, other }
+    }
+
+    /// Moves the clicks of the rarest values to those that belong to no item.
+    fn drop_rare_values(&mut self) {
+        let mut clicks: Vec<u64> = self.by_value.values().map(|sums| sums.clicks).collect();
+        clicks.sort_unstable_by_key(|clicks| Reverse(*clicks));
+        let clicks_min = clicks.get(VALUES_KEPT).copied().unwrap_or(0);
+        let other = &mut self.other;
+        self.by_value.retain(|value, sums| {
+            let is_kept = sums.clicks > clicks_min || value == NO_VALUE;
+            if !is_kept {
+                *other += sums.clicks;
+            }
+            is_kept
+        });
+        self.visitors_of_day
+            .retain(|value, _| self.by_value.contains_key(value));
     }
 
     /// Adds the estimates of the day that is over.
@@ -175,23 +194,32 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_memory_are_other() {
+    fn rare_values_give_way_to_frequent_ones() {
         let mut figures = ValueFigures::default();
         let mut day = date!(2025 - 01 - 01);
-        let hosts: Vec<String> = (0..100).map(|host| format!("{host}.example")).collect();
-        for number in 0..120_u64 {
+        let days = 250;
+        for number in 0..days {
             let mut counts = DimensionCounts::default();
-            for host in &hosts {
-                counts.count_mut(&format!("{number}.{host}")).clicks += 1;
+            for host in 0..99 {
+                counts.count_mut(&format!("{number}.{host}.example")).clicks += 1;
             }
-            counts.count_mut("0.0.example").clicks += 1;
+            // Appears after the values that fill the memory, and is more frequent.
+            counts
+                .count_mut(if number < 120 { "early" } else { "late" })
+                .clicks += 2;
+            counts.count_mut(NO_VALUE).clicks += 1;
             figures.add(day, &counts.to_bytes()).unwrap();
+            assert!(figures.by_value.len() <= VALUES_IN_MEMORY_MAX);
             day = day.next_day().unwrap();
         }
-        let top = figures.top(1);
-        // The first day has the value among its first hundred; from then on it is the 101st.
-        assert_eq!(top.items, [item("0.0.example", 2, 0)]);
-        assert_eq!(top.other, 120 * 100 + 120 - 2);
+        let top = figures.top(3);
+        let expected = [
+            item("late", 260, 0),
+            item(NO_VALUE, 250, 0),
+            item("early", 240, 0),
+        ];
+        assert_eq!(top.items, expected);
+        assert_eq!(top.other, days * 99);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{array, collections::BTreeMap};
 use linkledger_core::{
     click::{
         Dimension,
+        dimension::OTHER_VALUES,
         dimension_counts::DimensionCounts,
         tally::{ValueRow, Values},
     },
@@ -19,8 +20,9 @@ use super::visitors::with_visitors;
 /// Number of dimensions.
 const DIMENSIONS: usize = Dimension::ALL.len();
 
-/// Maximum number of rows of one statement: a row of a busy link has hundreds of sketches.
-const ROWS_MAX: usize = 500;
+/// Maximum number of rows of one statement: a row of a busy link has hundreds of sketches, and all rows of a
+/// statement are in memory.
+const ROWS_MAX: usize = 100;
 
 /// Stored counts of a row, in the order of the dimensions.
 type Cells = [Vec<u8>; DIMENSIONS];
@@ -205,8 +207,14 @@ fn with_clicks(stored: &[u8], row: &ValueRow, dimension: Dimension) -> Vec<u8> {
         DimensionCounts::default()
     });
     for (value, new) in row.of(dimension) {
-        let count = counts.count_mut(value);
+        let key = counts.key_of(value);
+        let count = counts.count_mut(key);
         count.clicks = count.clicks.saturating_add(new.clicks);
+        // Nobody asks for the visitors of all other values, and thousands of made-up values would each update the
+        // sketch.
+        if key == OTHER_VALUES {
+            continue;
+        }
         let known = (!count.visitors.is_empty()).then_some(&count.visitors);
         if let Some(visitors) = with_visitors(known, &new.visitors) {
             count.visitors = visitors;

@@ -253,7 +253,7 @@ async fn values_beyond_first_hundred_are_other() {
         // 20 values of the second batch, and 40 new ones of the third.
         let other = hosts["*"];
         assert_eq!(other.clicks, 60, "{table}");
-        assert_eq!(other.sketch().unwrap().unwrap().estimate(), 60);
+        assert!(other.sketch().unwrap().is_none(), "{table}");
         assert_eq!(hosts.values().map(|count| count.clicks).sum::<u64>(), 180);
         let clicks = |value: &str| hosts.get(value).map(|count| count.clicks);
         assert_eq!(clicks("550.example"), Some(2), "{table}");
