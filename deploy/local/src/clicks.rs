@@ -1,20 +1,26 @@
 //! `linkledger clicks`: clicks of a link or of the account, over time or by value.
 
 mod chart;
+mod range;
 mod series;
 mod top;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use linkledger_core::id::LinkId;
+use linkledger_core::{
+    clock::{Clock as _, SystemClock},
+    id::LinkId,
+};
 use serde::Deserialize;
+use time::OffsetDateTime;
 
 use crate::{
-    client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
+    client::{ApiCall, ApiClient, connection::ApiOptions},
     links::link_id,
     options::whole_number,
-    output::print,
+    output::{note, print},
     paging::terminal_width,
+    table::short_time,
 };
 
 /// Most items of a ranking: the largest number that the service returns.
@@ -34,7 +40,8 @@ pub(crate) struct ClicksOptions {
     /// Slug of a link.
     #[arg(long)]
     slug: Option<String>,
-    /// Begin of the range, such as 2026-11-01 or 2026-11-01T09:00:00Z. Default: the last 30 days.
+    /// Begin of the range, such as 2026-11-01 or 2026-11-01T09:00:00Z. Default: the last 30 days; with
+    /// --interval hour the last 48 hours.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// End of the range, exclusive. Default: now.
@@ -44,7 +51,7 @@ pub(crate) struct ClicksOptions {
     #[arg(long, conflicts_with = "by")]
     interval: Option<IntervalOption>,
     /// Time zone of days, weeks and months, such as Europe/Berlin. Default: UTC.
-    #[arg(long, value_name = "ZONE", conflicts_with = "by")]
+    #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// Show the most frequent values instead of bars over time.
     #[arg(long)]
@@ -57,7 +64,7 @@ pub(crate) struct ClicksOptions {
     csv: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum IntervalOption {
     Hour,
     Day,
@@ -87,21 +94,36 @@ struct FoundLink {
     id: LinkId,
 }
 
+/// Members of an answer that its table lacks.
+#[derive(Deserialize)]
+struct Completeness {
+    complete_until: String,
+    other: Option<u64>,
+}
+
 /// Prints clicks as a chart, as JSON or as CSV.
 pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
     let is_of_link = clicks.id.is_some() || clicks.slug.is_some();
     if clicks.by == Some(ByOption::Link) && is_of_link {
         bail!("--by link ranks the links of the account; leave out the link");
     }
+    if clicks.by.is_some() && clicks.timezone.is_some() {
+        bail!(
+            "--timezone has no effect with --by: top values are of whole UTC days; leave out --timezone"
+        );
+    }
+    let now = SystemClock.now();
     let client = clicks.api.client()?;
     let link_id = match &clicks.slug {
         Some(slug) => Some(find_link(&client, slug).await?),
         None => clicks.id,
     };
-    let call = clicks.call(link_id);
+    let call = clicks.call(link_id, now);
     let answer = client.send(&call).await?;
     if clicks.csv {
-        return print_csv(&client, &call, &answer);
+        // Read before the table: the table is complete at least until then.
+        let completeness: Completeness = client.read(&call, &answer)?;
+        return print_csv(&client, call, &completeness).await;
     }
     if clicks.api.json {
         return print(&answer.text());
@@ -109,29 +131,55 @@ pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
     let width = terminal_width().unwrap_or(WIDTH_WITHOUT_TERMINAL);
     let text = match clicks.by {
         None => series::text(&client.read(&call, &answer)?, width),
-        Some(ByOption::Link) => top::links(&client.read(&call, &answer)?, width),
-        Some(_) => top::values(&client.read(&call, &answer)?, width),
+        Some(by) => {
+            let title = by.title();
+            let chart = if by == ByOption::Link {
+                top::links(&client.read(&call, &answer)?, title, width)
+            } else {
+                top::values(&client.read(&call, &answer)?, title, width)
+            };
+            let (from, to) = (clicks.from.as_deref(), clicks.to.as_deref());
+            range::of_utc_days(from, to, now).unwrap_or_default() + &chart
+        }
     };
     print(&text)
 }
 
 impl ClicksOptions {
-    fn call(&self, link_id: Option<LinkId>) -> ApiCall {
+    fn call(&self, link_id: Option<LinkId>, now: OffsetDateTime) -> ApiCall {
+        let from = match self.interval {
+            Some(IntervalOption::Hour) if self.from.is_none() => {
+                range::from_of_hours(self.to.as_deref(), now)
+            }
+            _ => self.from.clone(),
+        };
         let id = link_id.map(|id| id.to_string());
         let mut path = match &id {
             Some(id) => vec!["v1", "links", id, "clicks"],
             None => vec!["v1", "clicks"],
         };
         path.extend(self.by.map(|_| "top"));
-        let accept = self.csv.then(|| "text/csv".to_owned());
         ApiCall::get(&path)
             .query("by", self.by.as_ref().and_then(name))
             .query("limit", self.limit.map(|limit| limit.to_string()))
-            .query("from", self.from.clone())
+            .query("from", from)
             .query("to", self.to.clone())
             .query("interval", self.interval.as_ref().and_then(name))
             .query("timezone", self.timezone.clone())
-            .header("accept", accept)
+    }
+}
+
+impl ByOption {
+    /// Returns the title of the column.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Country => "COUNTRY",
+            Self::ReferrerHost => "REFERRER",
+            Self::Browser => "BROWSER",
+            Self::Os => "OS",
+            Self::Device => "DEVICE",
+            Self::Link => "LINK",
+        }
     }
 }
 
@@ -154,11 +202,26 @@ async fn find_link(client: &ApiClient, slug: &str) -> anyhow::Result<LinkId> {
     }
 }
 
-/// Prints the table as it was sent.
-fn print_csv(client: &ApiClient, call: &ApiCall, answer: &ApiResponse) -> anyhow::Result<()> {
+/// Asks for the table, prints it as it was sent, and notes its completeness on standard error.
+async fn print_csv(
+    client: &ApiClient,
+    call: ApiCall,
+    Completeness {
+        complete_until,
+        other,
+    }: &Completeness,
+) -> anyhow::Result<()> {
+    let call = call.header("accept", Some("text/csv".to_owned()));
+    let answer = client.send(&call).await?;
     let content_type = answer.header("content-type").unwrap_or_default();
     if !content_type.starts_with("text/csv") {
-        return Err(client.not_the_api(call, answer.status).into());
+        return Err(client.not_the_api(&call, answer.status).into());
     }
-    print(&String::from_utf8_lossy(&answer.body))
+    print(&String::from_utf8_lossy(&answer.body))?;
+    if let Some(other) = other.filter(|other| *other > 0) {
+        note(&format!("other: {other} clicks beyond these rows"));
+    }
+    let until = short_time(complete_until);
+    note(&format!("complete until {until}"));
+    Ok(())
 }

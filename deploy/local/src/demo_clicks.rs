@@ -187,6 +187,8 @@ async fn publish(
             "message.timeout.ms",
             PUBLISH_TIMEOUT.as_millis().to_string(),
         )
+        // The embedded broker keeps few MiB of a partition.
+        .set("compression.type", "lz4")
         .set("allow.auto.create.topics", "false");
     let producer: FutureProducer = config.create().context("cannot create a Kafka producer")?;
     let mut published = Published::default();

@@ -219,6 +219,13 @@ fn welcome(
     database: &StackDatabase,
 ) -> anyhow::Result<String> {
     let get = |name| environment.get(name).unwrap_or_default();
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("linkledger");
+    let data_dir = folder.data_dir_argument();
+    let demo = match get("NO_CLICKS") {
+        "true" => String::new(),
+        _ => format!("See charts of made-up clicks:\n\n{program} demo{data_dir}\n\n"),
+    };
     let mut text = String::new();
     if let Some(place) = &database.relocated_to {
         writeln!(
@@ -246,19 +253,13 @@ List your links from another shell:
 
 {program} links list{data_dir}
 
-See charts of made-up clicks:
-
-{program} demo{data_dir}
-
-ready",
+{demo}ready",
         api = get("API_URL"),
         short = get("SHORT_URL"),
         console = get("CONSOLE_URL"),
         key = get("API_KEY"),
         kafka = get("KAFKA_BROKERS"),
         env = EnvironmentFile::path(folder).display(),
-        program = std::env::args().next().as_deref().unwrap_or("linkledger"),
-        data_dir = folder.data_dir_argument(),
         idempotency_key =
             linkledger_core::clock::new_uuid(linkledger_core::clock::Clock::now(&SystemClock)),
     )?;

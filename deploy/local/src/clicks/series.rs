@@ -18,6 +18,8 @@ const HOUR: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day
 pub(super) struct SeriesDocument {
     interval: String,
     timezone: String,
+    from: String,
+    to: String,
     complete_until: String,
     utc_days_before: Option<String>,
     totals: Figures,
@@ -39,33 +41,70 @@ struct Bucket {
 }
 
 impl Figures {
-    fn row(&self, label: String) -> ChartRow {
-        ChartRow {
-            label,
-            numbers: vec![Some(self.clicks), self.visitors, Some(self.bots)],
-        }
+    /// Returns the row of a chart. Visitors are counted by UTC day, so hours have none.
+    fn row(&self, label: String, is_of_hours: bool) -> ChartRow {
+        let (clicks, bots) = (Some(self.clicks), Some(self.bots));
+        let numbers = if is_of_hours {
+            vec![clicks, bots]
+        } else {
+            vec![clicks, self.visitors, bots]
+        };
+        ChartRow { label, numbers }
     }
 }
 
 /// Formats the chart with its totals, and the notes about its figures.
 pub(super) fn text(document: &SeriesDocument, width: usize) -> String {
-    let title = document.interval.to_uppercase();
-    let buckets = document.series.iter();
-    let chart = Chart {
-        titles: &[&title, "CLICKS", "VISITORS", "BOTS"],
-        rows: buckets
-            .map(|bucket| bucket.figures.row(label(document, &bucket.start)))
-            .collect(),
-        sums: vec![document.totals.row("Total".to_owned())],
-    };
-    let mut text = chart.text(width);
-    if let Some(instant) = &document.utc_days_before {
-        let instant = short_time(instant);
-        writeln!(text, "Days before {instant} are UTC days").expect("a string");
+    let mut text = range(document);
+    match document.totals {
+        Figures {
+            clicks: 0, bots: 0, ..
+        } => text.push_str("No clicks in this range\n"),
+        _ => text.push_str(&chart(document, width)),
     }
     let until = short_time(&document.complete_until);
     writeln!(text, "Complete until {until}").expect("a string");
     text
+}
+
+/// Returns the chart, and the notes about its figures.
+fn chart(document: &SeriesDocument, width: usize) -> String {
+    let title = document.interval.to_uppercase();
+    let is_of_hours = document.interval == "hour";
+    let titles: &[&str] = if is_of_hours {
+        &[&title, "CLICKS", "BOTS"]
+    } else {
+        &[&title, "CLICKS", "VISITORS", "BOTS"]
+    };
+    let row = |figures: &Figures, label| figures.row(label, is_of_hours);
+    let buckets = document.series.iter();
+    let chart = Chart {
+        titles,
+        rows: buckets
+            .map(|bucket| row(&bucket.figures, label(document, &bucket.start)))
+            .collect(),
+        sums: vec![row(&document.totals, "Total".to_owned())],
+    };
+    let mut text = chart.text(width);
+    if document.timezone != "UTC" && !is_of_hours {
+        text.push_str("Visitors are of UTC days: each counts where its noon in UTC is\n");
+    }
+    if let Some(instant) = &document.utc_days_before {
+        let instant = short_time(instant);
+        writeln!(text, "Days before {instant} are UTC days").expect("a string");
+    }
+    text
+}
+
+/// Returns the line with begin and end of the range, in its time zone.
+fn range(document: &SeriesDocument) -> String {
+    let local = |text: &str| {
+        let zone = Zone::of_name(&document.timezone)?;
+        zone.local(timestamp::parse(text)?).format(HOUR).ok()
+    };
+    let [from, to] =
+        [&document.from, &document.to].map(|text| local(text).unwrap_or_else(|| short_time(text)));
+    format!("{from} to {to}, {}\n", document.timezone)
 }
 
 /// Returns the local begin of a bucket; the instant itself if this program does not know the time zone.
@@ -100,7 +139,7 @@ mod tests {
         let bucket =
             |start: &&str| json!({ "start": start, "clicks": 1, "bots": 0, "visitors": null });
         let document: SeriesDocument = serde_json::from_value(json!({
-            "interval": interval, "timezone": timezone, "complete_until": "",
+            "interval": interval, "timezone": timezone, "from": "", "to": "", "complete_until": "",
             "utc_days_before": utc_before, "totals": { "clicks": 1, "bots": 0, "visitors": 1 },
             "series": starts.iter().map(bucket).collect::<Vec<_>>(),
         }))
@@ -109,6 +148,31 @@ mod tests {
         series
             .map(|bucket| label(&document, &bucket.start))
             .collect()
+    }
+
+    #[test]
+    fn hours_have_no_visitors_and_empty_ranges_no_bars() {
+        let document = |clicks: u64| {
+            serde_json::from_value(json!({
+                "interval": "hour", "timezone": "Europe/Berlin", "from": "2026-11-20T08:00:00.000Z",
+                "to": "2026-11-20T09:00:00.000Z", "complete_until": "2026-11-20T09:51:00.123Z",
+                "totals": { "clicks": clicks, "bots": 0, "visitors": 3056 },
+                "series": [
+                    { "start": "2026-11-20T08:00:00.000Z", "clicks": clicks, "bots": 0, "visitors": null },
+                ],
+            }))
+            .unwrap()
+        };
+        let expected = "\
+2026-11-20 09:00 to 2026-11-20 10:00, Europe/Berlin
+HOUR              CLICKS  BOTS
+2026-11-20 09:00       7     0  ████████
+Total                  7     0
+Complete until 2026-11-20T09:51:00Z
+";
+        assert_eq!(text(&document(7), 1), expected);
+        let empty = text(&document(0), 80);
+        assert!(empty.contains("\nNo clicks in this range\n"), "{empty}");
     }
 
     #[test]

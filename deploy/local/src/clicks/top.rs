@@ -32,16 +32,16 @@ pub(super) struct TopLink {
 }
 
 /// Formats the most frequent values.
-pub(super) fn values(document: &TopDocument<TopValue>, width: usize) -> String {
+pub(super) fn values(document: &TopDocument<TopValue>, title: &str, width: usize) -> String {
     let rows = document.items.iter().map(|item| ChartRow {
         label: item.value.clone().unwrap_or_else(|| NO_VALUE.to_owned()),
         numbers: vec![Some(item.clicks), Some(item.visitors)],
     });
-    document.text("VALUE", rows.collect(), width)
+    document.text(title, rows.collect(), width)
 }
 
 /// Formats the most clicked links. A deleted link has no address, and is shown by its id.
-pub(super) fn links(document: &TopDocument<TopLink>, width: usize) -> String {
+pub(super) fn links(document: &TopDocument<TopLink>, title: &str, width: usize) -> String {
     let rows = document.items.iter().map(|item| ChartRow {
         label: match &item.short_url {
             Some(short_url) => short_url.clone(),
@@ -49,21 +49,27 @@ pub(super) fn links(document: &TopDocument<TopLink>, width: usize) -> String {
         },
         numbers: vec![Some(item.clicks), Some(item.visitors)],
     });
-    document.text("LINK", rows.collect(), width)
+    document.text(title, rows.collect(), width)
 }
 
 impl<T> TopDocument<T> {
     fn text(&self, title: &str, rows: Vec<ChartRow>, width: usize) -> String {
-        let other = ChartRow {
-            label: "Other".to_owned(),
-            numbers: vec![Some(self.other), None],
+        let until = short_time(&self.complete_until);
+        if rows.is_empty() && self.other == 0 {
+            return format!("No clicks in this range\nComplete until {until}\n");
+        }
+        let sum = |label: &str, clicks| ChartRow {
+            label: label.to_owned(),
+            numbers: vec![Some(clicks), None],
         };
+        let listed = rows.iter().filter_map(|row| row.numbers[0]);
+        let total = listed.fold(self.other, u64::saturating_add);
+        let other = Some(sum("Other", self.other)).filter(|_| self.other > 0);
         let chart = Chart {
             titles: &[title, "CLICKS", "VISITORS"],
             rows,
-            sums: Some(other).filter(|_| self.other > 0).into_iter().collect(),
+            sums: other.into_iter().chain([sum("Total", total)]).collect(),
         };
-        let until = short_time(&self.complete_until);
         format!("{}Complete until {until}\n", chart.text(width))
     }
 }

@@ -112,7 +112,10 @@ impl fmt::Display for ApiRefusal {
         write!(f, "{}: {}", printable(code), printable(detail))?;
         for error in errors {
             let (place, code, detail) = (error.place(), &error.code, &error.detail);
-            write!(f, "\n  {}: {}", printable(place), printable(detail))?;
+            write!(f, "\n  {}", printable(place))?;
+            if !self.problem.detail.contains(detail.as_str()) {
+                write!(f, ": {}", printable(detail))?;
+            }
             write!(f, " ({})", printable(code))?;
         }
         match request_id {
@@ -151,6 +154,18 @@ mod tests {
              limit: 1 to 100. (out_of_range)\n  request id: req_1"
         );
         assert_eq!(refusal.code_and_detail(), ("slug_too_short", "Too short."));
+    }
+
+    #[test]
+    fn equal_detail_of_a_field_is_printed_once() {
+        let body = json!({
+            "code": "invalid_parameter", "detail": "Choose a later from.",
+            "errors": [{ "parameter": "from", "code": "too_early", "detail": "Choose a later from." }],
+        });
+        let body = body.to_string();
+        let refusal = ApiRefusal::parse(StatusCode::BAD_REQUEST, body.as_bytes()).unwrap();
+        let expected = "invalid_parameter: Choose a later from.\n  from (too_early)";
+        assert_eq!(refusal.to_string(), expected);
     }
 
     #[test]

@@ -157,31 +157,39 @@ impl Numbers {
         weighted[0].0
     }
 
+    /// Returns the details of a human click. Address and user agent make the visitor, so a visitor of a day has one
+    /// country, browser, system and device.
+    fn details_of_visitor(&mut self, day: Date) -> ClickDetails {
+        let referrer = self.choose(&REFERRERS);
+        let number = self.below(VISITORS);
+        let mut of_visitor =
+            Self(number + u64::from(day.to_julian_day().unsigned_abs()) * VISITORS);
+        let visitor = of_visitor.next();
+        let country = of_visitor.choose(&COUNTRIES);
+        let (browser, os, device) = of_visitor.choose(&AGENTS);
+        ClickDetails {
+            visitor: Some(visitor),
+            country: Some(country.to_owned()),
+            referrer_host: (!referrer.is_empty()).then(|| referrer.to_owned()),
+            browser: Some(browser.to_owned()),
+            os: Some(os.to_owned()),
+            device: Some(device),
+        }
+    }
+
     fn click(&mut self, day: Date, links: &[(usize, u64)]) -> MadeUpClick {
         let hours: [(u64, u64); 24] = std::array::from_fn(|hour| (hour as u64, HOURS[hour]));
         let hour = self.choose(&hours);
         let millisecond = hour * MILLISECONDS_OF_HOUR + self.below(MILLISECONDS_OF_HOUR);
         let after_midnight = std::time::Duration::from_millis(millisecond);
         let is_bot = self.below(100) < BOTS_PERCENT;
-        let country = self.choose(&COUNTRIES);
         let details = if is_bot {
             ClickDetails {
-                country: Some(country.to_owned()),
+                country: Some(self.choose(&COUNTRIES).to_owned()),
                 ..ClickDetails::default()
             }
         } else {
-            let referrer = self.choose(&REFERRERS);
-            let (browser, os, device) = self.choose(&AGENTS);
-            let visitor =
-                self.below(VISITORS) + u64::from(day.to_julian_day().unsigned_abs()) * VISITORS;
-            ClickDetails {
-                visitor: Some(Self(visitor).next()),
-                country: Some(country.to_owned()),
-                referrer_host: (!referrer.is_empty()).then(|| referrer.to_owned()),
-                browser: Some(browser.to_owned()),
-                os: Some(os.to_owned()),
-                device: Some(device),
-            }
+            self.details_of_visitor(day)
         };
         MadeUpClick {
             link: self.choose(links),
@@ -212,6 +220,25 @@ mod tests {
         assert!(early.len() > 1_000 && early.len() < late.len());
         assert_eq!(early[..], late[..early.len()]);
         assert!(clicks().up_to(datetime!(2026-11-22 23:59 UTC)).is_empty());
+    }
+
+    #[test]
+    fn visitor_of_a_day_has_one_country_and_agent() {
+        let DayClicks(clicks) = DayClicks::new(7, DAY, 300);
+        let mut seen = std::collections::HashMap::new();
+        let human = clicks
+            .iter()
+            .filter(|click| click.details.visitor.is_some());
+        for click in human {
+            let details = ClickDetails {
+                referrer_host: None,
+                ..click.details.clone()
+            };
+            let first = seen
+                .entry(details.visitor)
+                .or_insert_with(|| details.clone());
+            assert_eq!(*first, details);
+        }
     }
 
     #[test]

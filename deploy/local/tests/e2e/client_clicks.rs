@@ -40,10 +40,12 @@ fn clicks_of_a_link_are_a_chart() {
     // Without a terminal the chart is 80 characters wide, and has no colours.
     let longest = "█".repeat(44);
     let expected = format!(
-        "DAY         CLICKS  VISITORS  BOTS\n\
+        "2026-11-18 00:00 to 2026-11-20 00:00, Europe/Berlin\n\
+         DAY         CLICKS  VISITORS  BOTS\n\
          2026-11-18      10         8     2  {longest}\n\
          2026-11-19       1         1     1  ████▌\n\
          Total           11         9     3\n\
+         Visitors are of UTC days: each counts where its noon in UTC is\n\
          Complete until 2026-11-20T09:51:00Z\n"
     );
     assert_eq!(text(&output.stdout), expected);
@@ -90,21 +92,33 @@ fn clicks_by_value_and_by_link_are_ranked() {
         "other": 1,
         "complete_until": "2026-11-20T09:51:00.123Z",
     });
-    let arguments = ["clicks", "--by", "country", "--limit", "2"];
+    let arguments = [
+        "clicks",
+        "--by",
+        "country",
+        "--limit",
+        "2",
+        "--from",
+        "2026-11-01",
+        "--to",
+        "2026-11-03",
+    ];
     let (output, server) = run(vec![Reply::json(200, &values)], &arguments);
     let lines: Vec<_> = text(&output.stdout).lines().collect();
-    assert_eq!(lines[0], "VALUE   CLICKS  VISITORS", "{output:?}");
+    assert_eq!(lines[0], "UTC days 2026-11-01 to 2026-11-02", "{output:?}");
+    assert_eq!(lines[1], "COUNTRY  CLICKS  VISITORS");
     assert!(
-        lines[1].starts_with("DE           9         7  █"),
+        lines[2].starts_with("DE            9         7  █"),
         "{lines:?}"
     );
     assert!(
-        lines[2].starts_with("(none)       2         2  █"),
+        lines[3].starts_with("(none)        2         2  █"),
         "{lines:?}"
     );
-    assert_eq!(lines[3], "Other        1");
-    assert_eq!(lines[4], "Complete until 2026-11-20T09:51:00Z");
-    let line = "GET /v1/clicks/top?by=country&limit=2";
+    assert_eq!(lines[4], "Other         1");
+    assert_eq!(lines[5], "Total        12");
+    assert_eq!(lines[6], "Complete until 2026-11-20T09:51:00Z");
+    let line = "GET /v1/clicks/top?by=country&limit=2&from=2026-11-01&to=2026-11-03";
     assert_eq!(server.request().line(), line);
 
     let ranking = json!({
@@ -136,12 +150,25 @@ fn clicks_as_csv_are_printed_as_sent() {
         headers: "content-type: text/csv; charset=utf-8; header=present\r\n",
         body: table.to_owned(),
     };
-    let (output, server) = run(vec![csv()], &["clicks", "--by", "os", "--csv"]);
+    let ranking = json!({
+        "items": [{ "value": "=1", "clicks": 9, "visitors": 7 }],
+        "other": 4,
+        "complete_until": "2026-11-20T09:51:00.123Z",
+    });
+    let script = vec![Reply::json(200, &ranking), csv()];
+    let (output, server) = run(script, &["clicks", "--by", "os", "--csv"]);
     assert_eq!(text(&output.stdout), table, "{output:?}");
-    let request = server.request();
-    assert_eq!(request.header("accept"), Some("text/csv"));
+    let notes = text(&output.stderr);
+    assert!(notes.contains("other: 4 clicks beyond"), "{notes}");
+    assert!(
+        notes.contains("complete until 2026-11-20T09:51:00Z"),
+        "{notes}"
+    );
+    assert_ne!(server.request().header("accept"), Some("text/csv"));
+    assert_eq!(server.request().header("accept"), Some("text/csv"));
     // An older service ignores nothing silently: JSON is no table.
-    let (output, _server) = run(vec![Reply::json(200, &series())], &["clicks", "--csv"]);
+    let script = vec![Reply::json(200, &series()), Reply::json(200, &series())];
+    let (output, _server) = run(script, &["clicks", "--csv"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(text(&output.stdout), "");
 }
@@ -157,6 +184,7 @@ fn contradictory_options_of_clicks_send_nothing() {
         (&["clicks", "--by", "os", "--limit", "101"], 2),
         (&["clicks", "--interval", "year"], 2),
         (&["clicks", ID, "--by", "link"], 1),
+        (&["clicks", "--by", "os", "--timezone", "Asia/Kolkata"], 1),
     ] {
         let (output, server) = run(Vec::new(), arguments);
         assert_eq!(

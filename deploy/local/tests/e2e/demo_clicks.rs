@@ -2,28 +2,33 @@
 
 use std::path::Path;
 
+use linkledger_core::timestamp;
 use linkledger_testing::eventually;
 use serde_json::Value;
+use time::Duration;
 
 use crate::{
     client::text,
     process::{Stack, data_folder, linkledger, run},
 };
 
-/// Runs the command, and returns its numbers of clicks: of people, of bots.
-fn demo(folder: &Path) -> (u64, u64) {
+/// Runs the command, and returns its numbers of clicks (of people, of bots), and its first UTC day.
+fn demo(folder: &Path) -> ((u64, u64), String) {
     let output = run(folder, &["demo"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let printed = text(&output.stdout);
     let (_, rest) = printed.split_once(" links, with ").unwrap();
     let (people, rest) = rest.split_once(" clicks of people and ").unwrap();
-    let (bots, _) = rest.split_once(" of bots").unwrap();
-    (people.parse().unwrap(), bots.parse().unwrap())
+    let (bots, rest) = rest.split_once(" of bots in the 7 days until ").unwrap();
+    let (until, _) = rest.split_once(".\n").unwrap();
+    let first_day = timestamp::parse(until).unwrap().date() - Duration::days(6);
+    let clicks = (people.parse().unwrap(), bots.parse().unwrap());
+    (clicks, first_day.to_string())
 }
 
-/// Returns the figures of the account, as `linkledger clicks` shows them.
-fn totals(folder: &Path) -> (u64, u64) {
-    let output = linkledger(folder, &["clicks", "--json"])
+/// Returns the figures of the account since a day, as `linkledger clicks` shows them.
+fn totals(folder: &Path, from: &str) -> (u64, u64) {
+    let output = linkledger(folder, &["clicks", "--json", "--from", from])
         .env("LINKLEDGER_API_KEY_FILE", folder.join("made_up_key"))
         .output()
         .unwrap();
@@ -36,15 +41,15 @@ fn totals(folder: &Path) -> (u64, u64) {
 async fn demo_run_twice_makes_each_click_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
-    let (people, bots) = demo(folder.path());
+    let ((people, bots), _) = demo(folder.path());
     assert!(people > 25_000 && bots > 3_000, "{people} {bots}");
-    // The second run also has the clicks of the meantime.
-    let again = demo(folder.path());
+    // The second run also has the clicks of the meantime, and after midnight of UTC its first day is a later one.
+    let (again, first_day) = demo(folder.path());
     assert!(
         again.0 < people + 3_000 && again.1 < bots + 500,
         "{again:?}"
     );
-    let are_counted = async || (totals(folder.path()) == again).then_some(());
+    let are_counted = async || (totals(folder.path(), &first_day) == again).then_some(());
     eventually("the clicks are counted", are_counted).await;
     // The account of the stack has none of the links.
     assert!(stack.http().list_all().await.is_empty());

@@ -1,0 +1,67 @@
+//! Ranges of time: the default of hours, and the line above a ranking. No I/O.
+
+use linkledger_core::{
+    click::{buckets::RangeEdge, top::DayRequest},
+    timestamp,
+};
+use time::{Duration, OffsetDateTime};
+
+/// Length of a range of hours without `--from`: longer ones fill many screens.
+const DEFAULT_HOURS: Duration = Duration::hours(48);
+
+/// Returns the begin of a range of hours without `--from`. A date is a day of the requested time zone, and gets
+/// the service's default.
+pub(super) fn from_of_hours(to: Option<&str>, now: OffsetDateTime) -> Option<String> {
+    let end = match to {
+        None => now,
+        Some(to) => timestamp::parse(to)?,
+    };
+    Some(timestamp::format(end.checked_sub(DEFAULT_HOURS)?))
+}
+
+/// Returns the line that names the UTC days of a ranking; `None` if the texts are no range.
+pub(super) fn of_utc_days(
+    from: Option<&str>,
+    to: Option<&str>,
+    now: OffsetDateTime,
+) -> Option<String> {
+    let edge = |text: Option<&str>| match text {
+        None => Some(None),
+        Some(text) => RangeEdge::parse(text).map(Some),
+    };
+    let request = DayRequest {
+        from: edge(from)?,
+        to: edge(to)?,
+    };
+    let days = request.days(now).ok()?;
+    let last = days.end.previous_day()?;
+    Some(format!("UTC days {} to {last}\n", days.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-20 09:51 UTC);
+
+    #[test]
+    fn hours_without_begin_are_the_last_48() {
+        let from = from_of_hours(None, NOW);
+        assert_eq!(from.as_deref(), Some("2026-11-18T09:51:00.000Z"));
+        let from = from_of_hours(Some("2026-11-10T00:00:00Z"), NOW);
+        assert_eq!(from.as_deref(), Some("2026-11-08T00:00:00.000Z"));
+        assert_eq!(from_of_hours(Some("2026-11-10"), NOW), None);
+    }
+
+    #[test]
+    fn ranking_names_first_and_last_day() {
+        let days = |from, to| of_utc_days(from, to, NOW);
+        let line = days(None, None);
+        assert_eq!(line.as_deref(), Some("UTC days 2026-10-22 to 2026-11-20\n"));
+        let line = days(Some("2026-11-01"), Some("2026-11-03"));
+        assert_eq!(line.as_deref(), Some("UTC days 2026-11-01 to 2026-11-02\n"));
+        assert_eq!(days(Some("yesterday"), None), None);
+    }
+}
