@@ -21,7 +21,7 @@ pub use self::{
 use super::{Click, Counting, RecorderId};
 
 /// Age of the oldest click that is counted.
-const AGE_MAX: Duration = Duration::days(800);
+pub const AGE_MAX: Duration = Duration::days(800);
 /// Longest time by which a recorder's clock may be ahead.
 const AHEAD_MAX: Duration = Duration::days(1);
 

@@ -69,7 +69,7 @@ pub(super) async fn count<'a>(
     let taken = records.clone().into_iter().take(limits.records_max);
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
-    let sequences = sequences_in_tx(&mut tx, place, &recorders).await?;
+    let sequences = sequences_in_tx(&mut tx, (counting, partition), &recorders).await?;
     let tally = Tally::of(counting, records, sequences, now, limits);
     let position = Position {
         next_offset: tally.next_offset,
@@ -90,9 +90,10 @@ pub(super) async fn count<'a>(
     })))
 }
 
-async fn sequences_in_tx(
+/// Reads the counted sequences of recorders.
+pub(super) async fn sequences_in_tx(
     tx: &mut PgConnection,
-    place: BatchPlace<'_>,
+    (counting, partition): (Counting, u8),
     recorders: &BTreeSet<RecorderId>,
 ) -> sqlx::Result<Sequences> {
     let recorders: Vec<Uuid> = recorders.iter().map(|recorder| recorder.0).collect();
@@ -101,8 +102,8 @@ async fn sequences_in_tx(
         SELECT recorder_id, sequence FROM clicks.sequences
         WHERE counting = $1 AND partition = $2 AND recorder_id = ANY($3)
         ",
-        place.counting.name(),
-        i16::from(place.partition),
+        counting.name(),
+        i16::from(partition),
         &recorders
     )
     .fetch_all(tx)

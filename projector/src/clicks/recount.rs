@@ -8,6 +8,7 @@ mod figures;
 mod plan;
 mod topic;
 
+use anyhow::bail;
 use linkledger_core::{
     click::{
         Counting, RecorderId,
@@ -16,7 +17,7 @@ use linkledger_core::{
     fail_point,
     kafka_config::KafkaConfig,
 };
-use sqlx::{Acquire as _, PgConnection, PgPool};
+use sqlx::{Acquire as _, PgConnection, PgPool, Postgres, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime, UtcOffset};
 
@@ -24,8 +25,8 @@ use self::{
     plan::{PartitionRange, RecountPlan},
     topic::TopicReader,
 };
-use super::{assignment::LIMITS_MAX, partition_days::PartitionDays, position, rows};
-use crate::pipeline::retry::is_refusal;
+use super::{assignment::LIMITS_MAX, batch, partition_days::PartitionDays, position, rows};
+use crate::pipeline::retry::{Retries, is_refusal};
 
 pub use self::plan::RecountRefusal;
 
@@ -61,7 +62,7 @@ pub trait RecountProgress: Sync {
     fn advance(&self, records: u64);
 }
 
-/// A recount on its way: nothing is visible to others before the commit.
+/// A recount in progress: nothing is visible to others before the commit.
 pub struct Recount<'a> {
     pool: &'a PgPool,
     reader: TopicReader,
@@ -99,10 +100,14 @@ impl<'a> Recount<'a> {
     ///
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
-    pub async fn look(&mut self) -> anyhow::Result<Recounted> {
-        let mut session = self.pool.acquire().await?;
-        let plan = self.plan(&mut session).await?;
-        let before = figures::clicks_by_partition(&mut session, self.scope.from).await?;
+    pub async fn preview(&mut self) -> anyhow::Result<Recounted> {
+        let mut tx = self.pool.begin().await?;
+        figures::set_read_only_in_tx(&mut tx).await?;
+        figures::set_timeouts_in_tx(&mut tx).await?;
+        let plan = self.plan(&mut tx).await?;
+        figures::set_scans_in_tx(&mut tx, true).await?;
+        let before = figures::clicks_by_partition(&mut tx, self.scope.from).await?;
+        tx.rollback().await?;
         Ok(Recounted {
             records: plan.records(),
             clicks_before: before.values().sum(),
@@ -110,12 +115,24 @@ impl<'a> Recount<'a> {
         })
     }
 
-    /// Replaces the figures within the transaction, which the caller commits.
+    /// Begins the transaction of the recount. No other recount is in progress until the transaction ends.
+    ///
+    /// # Errors
+    /// Returns [`RecountRefusal::InProgress`], or an error of the database.
+    pub async fn begin(&self) -> anyhow::Result<Transaction<'static, Postgres>> {
+        let mut tx = self.pool.begin().await?;
+        figures::set_timeouts_in_tx(&mut tx).await?;
+        if !figures::try_lock_in_tx(&mut tx).await? {
+            bail!(RecountRefusal::InProgress);
+        }
+        Ok(tx)
+    }
+
+    /// Replaces the figures within a transaction of [`Self::begin`], which the caller commits.
     ///
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn replace_in_tx(&mut self, tx: &mut PgConnection) -> anyhow::Result<Recounted> {
-        figures::set_timeouts_in_tx(tx).await?;
         let now = position::lock_all_in_tx(tx).await?;
         let plan = self.plan(tx).await?;
         figures::set_scans_in_tx(tx, true).await?;
@@ -141,11 +158,13 @@ impl<'a> Recount<'a> {
     }
 
     async fn plan(&self, session: &mut PgConnection) -> anyhow::Result<RecountPlan> {
+        plan::ensure_countable(self.scope.from, position::clock(self.pool).await?)?;
         let positions = position::read_all(session).await?;
         plan::plan(&self.reader, &positions, self.scope).await
     }
 
-    /// Counts the records of a partition, and returns their number.
+    /// Counts the records of a partition, and returns their number. Reads to the end of the topic: a counting must
+    /// not drop later clicks that the recount has deleted.
     async fn count_in_tx(
         &mut self,
         tx: &mut PgConnection,
@@ -156,12 +175,14 @@ impl<'a> Recount<'a> {
         let mut reading = self.reader.read(range.partition, range.begin)?;
         let mut total = 0;
         loop {
-            let mut records = reading.next(range.end(), LIMITS_MAX.records_max).await?;
+            let mut records = reading
+                .next(range.topic_end, LIMITS_MAX.records_max)
+                .await?;
             if records.is_empty() {
                 return Ok(total);
             }
             let days = keep_clicks_since(self.scope.from, &mut records, now);
-            self.days.ensure(self.pool, days).await?;
+            ensure_days(&mut self.days, self.pool, days).await?;
             for (index, counting) in Counting::ALL.into_iter().enumerate() {
                 let end = records.partition_point(|it| it.offset < range.next_offsets[index]);
                 let place = Place {
@@ -169,13 +190,60 @@ impl<'a> Recount<'a> {
                     partition: range.partition,
                     now,
                 };
-                add_in_tx(tx, place, &records[..end], &mut sequences[index]).await?;
+                let (counted, later) = records.split_at(end);
+                add_in_tx(tx, place, counted, &mut sequences[index]).await?;
+                ensure_new_in_tx(tx, place, later, &sequences[index]).await?;
             }
-            let count = records.len() as u64;
+            let count = records.partition_point(|it| it.offset < range.end()) as u64;
             total += count;
             self.progress.advance(count);
         }
     }
+}
+
+/// Creates the partitions of days. A lock of another session on a table is waited for.
+async fn ensure_days(
+    known: &mut PartitionDays,
+    pool: &PgPool,
+    days: BTreeSet<Date>,
+) -> anyhow::Result<()> {
+    let mut retries = Retries::default();
+    while let Err(error) = known.ensure(pool, days.clone()).await {
+        retries.wait_after(error.into()).await?;
+    }
+    Ok(())
+}
+
+/// Ensures that the counting will count the clicks of later records. A sequence that it counted from an earlier
+/// topic is a repeat to it; unless the recount has counted the same sequence, the click would be lost.
+async fn ensure_new_in_tx(
+    tx: &mut PgConnection,
+    place: Place,
+    later: &[PartitionRecord],
+    recounted: &Sequences,
+) -> anyhow::Result<()> {
+    let clicks = later.iter().filter(|record| record.click.is_some());
+    let places: Vec<_> = clicks.filter_map(|record| record.place).collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let Place {
+        counting,
+        partition,
+        ..
+    } = place;
+    let recorders = places.iter().map(|(recorder, _)| *recorder).collect();
+    let stored = batch::sequences_in_tx(tx, (counting, partition), &recorders).await?;
+    let mut places = places.into_iter();
+    if places.any(|(recorder, sequence)| {
+        stored.has(recorder, sequence) && !recounted.has(recorder, sequence)
+    }) {
+        bail!(RecountRefusal::Unread {
+            partition,
+            counting
+        });
+    }
+    Ok(())
 }
 
 /// Drops the clicks before the first day from their records, whose sequences still count. Returns the other days.
@@ -270,6 +338,6 @@ fn warn_of_refused(place: Place, record: &PartitionRecord, error: &sqlx::Error) 
         partition = place.partition,
         offset = record.offset,
         recorder = ?record.place.map(|(RecorderId(recorder), _)| recorder),
-        "the database refuses a click; it is left out"
+        "the database refuses a click; it is skipped"
     );
 }

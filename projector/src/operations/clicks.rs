@@ -22,6 +22,9 @@ use crate::{
 /// Longest wait for a running batch. Postgres ends the transaction of a frozen process earlier.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Operator of a command, with the reason.
+pub type OperatorName<'a> = (&'a str, Option<&'a str>);
+
 /// State of the countings.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClickStatus {
@@ -143,10 +146,21 @@ pub async fn change(
     operator: &str,
     reason: Option<&str>,
 ) -> anyhow::Result<Vec<PausedCounting>> {
+    change_since(pool, countings, change, None, (operator, reason)).await
+}
+
+/// Changes countings, or of these only the ones that are paused since an instant.
+async fn change_since(
+    pool: &PgPool,
+    countings: &[Counting],
+    change: PauseChange,
+    since: Option<OffsetDateTime>,
+    operator: OperatorName<'_>,
+) -> anyhow::Result<Vec<PausedCounting>> {
     let give_up_at = Instant::now() + PATIENCE;
     let mut backoff = Backoff::default();
     loop {
-        let changed = try_change(pool, countings, change, (operator, reason)).await;
+        let changed = try_change(pool, countings, change, since, operator).await;
         match changed.context("cannot pause or resume the counting of clicks") {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
@@ -160,11 +174,24 @@ async fn try_change(
     pool: &PgPool,
     countings: &[Counting],
     change: PauseChange,
-    (operator, reason): (&str, Option<&str>),
+    since: Option<OffsetDateTime>,
+    operator: OperatorName<'_>,
+) -> sqlx::Result<Vec<PausedCounting>> {
+    let mut tx = pool.begin().await?;
+    let states = change_in_tx(&mut tx, countings, change, since, operator).await?;
+    tx.commit().await?;
+    Ok(states)
+}
+
+async fn change_in_tx(
+    tx: &mut PgConnection,
+    countings: &[Counting],
+    change: PauseChange,
+    since: Option<OffsetDateTime>,
+    (operator, reason): OperatorName<'_>,
 ) -> sqlx::Result<Vec<PausedCounting>> {
     let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
     let is_paused = change == PauseChange::Pause;
-    let mut tx = pool.begin().await?;
     // Waits for the running batches.
     sqlx::query!(
         "
@@ -176,18 +203,19 @@ async fn try_change(
     )
     .fetch_all(&mut *tx)
     .await?;
-    let before = read_paused(&mut tx, countings).await?;
+    let before = read_paused(tx, countings).await?;
     sqlx::query!(
         "
         UPDATE clicks.positions SET paused_at = CASE WHEN $2 THEN coalesce(paused_at, now()) END
-        WHERE counting = ANY($1)
+        WHERE counting = ANY($1) AND ($3::timestamptz IS NULL OR paused_at = $3)
         ",
         &names as &[&str],
-        is_paused
+        is_paused,
+        since
     )
     .execute(&mut *tx)
     .await?;
-    let after = read_paused(&mut tx, countings).await?;
+    let after = read_paused(tx, countings).await?;
     let states = before.into_iter().zip(after);
     let states = states.map(|((counting, before), (_, after))| PausedCounting {
         counting,
@@ -207,9 +235,8 @@ async fn try_change(
             operator,
             reason,
         };
-        audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, outcome).await?;
+        audit::record_in_tx(tx, &command, CommandOutcome::Done, outcome).await?;
     }
-    tx.commit().await?;
     Ok(states)
 }
 

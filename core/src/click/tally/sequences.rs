@@ -40,6 +40,12 @@ impl Sequences {
         Self(states.collect())
     }
 
+    /// Returns true if the sequence is counted.
+    pub fn has(&self, recorder_id: RecorderId, sequence: u64) -> bool {
+        let state = self.0.get(&recorder_id);
+        state.is_some_and(|state| sequence <= state.counted)
+    }
+
     /// Advances to a sequence. Returns false for a repeat.
     pub fn advance(&mut self, recorder_id: RecorderId, sequence: u64) -> bool {
         let state = self.0.entry(recorder_id).or_default();

@@ -14,6 +14,23 @@ const SET_TIMEOUTS: &str = "
     SET LOCAL client_connection_check_interval = '2s';
 ";
 
+/// Makes the transaction read-only.
+pub(super) async fn set_read_only_in_tx(tx: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql("SET TRANSACTION READ ONLY")
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+/// Locks out other recounts until the transaction ends. Returns false if one is in progress.
+pub(super) async fn try_lock_in_tx(tx: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"SELECT pg_try_advisory_xact_lock(hashtext('linkledger clicks recount')) AS "locked!""#
+    )
+    .fetch_one(tx)
+    .await
+}
+
 /// Sets the timeouts of the transaction.
 pub(super) async fn set_timeouts_in_tx(tx: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(SET_TIMEOUTS).execute(tx).await?;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, Counting},
+    click::{CLICK_PARTITIONS, Counting, tally::AGE_MAX},
     timestamp,
 };
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use super::{
     RecountScope,
@@ -32,6 +32,8 @@ pub(super) struct PartitionRange {
     pub(super) begin: i64,
     /// Offset up to which each counting has counted.
     pub(super) next_offsets: [i64; 2],
+    /// Offset after the last record of the topic.
+    pub(super) topic_end: i64,
 }
 
 /// Reason why figures cannot be counted again from the topic.
@@ -40,7 +42,8 @@ pub enum RecountRefusal {
     /// The topic is not the one that was counted.
     #[error(
         "the topic is another one than partition {partition} was counted from (`{counting}`): check \
-         --kafka-brokers and --kafka-clicks-topic, or let projector count the new topic first"
+         --kafka-brokers and --kafka-clicks-topic, or let projector count the new topic first, for which the \
+         partition needs a record"
     )]
     OtherTopic {
         /// Partition of the topic.
@@ -48,6 +51,28 @@ pub enum RecountRefusal {
         /// Counting whose position the topic lacks.
         counting: Counting,
     },
+    /// A counting has not read the topic up to clicks that it counted from an earlier topic.
+    #[error(
+        "`{counting}` has not read partition {partition} of the topic up to clicks that it counted from an \
+         earlier topic: let projector read the topic to its end first"
+    )]
+    Unread {
+        /// Partition of the topic.
+        partition: u8,
+        /// Counting that would drop the clicks as repeats.
+        counting: Counting,
+    },
+    /// The first clicks of the days would be too old to be counted.
+    #[error(
+        "clicks before {first} are too old to be counted again: choose --from {first} or later"
+    )]
+    TooOld {
+        /// First day whose clicks are all counted.
+        first: Date,
+    },
+    /// Another recount is in progress.
+    #[error("another recount is in progress: wait until it has ended")]
+    InProgress,
     /// Retention has removed records that may hold clicks of the days.
     #[error(
         "partition {partition} of the topic lacks its first records, and {begins}: choose a later \
@@ -88,10 +113,20 @@ impl RecountPlan {
 }
 
 impl PartitionRange {
-    /// Returns the offset after the last record.
+    /// Returns the offset after the last counted record.
     pub(super) fn end(&self) -> i64 {
         self.next_offsets.into_iter().max().unwrap_or(0)
     }
+}
+
+/// Ensures that every click of the days is young enough to be counted.
+pub(super) fn ensure_countable(from: Date, now: OffsetDateTime) -> Result<(), RecountRefusal> {
+    let oldest = (now - AGE_MAX).to_offset(UtcOffset::UTC);
+    if from.midnight().assume_utc() >= oldest {
+        return Ok(());
+    }
+    let first = oldest.date() + Duration::DAY;
+    Err(RecountRefusal::TooOld { first })
 }
 
 /// Returns the plan, once the topic is known to be the counted one, and to have all records of the days.
@@ -127,8 +162,9 @@ pub(super) async fn plan(
             partition,
             begin: begin.max(ends.begin),
             next_offsets: counted.map(|it| it.map_or(0, |it| it.next_offset)),
+            topic_end: ends.end,
         };
-        ranges.extend(Some(range).filter(|range| range.begin < range.end()));
+        ranges.extend(Some(range).filter(|range| range.begin < range.topic_end));
     }
     Ok(RecountPlan { ranges })
 }

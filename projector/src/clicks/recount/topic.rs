@@ -129,7 +129,7 @@ impl TopicReader {
         self.read(partition, offset)?.next_record().await
     }
 
-    /// Begins to read a partition; what was read before ends.
+    /// Begins to read a partition. Replaces the assignment.
     pub(super) fn read(&self, partition: u8, offset: i64) -> anyhow::Result<PartitionReading<'_>> {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(

@@ -1,13 +1,19 @@
 //! Recount of the figures of clicks, with the countings paused meanwhile.
 
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
-use linkledger_core::{click::Counting, kafka_config::KafkaConfig};
+use linkledger_core::{
+    click::Counting, event_store::time_limit::within, kafka_config::KafkaConfig,
+};
 use serde::Serialize;
-use sqlx::PgPool;
+use sqlx::{PgPool, Postgres, Transaction};
+use time::OffsetDateTime;
 
-use super::change;
+use super::{OperatorName, change, change_in_tx, change_since};
 use crate::{
     clicks::recount::{Recount, RecountProgress, RecountScope, Recounted},
     operations::{
@@ -18,8 +24,10 @@ use crate::{
     },
 };
 
-/// Operator of the command, with the reason.
-pub type OperatorName<'a> = (&'a str, Option<&'a str>);
+/// Longest wait for a rollback, which waits for the running statement.
+const ROLLBACK_TIME_MAX: Duration = Duration::from_secs(10);
+/// Outcome of a failure before the commit.
+const UNCHANGED: &str = "the figures are as before";
 
 /// Outcome of a recount, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,19 +64,20 @@ impl RecountProgress for Phase<'_> {
 /// Returns what a recount would read. Changes nothing.
 ///
 /// # Errors
-/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal), or an error of the database or of Kafka.
-pub async fn look(
+/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is known before the count, or an error
+/// of the database or of Kafka.
+pub async fn preview(
     pool: &PgPool,
     kafka: &KafkaConfig,
     scope: RecountScope,
     progress: &dyn ProgressSink,
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let looked = Recount::new(pool, kafka, scope, &phase)?.look().await?;
+    let previewed = Recount::new(pool, kafka, scope, &phase)?.preview().await?;
     let mut paused = super::paused(pool, &Counting::ALL).await?;
     paused.retain(|(_, paused_at)| paused_at.is_some());
     let paused = paused.into_iter().map(|(counting, _)| counting).collect();
-    let report = RecountReport::new(scope, looked, paused, begun_at);
+    let report = RecountReport::new(scope, previewed, paused, begun_at);
     Ok(RecountReport {
         dry_run: true,
         clicks: None,
@@ -76,8 +85,15 @@ pub async fn look(
     })
 }
 
-/// Pauses both countings, replaces the figures in one transaction, and resumes the countings that it paused, also
-/// after a failure or a signal: the figures are then as before.
+/// Countings that the command has paused.
+struct OwnPause {
+    countings: Vec<Counting>,
+    /// Instant of the pause; `None` if all were paused before.
+    since: Option<OffsetDateTime>,
+}
+
+/// Pauses both countings, replaces the figures in one transaction, and resumes the countings that it paused: in the
+/// same transaction, or after a failure or a signal, when the figures are as before.
 ///
 /// # Errors
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal), or an error of the database or of Kafka.
@@ -90,37 +106,57 @@ pub async fn recount(
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
     let recount = Recount::new(pool, kafka, scope, &phase)?;
+    let tx = recount.begin().await.context(UNCHANGED)?;
     let (name, reason) = operator;
-    let states = change(pool, &Counting::ALL, PauseChange::Pause, name, reason).await?;
+    let states = change(pool, &Counting::ALL, PauseChange::Pause, name, reason).await;
+    let states = states.context(UNCHANGED)?;
     let of = |is_changed: bool| -> Vec<Counting> {
         let states = states.iter().filter(|it| it.is_changed == is_changed);
         states.map(|it| it.counting).collect()
     };
-    let (changed, paused) = (of(true), of(false));
-    let replaced = replace(pool, recount, operator).await;
-    if let Err(error) = change(pool, &changed, PauseChange::Resume, name, reason).await {
-        let text = "the countings stay paused; resume them: `projector clicks resume --all`";
-        return Err(match replaced {
-            Ok(_) => error.context(text),
-            Err(failure) => failure.context(text),
-        });
+    let changed = states.iter().find(|it| it.is_changed);
+    let pause = OwnPause {
+        countings: of(true),
+        since: changed.and_then(|it| it.paused_at),
+    };
+    match replace(tx, recount, &pause, operator).await {
+        Ok(recounted) => Ok(RecountReport::new(scope, recounted, of(false), begun_at)),
+        Err(failure) => {
+            let OwnPause { countings, since } = &pause;
+            let resumed = change_since(pool, countings, PauseChange::Resume, *since, operator);
+            Err(match resumed.await {
+                Ok(_) => failure,
+                Err(error) => failure.context(format!(
+                    "the countings stay paused, because {error:#}; resume them: `projector clicks resume --all`"
+                )),
+            })
+        }
     }
-    Ok(RecountReport::new(scope, replaced?, paused, begun_at))
 }
 
-/// Replaces the figures, and records the command, in one transaction. A signal before the commit rolls back.
+/// Replaces the figures, resumes the countings, and records the command, in one transaction. A signal before the
+/// commit rolls back.
 async fn replace(
-    pool: &PgPool,
+    mut tx: Transaction<'_, Postgres>,
     mut recount: Recount<'_>,
+    pause: &OwnPause,
     (operator, reason): OperatorName<'_>,
 ) -> anyhow::Result<Recounted> {
-    let mut tx = pool.begin().await?;
     let replaced = tokio::select! {
         biased;
         replaced = recount.replace_in_tx(&mut tx) => replaced,
         signal = audit::interrupted() => signal.and_then(|()| bail!("ended by a signal")),
     };
-    let recounted = replaced.context("the figures are as before")?;
+    let recounted = match replaced {
+        Ok(recounted) => recounted,
+        Err(error) => {
+            // The locks must be gone before the countings are resumed. A broken connection has none.
+            if let Err(error) = within(ROLLBACK_TIME_MAX, tx.rollback()).await {
+                tracing::debug!(%error, "cannot roll back a recount");
+            }
+            return Err(error.context(UNCHANGED));
+        }
+    };
     let from = recount.from().to_string();
     let command = OperatorCommand {
         name: "clicks recount",
@@ -136,7 +172,12 @@ async fn replace(
         counted(recounted.records, "record"),
         clicks(recounted.clicks_before)
     );
-    audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, &detail).await?;
+    let recorded = audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, &detail).await;
+    recorded.context(UNCHANGED)?;
+    let OwnPause { countings, since } = pause;
+    let operator = (operator, reason);
+    let resumed = change_in_tx(&mut tx, countings, PauseChange::Resume, *since, operator).await;
+    resumed.context(UNCHANGED)?;
     let committed = tx.commit().await;
     committed.context("cannot read the outcome of the commit: run the command again")?;
     Ok(recounted)
@@ -168,7 +209,8 @@ impl fmt::Display for RecountReport {
         match self.clicks {
             None => write!(
                 f,
-                "The figures since {from} UTC have {before} clicks; {records} of the topic would be counted again."
+                "The figures since {from} UTC have {before} clicks; {records} of the topic would be counted again. \
+                 Nothing refuses it before the count."
             )?,
             Some(clicks) => write!(
                 f,

@@ -100,7 +100,7 @@ fn text_of(paused: PausedCounting, change: PauseChange, dry_run: bool) -> String
     match (change, paused.is_changed, dry_run) {
         (PauseChange::Pause, true, false) => format!(
             "`{counting}` is paused, and its last batches are finished; `projector clicks resume \
-             {counting}` lets it go on"
+             {counting}` resumes it"
         ),
         (PauseChange::Resume, true, false) => format!("`{counting}` continues within a second"),
         (PauseChange::Pause, true, true) => format!("`{counting}` would be paused"),

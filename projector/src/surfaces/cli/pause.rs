@@ -64,7 +64,7 @@ fn text_of(paused: Paused, change: PauseChange, dry_run: bool) -> String {
     match (change, paused.is_changed, dry_run) {
         (PauseChange::Pause, true, false) => format!(
             "`{projection}` is paused, and its last batch is finished; `projector resume \
-             {projection}` lets it go on"
+             {projection}` resumes it"
         ),
         (PauseChange::Resume, true, false) => format!("`{projection}` continues within a second"),
         (PauseChange::Pause, true, true) => format!("`{projection}` would be paused"),

@@ -17,7 +17,7 @@ use linkledger_projector::{
     surfaces::progress_report::ProgressReport,
 };
 use serde_json::Value;
-use sqlx::{PgPool, raw_sql};
+use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 use time::{Date, Duration, OffsetDateTime};
 
 use super::{
@@ -69,7 +69,7 @@ async fn command(stage: &ClickStage, fail_at: &str, arguments: &[&str]) -> Outpu
 
 /// Publishes clicks of several links, kinds and days, among them records that cannot be counted, and counts them.
 async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDateTime) {
-    let mut made: Vec<Click> = (0..120)
+    let made: Vec<Click> = (0..120)
         .map(|index| {
             let mut click = click(index % 24, now - Duration::hours(11 * (index % 7) as i64));
             click.details.visitor = Some((index % 13) as u64);
@@ -79,8 +79,12 @@ async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDat
             click
         })
         .collect();
-    // Postgres has no character NUL.
-    made[17].details.country = Some("D\0".to_owned());
+    let refused = format!(
+        "ALTER TABLE clicks.link_values ADD CHECK (link_id <> '{}')",
+        made[17].link_id.uuid()
+    );
+    let refused = sqlx::query(AssertSqlSafe(refused));
+    refused.execute(stage.pool()).await.unwrap();
     stage.publish(recorder, &made).await;
     let partition = partition_of(made[0].link_id);
     stage.publish_record(partition, &[], b"no headers").await;
@@ -235,6 +239,71 @@ async fn recount_refuses_another_topic() {
         let made: Vec<_> = (0..200).map(|link| click(link % 24, now)).collect();
         stage.publish(&mut TestRecorder::new(), &made).await;
     }
+}
+
+#[tokio::test]
+async fn recount_refuses_new_topic_before_its_repeats_are_read() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    let made: Vec<_> = (0..6).map(|_| click(1, now)).collect();
+    stage.publish(&mut recorder, &made).await;
+    let other = TestRecorder::new();
+    stage.publish_as(other.id, 1, &made[0]).await;
+    stage.count_all().await;
+    let figures = stored(stage.pool()).await;
+    let stage = stage.with_other_broker();
+    for sequence in 1..=3 {
+        stage.publish_as(recorder.id, sequence, &made[0]).await;
+    }
+    stage.count_all().await;
+    // Repeats of a recorder that was read in part, then of one that was not read at all.
+    for (repeated, sequences) in [(recorder.id, 4..=6), (other.id, 1..=1)] {
+        for sequence in sequences {
+            stage.publish_as(repeated, sequence, &made[0]).await;
+        }
+        let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
+        let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+        assert!(
+            matches!(refusal, RecountRefusal::Unread { .. }),
+            "{refusal}"
+        );
+        assert_eq!(stored(stage.pool()).await, figures);
+        assert!(!is_any_paused(stage.pool()).await);
+        stage.count_all().await;
+    }
+    let report = recount(&stage, scope(now.date(), false)).await.unwrap();
+    assert_eq!((report.clicks_before, report.clicks), (7, Some(7)));
+    assert_eq!(stored(stage.pool()).await, figures);
+}
+
+#[tokio::test]
+async fn recount_refuses_another_recount_in_progress() {
+    let stage = ClickStage::set().await;
+    let mut other = stage.pool().begin().await.unwrap();
+    raw_sql("SELECT pg_advisory_xact_lock(hashtext('linkledger clicks recount'))")
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    let today = SystemClock.now().date();
+    let error = recount(&stage, scope(today, false)).await.unwrap_err();
+    let refusal = error.downcast_ref::<RecountRefusal>();
+    assert_eq!(refusal, Some(&RecountRefusal::InProgress));
+    assert!(!is_any_paused(stage.pool()).await);
+    other.rollback().await.unwrap();
+    recount(&stage, scope(today, false)).await.unwrap();
+}
+
+#[tokio::test]
+async fn recount_refuses_days_too_old_to_be_counted() {
+    let stage = ClickStage::set().await;
+    let from = (SystemClock.now() - Duration::days(801)).date();
+    let error = recount(&stage, scope(from, true)).await.unwrap_err();
+    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    assert!(
+        matches!(refusal, RecountRefusal::TooOld { .. }),
+        "{refusal}"
+    );
+    assert!(!is_any_paused(stage.pool()).await);
 }
 
 #[tokio::test]

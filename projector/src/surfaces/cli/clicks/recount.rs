@@ -11,7 +11,7 @@ use linkledger_core::{
 use time::{Date, UtcOffset};
 
 use crate::{
-    clicks::recount::{CONNECTIONS_MAX, RecountScope},
+    clicks::recount::{CONNECTIONS_MAX, RecountRefusal, RecountScope},
     operations::clicks::recount,
     surfaces::{
         cli::{OperatorArgs, Options},
@@ -21,6 +21,7 @@ use crate::{
 
 /// Arguments of `clicks recount`.
 #[derive(Debug, Args)]
+#[command(mut_arg("no_clicks", |argument| argument.hide(true)))]
 pub struct RecountClicks {
     /// Time, such as 2026-11-01 or 2026-11-01T09:00:00Z: its UTC day and all days after are counted again.
     #[arg(long, value_name = "TIME", value_parser = first_day)]
@@ -63,12 +64,19 @@ impl RecountClicks {
         };
         let progress = ProgressReport::shown(options.json);
         let report = if self.operator.dry_run {
-            recount::look(&pool, &kafka, scope, &progress).await
+            let preview = recount::preview(&pool, &kafka, scope, &progress).await;
+            preview.map_err(|error| {
+                let is_refusal = error.is::<RecountRefusal>();
+                error.context(if is_refusal {
+                    "the clicks would not be counted again"
+                } else {
+                    "cannot read what would be counted again"
+                })
+            })?
         } else {
             let (operator, reason) = (self.operator.operator(), self.operator.reason.as_deref());
-            recount::recount(&pool, &kafka, scope, (&operator, reason), &progress).await
+            recount::recount(&pool, &kafka, scope, (&operator, reason), &progress).await?
         };
-        let report = report.context("the clicks were not counted again")?;
         drop(progress);
         options.print(&report, &report.to_string())
     }
