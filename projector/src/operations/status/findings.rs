@@ -32,7 +32,9 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     }
     findings.extend(status.failed_operations.iter().map(of_failed));
     add_relay(&mut findings, &status.relay);
-    findings.extend(status.clicks.countings.iter().filter_map(of_counting));
+    let clicks = &status.clicks;
+    let countings = clicks.countings.iter();
+    findings.extend(countings.filter_map(|it| of_counting(it, clicks.recorders)));
     findings.extend(of_snapshots(&status.snapshots));
     findings
 }
@@ -144,7 +146,8 @@ fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
     }
 }
 
-fn of_counting(it: &CountingStatus) -> Option<String> {
+/// Without recorders nobody waits for figures: clicks may be switched off everywhere (`NO_CLICKS`).
+fn of_counting(it: &CountingStatus, recorders: i64) -> Option<String> {
     let counting = it.counting;
     if let Some(since) = it.paused_at {
         let since = timestamp::format(since);
@@ -153,7 +156,7 @@ fn of_counting(it: &CountingStatus) -> Option<String> {
              `projector clicks resume {counting}`"
         ));
     }
-    (it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
+    (recorders > 0 && it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
         format!(
             "the figures of clicks of `{counting}` lag {} behind: see the log of the projector \
              (docs/runbooks.md#clicks-counting-stalled)",
@@ -183,6 +186,8 @@ fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use linkledger_core::click::Counting;
+
     use super::*;
     use crate::operations::status::snapshot::HeldSnapshot;
 
@@ -204,5 +209,22 @@ mod tests {
             finding.ends_with("`SELECT pg_terminate_backend(42)`"),
             "{finding}"
         );
+    }
+
+    #[test]
+    fn lag_of_clicks_is_a_finding_while_recorders_live() {
+        let lagging = |lag_seconds| CountingStatus {
+            counting: Counting::Values,
+            complete_until: None,
+            lag_seconds,
+            read_to_end_seconds_ago: None,
+            last_batch_seconds_ago: None,
+            missing: 0,
+            paused_at: None,
+        };
+        let finding = of_counting(&lagging(121.0), 1).unwrap();
+        assert!(finding.contains("`values` lag"), "{finding}");
+        assert_eq!(of_counting(&lagging(119.0), 1), None);
+        assert_eq!(of_counting(&lagging(121.0), 0), None);
     }
 }

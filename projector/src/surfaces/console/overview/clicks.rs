@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::{
     operations::{
         clicks::{ClickStatus, CountingStatus},
-        figures::{duration, grouped},
+        figures::{counted, duration, grouped},
     },
     surfaces::console::figures::instant,
 };
@@ -23,7 +23,7 @@ pub(super) fn section(clicks: &ClickStatus) -> Markup {
                 } }
                 tbody { @for it in &clicks.countings { (row(it)) } }
             }
-            p.summary { (grouped(clicks.recorders)) " recorders are alive." }
+            p.summary { (counted(clicks.recorders.unsigned_abs(), "recorder")) " alive." }
         }
     }
 }
