@@ -63,11 +63,11 @@ pub enum CountingStop {
     AtEndOfTopic,
 }
 
-/// Longest delay of a click in the figures while nothing lags.
+/// Returns the time for which a click waits for a fuller batch while nothing lags.
 pub(crate) const fn batch_interval(counting: Counting) -> Duration {
     match counting {
         Counting::Totals => Duration::from_secs(2),
-        Counting::Values => Duration::from_secs(5),
+        Counting::Values => Duration::from_secs(3),
     }
 }
 

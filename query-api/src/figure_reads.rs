@@ -58,8 +58,8 @@ impl FigureReads {
     /// Reads the figures that a query asks for.
     ///
     /// # Errors
-    /// Returns `overloaded` if the figures take too long, `storage_unavailable` if the database fails, and
-    /// `internal_error` if stored figures are damaged.
+    /// Returns `overloaded` if the figures take too long or other figures of the account are being read,
+    /// `storage_unavailable` if the database fails, and `internal_error` if stored figures are damaged.
     pub(crate) async fn read<Q: FigureQuery>(
         &self,
         query: &Q,

@@ -1,7 +1,7 @@
 //! Human clicks and visitors by value of one dimension, in the stored format.
 //!
-//! The counts of a link, a day and a dimension are one cell: nearly every click of a rare link would write rows of
-//! its own otherwise, one for each dimension and value.
+//! The counts of a link, a day and a dimension are one cell. With a row for each value, a click would write some five
+//! rows for its link and five for its account.
 //!
 //! Format: a version byte (1), then a list of (value, clicks, sketch of the visitors) in the order of the values,
 //! encoded by [postcard](https://postcard.jamesmunns.com). The sketch is empty for no visitors, and has the format

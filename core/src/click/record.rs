@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, str::FromStr as _};
 
+#[cfg(feature = "kafka")]
+use rdkafka::message::{Header, OwnedHeaders};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -214,6 +216,17 @@ impl ClickRecord {
             ("ce_type", TYPE.into()),
             ("ce_sequence", sequence.to_string().into()),
         ]
+    }
+
+    /// Returns the headers of the record in `partition`, for a producer.
+    #[cfg(feature = "kafka")]
+    pub fn kafka_headers(recorder_id: RecorderId, partition: u8, sequence: u64) -> OwnedHeaders {
+        let headers = Self::headers(recorder_id, partition, sequence);
+        let empty = OwnedHeaders::new_with_capacity(headers.len());
+        headers.iter().fold(empty, |headers, (key, value)| {
+            let value = Some(value.as_ref());
+            headers.insert(Header { key, value })
+        })
     }
 
     /// Reads a record.

@@ -59,13 +59,6 @@ impl VisitorSketch {
         self.0.update(visitor);
     }
 
-    /// Returns the sketch of all visits of the given sketches.
-    pub fn union<'a>(sketches: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut union = SketchUnion::default();
-        sketches.into_iter().for_each(|sketch| union.add(sketch));
-        union.to_sketch()
-    }
-
     /// Returns the estimated number of distinct visitors. Depends only on the set of visitors, not on their
     /// order and not on the unions in between.
     #[expect(
@@ -133,6 +126,14 @@ mod tests {
             .into_iter()
             .for_each(|visitor| sketch.insert(visitor));
         sketch
+    }
+
+    fn union<const N: usize>(sketches: [&VisitorSketch; N]) -> VisitorSketch {
+        let mut union = SketchUnion::default();
+        for sketch in sketches {
+            union.add(sketch);
+        }
+        union.to_sketch()
     }
 
     #[test]
@@ -207,12 +208,12 @@ mod tests {
                 let count = counts[usize::try_from(start / 1_000).unwrap()];
                 sketch(hashes(7, start + count).skip(usize::try_from(start).unwrap()))
             });
-            let left = VisitorSketch::union([&VisitorSketch::union([&a, &b]), &c]);
-            let right = VisitorSketch::union([&VisitorSketch::union([&c, &b]), &a]);
+            let left = union([&union([&a, &b]), &c]);
+            let right = union([&union([&c, &b]), &a]);
             let stored = VisitorSketch::from_bytes(&right.to_bytes()).unwrap();
             prop_assert_eq!(left.estimate(), right.estimate());
-            prop_assert_eq!(left.estimate(), VisitorSketch::union([&a, &b, &c]).estimate());
-            prop_assert_eq!(left.estimate(), VisitorSketch::union([&stored, &a]).estimate());
+            prop_assert_eq!(left.estimate(), union([&a, &b, &c]).estimate());
+            prop_assert_eq!(left.estimate(), union([&stored, &a]).estimate());
         }
     }
 }

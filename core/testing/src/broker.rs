@@ -7,11 +7,12 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig,
+    ClientConfig, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
     mocking::MockCluster,
-    producer::DefaultProducerContext,
+    producer::{DefaultProducerContext, FutureProducer, FutureRecord},
+    topic_partition_list::TopicPartitionListElem,
 };
 use tokio::sync::OnceCell;
 
@@ -156,9 +157,44 @@ impl TestBroker {
         }
     }
 
+    /// Removes the first record of a partition of the clicks, as retention does.
+    pub async fn expire_first_click(&self, partition: u8) {
+        let topic = self.clicks_topic.as_str();
+        match &self.kind {
+            // The embedded broker keeps 5 MiB of a partition.
+            BrokerKind::Embedded(_) => {
+                let producer: FutureProducer = self.client().create().expect("a client is made");
+                let long = vec![b' '; 900_000];
+                for _ in 0..8 {
+                    let record = FutureRecord::<(), _>::to(topic)
+                        .partition(partition.into())
+                        .payload(&long);
+                    let sent = producer.send(record, Duration::from_mins(2)).await;
+                    sent.expect("the record is acknowledged");
+                }
+            }
+            BrokerKind::Apache(_) => {
+                let mut first = TopicPartitionList::new();
+                let added = first.add_partition_offset(topic, partition.into(), Offset::Offset(1));
+                added.expect("a valid offset");
+                let deleted = self.admin().delete_records(&first, &AdminOptions::new());
+                let deleted = deleted.await.expect("the broker answers");
+                let errors = deleted
+                    .elements()
+                    .iter()
+                    .map(TopicPartitionListElem::error)
+                    .collect::<Vec<_>>();
+                assert!(errors.iter().all(Result::is_ok), "{errors:?}");
+            }
+        }
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.client().create().expect("a client is made")
+    }
+
     async fn create_topics(&self) {
-        let admin: AdminClient<DefaultClientContext> =
-            self.client().create().expect("a client is made");
+        let admin = self.admin();
         let topics = [
             (&self.topic, SHARD_COUNT),
             (&self.clicks_topic, CLICK_PARTITIONS),

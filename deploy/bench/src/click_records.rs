@@ -19,7 +19,6 @@ use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
     producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer},
 };
 use time::OffsetDateTime;
@@ -176,13 +175,7 @@ impl ClicksTopic {
         click: &Click,
         (recorder_id, partition, sequence): (RecorderId, u8, u64),
     ) -> anyhow::Result<()> {
-        let headers = ClickRecord::headers(recorder_id, partition, sequence);
-        let headers = headers
-            .iter()
-            .fold(OwnedHeaders::new(), |headers, (key, value)| {
-                let value = Some(value.as_bytes());
-                headers.insert(Header { key, value })
-            });
+        let headers = ClickRecord::kafka_headers(recorder_id, partition, sequence);
         let (key, value) = (click.link_id.to_string(), click.to_value());
         let mut record = BaseRecord::to(&self.topic)
             .partition(partition.into())

@@ -34,3 +34,4 @@ pub mod stack;
 pub mod statement;
 pub mod visitors;
 pub mod visits;
+pub mod wal_use;

@@ -17,14 +17,15 @@ use crate::{
 const VISITORS: usize = 2_048;
 
 /// Makes requests that create links: each request creates a new link with a new idempotency key,
-/// for the accounts in turn.
+/// for the accounts in turn, from any account on.
 ///
 /// The keys are random, so that no load repeats a key of another load: a replayed create costs
 /// less.
 pub fn creates(accounts: &[LoadAccount]) -> RequestWriter {
     let accounts = accounts.to_vec();
+    let first = u64::from(u32::from_ne_bytes(clock::random_bytes()));
     Arc::new(move |number, buffer| {
-        let account = &accounts[turn(number, accounts.len())];
+        let account = &accounts[turn(first + number, accounts.len())];
         let body = format!(r#"{{"destination_url":"https://example.com/some/path?n={number}"}}"#);
         let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
         let request = format!(

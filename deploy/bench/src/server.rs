@@ -143,6 +143,8 @@ impl BenchServer {
             "SELECT checksum FROM event_store._sqlx_migrations
              UNION ALL
              SELECT checksum FROM read_model._sqlx_migrations
+             UNION ALL
+             SELECT checksum FROM clicks._sqlx_migrations
              ORDER BY 1",
         )
         .fetch_all(&mut connection)

@@ -1,87 +1,269 @@
-//! Accounts of the stack for trying out: one per database and name, with an API key that stays the same.
+//! `linkledger demo`: an account with made-up links and a week of made-up clicks, for a first look at charts.
+//!
+//! Links are created through the HTTP API, with fixed idempotency keys. Clicks are records on the topic: those of
+//! a day have a recorder of their own, and depend on nothing but seed, account and day. So a second run creates
+//! nothing twice, and counts nothing twice.
 
-use anyhow::Context as _;
-use linkledger_command_api::admin::{
-    account,
-    credits::{CreditsSubject, GrantRequest, grant},
-    key::{self, IssueKey},
-};
+mod made_up;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
-    clock::Clock,
-    event_store::api_keys,
+    api_key::ApiKey,
+    click::{CLICK_PARTITIONS, Click, ClickKind, ClickRecord, RecorderId, click_partition},
+    clock::{Clock as _, SystemClock},
+    config::Secret,
+    event_store::{self, SessionKind, api_keys},
+    id::{AccountId, LinkId},
+    kafka_config::KafkaConfig,
+    timestamp,
 };
-use sqlx::PgPool;
+use rdkafka::{
+    ClientConfig,
+    producer::{FutureProducer, FutureRecord},
+};
+use serde::Deserialize;
+use time::{OffsetDateTime, UtcOffset};
+use uuid::Uuid;
 
-use crate::data_folder::DataFolder;
+use self::made_up::DayClicks;
+use crate::{
+    client::{ApiCall, ApiClient, ApiTarget, RetryPolicy},
+    data_folder::DataFolder,
+    demo_account::{DemoAccount, demo_key},
+    environment::EnvironmentFile,
+    options::DATA_DIR,
+    output::{note, print},
+};
 
-/// An account for trying out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DemoAccount {
-    /// Name of account and API key.
-    pub(crate) name: &'static str,
-    /// Name of the file in the data folder that holds the API key.
-    pub(crate) key_file: &'static str,
-    /// Credits of a new account.
-    pub(crate) credits: i64,
+/// Account of the command. The stack gives a new account as many credits as the links need, and some more.
+const ACCOUNT: DemoAccount = DemoAccount {
+    name: "made up by linkledger demo",
+    key_file: "made_up_key",
+    credits: 10_000,
+};
+/// Namespace of the ids that the command computes.
+const NAMESPACE: Uuid = Uuid::from_u128(0x6d61_6465_2d75_4070_8c6b_2d63_6c69_636b);
+const LINKS: usize = 300;
+const DAYS: u16 = 7;
+/// Number of links that are created at the same time.
+const CONCURRENCY: usize = 16;
+/// Timeout of the broker for a record, and of the client for room in its queue.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// Number of records that wait for the broker.
+const RECORDS_MAX: usize = 5_000;
+
+/// Options of `linkledger demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoOptions {
+    /// Data folder of the stack on this machine.
+    #[arg(long, env = "LINKLEDGER_DATA_DIR", value_name = "FOLDER", default_value = DATA_DIR)]
+    data_dir: PathBuf,
 }
 
-impl DemoAccount {
-    /// Returns the account whose API key the client uses.
-    pub(crate) const fn of_stack(credits: i64) -> Self {
-        Self {
-            name: "demo",
-            key_file: "demo_key",
-            credits,
-        }
-    }
+/// A made-up link, as the API has created it.
+#[derive(Debug)]
+struct MadeUpLink {
+    id: LinkId,
+    slug: String,
 }
 
-/// Returns the API key of the account. Creates account, credits and API key if the database
-/// does not have the key, and adds the scopes that the key lacks.
-pub(crate) async fn demo_key(
-    folder: &DataFolder,
-    pool: &PgPool,
-    clock: &dyn Clock,
-    DemoAccount {
-        name,
-        key_file,
-        credits,
-    }: DemoAccount,
-) -> anyhow::Result<ApiKey> {
-    // The file is written first: the database keeps only a hash. A crash before `issue` can leave
-    // an unused account; the next start creates another.
-    let text = folder.read_or_make(key_file, || ApiKey::generate().reveal().to_owned())?;
-    let secret = ApiKey::parse(&text).with_context(|| {
-        let path = folder.path(key_file);
+/// Numbers of the clicks.
+#[derive(Debug, Default)]
+struct Published {
+    people: u64,
+    bots: u64,
+}
+
+#[derive(Deserialize)]
+struct CreatedLink {
+    id: String,
+    short_url: String,
+}
+
+/// Creates the account, its links and their clicks, and prints how to show them.
+pub(crate) async fn run(demo: DemoOptions) -> anyhow::Result<()> {
+    let folder = DataFolder::locate(&demo.data_dir);
+    let stack = EnvironmentFile::read(&folder)?.with_context(|| {
+        let file = EnvironmentFile::path(&folder);
         format!(
-            "{} does not hold an API key; remove the file, and the stack makes a new API key",
-            path.display()
+            "there is no file {}; start the stack with `linkledger`",
+            file.display()
         )
     })?;
-    if let Some(key) = api_keys::find(pool, &secret).await? {
-        // An earlier release issued the key with the scopes of its time.
-        api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
-    } else {
-        let account = account::create(pool, clock, name).await?.account_id;
-        if credits > 0 {
-            let request = GrantRequest {
-                amount: credits,
-                subject: CreditsSubject {
-                    account,
-                    reason: name.to_owned(),
-                    idempotency_key: None,
-                },
-            };
-            grant(pool, clock, &request).await?;
-        }
-        let request = IssueKey {
-            account,
-            scopes: Scope::ALL.to_vec(),
-            name: name.to_owned(),
-            expires_at: None,
-        };
-        key::issue(pool, clock, &request, &secret).await?;
+    let kafka = clicks_topic(&stack)?;
+    let (account_id, key) = account(&folder, &stack).await?;
+    note("creating made-up links …");
+    let links = create_links(&stack, &key).await?;
+    note("publishing made-up clicks …");
+    let now = SystemClock.now();
+    let published = publish(&kafka, account_id, &links, now).await?;
+    print(&text(&folder, account_id, &published, now))
+}
+
+/// Returns the value of a variable of the stack.
+fn variable<'a>(stack: &'a EnvironmentFile, name: &str) -> anyhow::Result<&'a str> {
+    stack
+        .get(name)
+        .with_context(|| format!("the file env of the stack has no {name}; start the stack again"))
+}
+
+/// Returns brokers and topic of the clicks.
+fn clicks_topic(stack: &EnvironmentFile) -> anyhow::Result<KafkaConfig> {
+    if variable(stack, "NO_CLICKS")? == "true" {
+        bail!("the stack runs with --no-clicks; start it without this option");
     }
-    Ok(secret)
+    if variable(stack, "KAFKA_SECURITY_PROTOCOL")? != "plaintext" {
+        bail!(
+            "the command publishes to the stack's own broker, or to brokers without TLS and SASL"
+        );
+    }
+    Ok(KafkaConfig {
+        topic: variable(stack, "KAFKA_CLICKS_TOPIC")?.parse()?,
+        ..KafkaConfig::plaintext(variable(stack, "KAFKA_BROKERS")?.to_owned())
+    })
+}
+
+/// Returns the account of the command with its API key, and creates both at the first run.
+async fn account(
+    folder: &DataFolder,
+    stack: &EnvironmentFile,
+) -> anyhow::Result<(AccountId, ApiKey)> {
+    let pool = event_store::pool(variable(stack, "DATABASE_URL")?, SessionKind::Writer, 1)?;
+    let made = async {
+        let key = demo_key(folder, &pool, &SystemClock, ACCOUNT).await?;
+        let stored = api_keys::find(&pool, &key).await?;
+        let stored = stored.context("the API key of the account is gone; run the command again")?;
+        anyhow::Ok((stored.account_id, key))
+    };
+    let made = made
+        .await
+        .context("cannot create the account; does the stack run?");
+    pool.close().await;
+    made
+}
+
+/// Creates the links that are missing, and returns all.
+async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<Vec<MadeUpLink>> {
+    let target = ApiTarget {
+        api_url: variable(stack, "API_URL")?.parse()?,
+        api_key: Secret::from(key.reveal().to_owned()),
+    };
+    let client = &ApiClient::new(target, RetryPolicy::BULK, note)?;
+    let create = async |number: usize| {
+        let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
+        let destination = format!("https://example.com/made-up/{number}");
+        let call = ApiCall::create_link(key, &destination, None);
+        let answer = client.send(&call).await?;
+        let created: CreatedLink = client.read(&call, &answer)?;
+        let slug = created.short_url.rsplit('/').next().unwrap_or_default();
+        anyhow::Ok(MadeUpLink {
+            id: created
+                .id
+                .parse()
+                .context("the API returned no id of a link")?,
+            slug: slug.to_lowercase(),
+        })
+    };
+    let links = stream::iter(0..LINKS).map(create).buffered(CONCURRENCY);
+    links.try_collect().await
+}
+
+/// Publishes the clicks of the last days up to now: those of each day as a recorder of their own.
+async fn publish(
+    kafka: &KafkaConfig,
+    account_id: AccountId,
+    links: &[MadeUpLink],
+    now: OffsetDateTime,
+) -> anyhow::Result<Published> {
+    let mut config: ClientConfig = kafka.client_settings()?.collect();
+    config
+        .set("enable.idempotence", "true")
+        .set(
+            "message.timeout.ms",
+            PUBLISH_TIMEOUT.as_millis().to_string(),
+        )
+        // The embedded broker keeps few MiB of a partition.
+        .set("compression.type", "lz4")
+        .set("allow.auto.create.topics", "false");
+    let producer: FutureProducer = config.create().context("cannot create a Kafka producer")?;
+    let mut published = Published::default();
+    let today = now.to_offset(UtcOffset::UTC).date();
+    for age in (0..DAYS).rev() {
+        let day = today - time::Duration::days(age.into());
+        let seed = Uuid::new_v5(&NAMESPACE, format!("{account_id} {day}").as_bytes());
+        let mut sequences = [0; CLICK_PARTITIONS as usize];
+        let clicks = DayClicks::new(seed.as_u64_pair().1, day, LINKS).up_to(now);
+        let records = clicks.into_iter().map(|made_up| {
+            let link = &links[made_up.link];
+            let click = made_up.click(account_id, link.id, link.slug.clone());
+            let partition = click_partition(click.link_id);
+            let sequence = &mut sequences[usize::from(partition)];
+            *sequence += 1;
+            match click.kind {
+                ClickKind::Human => published.people += 1,
+                ClickKind::Bot => published.bots += 1,
+            }
+            // The producer takes the record now, so its order is that of the sequences.
+            send(
+                &producer,
+                kafka,
+                (RecorderId(seed), partition, *sequence),
+                &click,
+            )
+        });
+        let mut sent = stream::iter(records).buffered(RECORDS_MAX);
+        while let Some(sent) = sent.next().await {
+            sent.context("cannot publish clicks; run the command again")?;
+        }
+    }
+    Ok(published)
+}
+
+/// Hands a record to the producer, and returns its future acknowledgement.
+fn send(
+    producer: &FutureProducer,
+    kafka: &KafkaConfig,
+    (recorder, partition, sequence): (RecorderId, u8, u64),
+    click: &Click,
+) -> impl Future<Output = anyhow::Result<()>> + use<> {
+    let headers = ClickRecord::kafka_headers(recorder, partition, sequence);
+    let (key, value) = (click.link_id.to_string(), click.to_value());
+    let record = FutureRecord::to(kafka.topic.as_str())
+        .partition(partition.into())
+        .headers(headers)
+        .key(&key)
+        .payload(&value);
+    let queued = producer.send_result(record).map_err(|(error, _)| error);
+    async move {
+        queued?.await?.map_err(|(error, _)| error)?;
+        Ok(())
+    }
+}
+
+fn text(
+    folder: &DataFolder,
+    account_id: AccountId,
+    published: &Published,
+    now: OffsetDateTime,
+) -> String {
+    let Published { people, bots } = published;
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("linkledger");
+    let (key_file, data_dir) = (folder.path(ACCOUNT.key_file), folder.data_dir_argument());
+    let show = format!(
+        "LINKLEDGER_API_KEY_FILE={} {program} clicks{data_dir}",
+        key_file.display()
+    );
+    format!(
+        "Made up: account {account_id} has {LINKS} links, with {people} clicks of people and {bots} of bots in the \
+         {DAYS} days until {until}.\n\
+         No visitor was real. No other account was touched.\n\
+         Show them (they are counted within seconds):\n\n\
+         {show}\n{show} --by country\n{show} --by link\n",
+        until = timestamp::format(now),
+    )
 }

@@ -8,7 +8,7 @@ mod completions;
 mod credits;
 mod data_folder;
 mod demo;
-mod demo_clicks;
+mod demo_account;
 mod environment;
 mod import;
 mod ingress;

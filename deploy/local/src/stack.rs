@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     data_folder::DataFolder,
-    demo::{DemoAccount, demo_key},
+    demo_account::{DemoAccount, demo_key},
     environment::EnvironmentFile,
     options::StackOptions,
 };

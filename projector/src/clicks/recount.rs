@@ -214,8 +214,9 @@ async fn ensure_days(
     Ok(())
 }
 
-/// Ensures that the counting will count the clicks of later records. A sequence that it counted from an earlier
-/// topic is a repeat to it; unless the recount has counted the same sequence, the click would be lost.
+/// Ensures that the counting will count the clicks of later records. The counting skips a
+/// sequence that it has counted from an earlier topic; a click whose sequence the recount has not counted would be
+/// lost.
 async fn ensure_new_in_tx(
     tx: &mut PgConnection,
     place: Place,

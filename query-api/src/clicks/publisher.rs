@@ -20,10 +20,9 @@ use linkledger_core::{
 use rdkafka::{
     ClientConfig,
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
     producer::BaseRecord,
 };
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
 use self::{connection::Connection, outage::Outage};
 use super::outbox::{Outbox, Refused};
@@ -32,6 +31,8 @@ use super::outbox::{Outbox, Refused};
 pub(super) const RIGHTS: &str = "Write and Describe on the topic of clicks";
 /// Interval between two checks of the producer for a fatal error.
 const FATAL_ERROR_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of records that are sent without a yield to requests.
+const PIECE_RECORDS: usize = 16;
 /// First backoff before a new producer is made.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest such backoff.
@@ -92,7 +93,7 @@ impl ClickPublisher {
     async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
         self.handle_deliveries(outbox, now)?;
         self.connect(now).await?;
-        self.send(outbox, now)
+        self.send(outbox, now).await
     }
 
     /// Closes the producer. Records that are not acknowledged may not be sent any more.
@@ -151,22 +152,29 @@ impl ClickPublisher {
         }
     }
 
-    /// Gives the producer the records that may be in flight.
-    fn send(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
+    /// Gives the producer the records that may be in flight, in pieces between which requests are answered.
+    async fn send(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
         let State::Connected(connection) = &self.state else {
             return Ok(());
         };
+        let mut sent: usize = 0;
         for number in 0..CLICK_PARTITIONS {
             while let Some((sequence, record)) = outbox.next_to_send(number, now) {
                 let key = record.link_id.to_string();
-                let headers = headers(self.recorder_id, number, sequence);
+                let headers = ClickRecord::kafka_headers(self.recorder_id, number, sequence);
                 let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
                     .partition(i32::from(number))
                     .key(&key)
                     .payload(&*record.value)
                     .headers(headers);
                 match connection.send(record) {
-                    Ok(()) => outbox.mark_sent(number),
+                    Ok(()) => {
+                        outbox.mark_sent(number);
+                        sent += 1;
+                        if sent.is_multiple_of(PIECE_RECORDS) {
+                            yield_now().await;
+                        }
+                    }
                     // Sent again after some acknowledgements.
                     Err(error) if is_full(&error) => return Ok(()),
                     Err(error) if is_of_record(&error) => {
@@ -224,15 +232,6 @@ fn drop_refused(outbox: &mut Outbox, number: u8, sequence: u64, error: &KafkaErr
         }
         Refused::SentAlone => 0,
     }
-}
-
-fn headers(recorder_id: RecorderId, partition: u8, sequence: u64) -> OwnedHeaders {
-    let headers = ClickRecord::headers(recorder_id, partition, sequence);
-    let empty = OwnedHeaders::new_with_capacity(headers.len());
-    headers.iter().fold(empty, |headers, (key, value)| {
-        let value = Some(value.as_ref());
-        headers.insert(Header { key, value })
-    })
 }
 
 fn opaque(sequence: u64) -> usize {

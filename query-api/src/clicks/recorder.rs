@@ -30,7 +30,7 @@ use super::{
 /// Interval between two drains.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of clicks that are classified without a yield to requests.
-const PIECE_CLICKS: usize = 256;
+const PIECE_CLICKS: usize = 16;
 /// Longest flush after the last request.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(10);
 /// Latest end of the flush after the begin of the shutdown: the drain time of the process, less a last

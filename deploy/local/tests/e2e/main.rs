@@ -12,7 +12,7 @@ mod command_line;
 mod committed;
 mod complaints;
 mod configuration;
-mod demo_clicks;
+mod demo;
 mod doctor;
 mod http;
 mod import;

@@ -1,6 +1,9 @@
 //! Rows of the counting `values`: tables `clicks.link_values` and `clicks.account_values`.
 
-use std::{array, collections::BTreeMap};
+use std::{
+    array,
+    collections::{BTreeMap, HashMap},
+};
 
 use linkledger_core::{
     click::{
@@ -24,8 +27,33 @@ const DIMENSIONS: usize = Dimension::ALL.len();
 /// statement are in memory.
 const ROWS_MAX: usize = 100;
 
-/// Stored counts of a row, in the order of the dimensions.
+/// Stored counts of a row, in the order of the dimensions; empty for no row.
 type Cells = [Vec<u8>; DIMENSIONS];
+
+/// A stored row.
+struct StoredRow {
+    /// Number of the row in the statement, from 1.
+    number: i64,
+    country: Vec<u8>,
+    referrer_host: Vec<u8>,
+    browser: Vec<u8>,
+    os: Vec<u8>,
+    device: Vec<u8>,
+}
+
+impl StoredRow {
+    fn cells(self) -> (i64, Cells) {
+        let Self {
+            number,
+            country,
+            referrer_host,
+            browser,
+            os,
+            device,
+        } = self;
+        (number, [country, referrer_host, browser, os, device])
+    }
+}
 
 /// Adds the counts to the stored rows.
 pub(in crate::clicks) async fn add_in_tx(
@@ -47,7 +75,8 @@ async fn add_of_links_in_tx(
         let accounts: Vec<Uuid> = keys.clone().map(|(account, ..)| account.uuid()).collect();
         let links: Vec<Uuid> = keys.clone().map(|(_, link, _)| link.uuid()).collect();
         let days: Vec<Date> = keys.map(|(.., day)| *day).collect();
-        let stored = sqlx::query!(
+        let stored = sqlx::query_as!(
+            StoredRow,
             r#"
             SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
             FROM unnest($1::uuid[], $2::uuid[], $3::date[]) WITH ORDINALITY
@@ -60,19 +89,8 @@ async fn add_of_links_in_tx(
         )
         .fetch_all(&mut *tx)
         .await?;
-        let mut columns = Columns::of(chunk.len());
-        for row in stored {
-            let cells = [
-                row.country,
-                row.referrer_host,
-                row.browser,
-                row.os,
-                row.device,
-            ];
-            columns.take(row.number, cells);
-        }
-        let [country, referrer_host, browser, os, device] =
-            columns.with(chunk.iter().map(|(_, row)| *row));
+        let rows = chunk.iter().map(|(_, row)| *row);
+        let [country, referrer_host, browser, os, device] = columns(stored, rows);
         sqlx::query!(
             "
             INSERT INTO clicks.link_values
@@ -108,7 +126,8 @@ async fn add_of_accounts_in_tx(
         let keys = chunk.iter().map(|(key, _)| key);
         let accounts: Vec<Uuid> = keys.clone().map(|(account, _)| account.uuid()).collect();
         let days: Vec<Date> = keys.map(|(_, day)| *day).collect();
-        let stored = sqlx::query!(
+        let stored = sqlx::query_as!(
+            StoredRow,
             r#"
             SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
             FROM unnest($2::uuid[], $3::date[]) WITH ORDINALITY AS k (account_id, day, number)
@@ -121,19 +140,8 @@ async fn add_of_accounts_in_tx(
         )
         .fetch_all(&mut *tx)
         .await?;
-        let mut columns = Columns::of(chunk.len());
-        for row in stored {
-            let cells = [
-                row.country,
-                row.referrer_host,
-                row.browser,
-                row.os,
-                row.device,
-            ];
-            columns.take(row.number, cells);
-        }
-        let [country, referrer_host, browser, os, device] =
-            columns.with(chunk.iter().map(|(_, row)| *row));
+        let rows = chunk.iter().map(|(_, row)| *row);
+        let [country, referrer_host, browser, os, device] = columns(stored, rows);
         sqlx::query!(
             "
             INSERT INTO clicks.account_values
@@ -161,37 +169,21 @@ async fn add_of_accounts_in_tx(
     Ok(())
 }
 
-/// Stored counts of the rows of a statement.
-struct Columns(Vec<Option<Cells>>);
-
-impl Columns {
-    fn of(rows: usize) -> Self {
-        Self(vec![None; rows])
-    }
-
-    /// Takes the stored counts of the row with this number, from 1.
-    fn take(&mut self, number: i64, cells: Cells) {
-        let place = usize::try_from(number - 1).ok();
-        if let Some(row) = place.and_then(|place| self.0.get_mut(place)) {
-            *row = Some(cells);
+/// Returns the columns of the rows of a statement after the new clicks, in the order of the dimensions.
+fn columns<'a>(
+    stored: Vec<StoredRow>,
+    rows: impl Iterator<Item = &'a ValueRow>,
+) -> [Vec<Vec<u8>>; DIMENSIONS] {
+    let mut stored: HashMap<i64, Cells> = stored.into_iter().map(StoredRow::cells).collect();
+    let mut columns = array::from_fn(|_| Vec::new());
+    for (number, row) in (1..).zip(rows) {
+        let cells = stored.remove(&number).unwrap_or_default();
+        let dimensions = cells.iter().zip(Dimension::ALL);
+        for (column, (cell, dimension)) in columns.iter_mut().zip(dimensions) {
+            column.push(with_clicks(cell, row, dimension));
         }
     }
-
-    /// Returns the columns of all rows after the new clicks.
-    fn with<'a>(self, rows: impl Iterator<Item = &'a ValueRow>) -> [Vec<Vec<u8>>; DIMENSIONS] {
-        let mut columns = array::from_fn(|_| Vec::with_capacity(self.0.len()));
-        for (stored, row) in self.0.into_iter().zip(rows) {
-            let mut stored = stored.unwrap_or_default().into_iter();
-            for (column, dimension) in columns.iter_mut().zip(Dimension::ALL) {
-                column.push(with_clicks(
-                    &stored.next().unwrap_or_default(),
-                    row,
-                    dimension,
-                ));
-            }
-        }
-        columns
-    }
+    columns
 }
 
 /// Returns the counts of a dimension after the new clicks. Damaged counts are logged and begun anew, because they

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use linkledger_core::{
     click::{
-        CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, ClickKind, ClickRecord, Counting,
-        Device, RecorderId,
+        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Counting, Device, RecorderId,
     },
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::SessionKind,
@@ -47,7 +46,7 @@ pub(crate) struct RunningCounting {
 
 impl ClickStage {
     pub(crate) async fn set() -> Self {
-        Self::on(Stage::set_with(TestBroker::embedded()).await)
+        Self::on(Stage::set().await)
     }
 
     fn on(stage: Stage) -> Self {
@@ -55,7 +54,7 @@ impl ClickStage {
         Self { stage, producer }
     }
 
-    /// Replaces the broker by a new one, whose topic is empty.
+    /// Replaces the broker by another, whose topic is empty.
     pub(crate) fn with_other_broker(self) -> Self {
         let broker = TestBroker::embedded();
         let Stage { database, read, .. } = self.stage;
@@ -103,6 +102,7 @@ impl ClickStage {
         headers: &[(&str, &str)],
         value: &[u8],
     ) {
+        let topic = self.stage.broker.clicks().clicks_topic;
         let headers = headers
             .iter()
             .fold(OwnedHeaders::new(), |headers, (key, value)| {
@@ -111,7 +111,7 @@ impl ClickStage {
                     value: Some(*value),
                 })
             });
-        let record = FutureRecord::<str, [u8]>::to(CLICKS_TOPIC)
+        let record = FutureRecord::<str, [u8]>::to(topic.as_str())
             .partition(partition.into())
             .headers(headers)
             .payload(value);

@@ -6,7 +6,7 @@ use linkledger_core::{
     click::{
         Click, ClickDetails, ClickKind, Counting, Device, Dimension,
         dimension_counts::{DimensionCounts, StoredCount},
-        sketch::VisitorSketch,
+        sketch::{SketchUnion, VisitorSketch},
     },
     clock::{Clock as _, SystemClock},
 };
@@ -122,7 +122,11 @@ pub(crate) async fn stored(pool: &PgPool) -> BTreeMap<String, Stored> {
     }
     let rows = stored.into_iter();
     rows.map(|(key, (clicks, bots, sketches))| {
-        let visitors = VisitorSketch::union(&sketches).estimate();
+        let mut visitors = SketchUnion::default();
+        for sketch in sketches {
+            visitors.add(&sketch);
+        }
+        let visitors = visitors.to_sketch().estimate();
         (key, (clicks, bots, visitors))
     })
     .collect()

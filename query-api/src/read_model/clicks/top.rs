@@ -199,7 +199,7 @@ impl TopLinksQuery {
         .fetch(session);
         let mut visitors: HashMap<Uuid, u64> = HashMap::new();
         while let Some(row) = rows.try_next().await? {
-            // A union of sketches takes long: requests for redirects come in between.
+            // Many sketches take long: other tasks, such as redirects, run in between.
             yield_now().await;
             let sketch = stored_sketch(row.day, &row.visitors)?;
             *visitors.entry(row.link_id).or_default() += sketch.estimate();

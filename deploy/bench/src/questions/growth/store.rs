@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     load::{self, LoadTarget},
     requests,
     stack::{BrokerKind, StackProcess},
+    wal_use::WalUse,
 };
 
 /// Figures of a round, in the order of the measures.
@@ -25,10 +26,25 @@ const CONNECTIONS: usize = 64;
 /// Number of accounts whose lists are read; each has a full page in every store.
 const LISTED_ACCOUNTS: usize = 200;
 const PAGE_LINKS: usize = 50;
-/// Number of links that are created in each store before the rounds: a running system has the pages
-/// that it writes to in memory, and most of these pages in its write-ahead log since the last
-/// checkpoint.
-const WARM_UP_LINKS: u64 = 50_000;
+/// Number of links whose creates and write-ahead log are measured together.
+const BURST_LINKS: u64 = 20_000;
+/// Largest share of full-page images in the records of the write-ahead log of a steady store. A running system
+/// has logged most of the pages that it writes to since the last checkpoint.
+const STEADY_IMAGE_SHARE_MAX: f64 = 0.05;
+/// Largest number of bursts until a store is steady.
+const WARM_UP_BURSTS_MAX: u32 = 60;
+
+/// A number of creates at the maximum rate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Burst {
+    pub(super) creates_per_second: f64,
+    /// Write-ahead log of each create, with what relay and projector do for the link, in kB.
+    pub(super) wal_kb: f64,
+    /// Full-page images of each create.
+    pub(super) page_images: f64,
+    /// Share of full-page images in the records.
+    image_share: f64,
+}
 
 /// A copy of a data set, which may be changed.
 pub(super) struct Store {
@@ -50,14 +66,35 @@ impl Store {
         StackProcess::start(bench, &self.url, BrokerKind::Embedded).await
     }
 
-    /// Creates links until a large store has reached its usual speed.
-    pub(super) async fn warm_up(&self, bench: &BenchContext) -> anyhow::Result<()> {
+    /// Creates links until the store is steady, and returns the last burst.
+    pub(super) async fn warm_up(&self, bench: &BenchContext) -> anyhow::Result<Burst> {
+        for _ in 0..WARM_UP_BURSTS_MAX {
+            let burst = self.burst(bench).await?;
+            if burst.image_share < STEADY_IMAGE_SHARE_MAX {
+                return Ok(burst);
+            }
+        }
+        bail!("the store still logs whole pages after {WARM_UP_BURSTS_MAX} bursts");
+    }
+
+    /// Creates links at the maximum rate.
+    pub(super) async fn burst(&self, bench: &BenchContext) -> anyhow::Result<Burst> {
+        let before = WalUse::read(&self.url).await?;
         let stack = self.start(bench).await?;
-        load::each_once(&self.creates(&stack), WARM_UP_LINKS)
+        let created = load::each_once(&self.creates(&stack), BURST_LINKS)
             .await?
             .all_expected()?;
         stack.until_settled().await?;
-        stack.stop().await
+        stack.stop().await?;
+        let wal = WalUse::read(&self.url).await?.since(before);
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let links = created.answers as f64;
+        Ok(Burst {
+            creates_per_second: created.per_second(),
+            wal_kb: wal.bytes / links / 1_000.0,
+            page_images: wal.page_images / links,
+            image_share: wal.page_images / wal.records,
+        })
     }
 
     pub(super) fn creates(&self, stack: &StackProcess) -> LoadTarget {
