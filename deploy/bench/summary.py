@@ -52,18 +52,23 @@ def footprint(rows):
 
 
 def growth(rows):
-    """Merges the rows of the two stores: `creates, 1 million events`, `creates, 10 million events`."""
+    """Merges the rows of the stores, `creates, 1 million events` and so on."""
     lines = {}
     for row in rows:
         what, _, size = row["what"].rpartition(", ")
-        lines.setdefault(what, {})[size.removesuffix(" million events")] = row
+        lines.setdefault(what, {})[size] = row
     text = ""
     for what, rows in lines.items():
-        measured = " and ".join(number(row["measured"]["median"]) for row in rows.values())
-        ratios = " and ".join(spread(row["ratio"]) for row in rows.values())
-        medians = [row["ratio"]["median"] for row in rows.values()]
         row = next(iter(rows.values()))
-        text += f"| growth: {what}, {' and '.join(rows)} million events | {measured} {row['unit']} | {ratios} × {row['baseline']['what']} | {goal(row['reach'], medians)} |\n"
+        judged = [row["ratio"] or row["measured"] for row in rows.values()]
+        figures = ["; ".join(map(spread, judged))]
+        if row["ratio"]:
+            figures = ["; ".join(number(row["measured"]["median"]) for row in rows.values()), f"{figures[0]} × {row['baseline']['what']}"]
+        else:
+            figures.append("")
+        medians = [figure["median"] for figure in judged]
+        figures[0] += f" {row['unit']}"
+        text += f"| growth: {what}; {'; '.join(rows)} | {' | '.join(figures)} | {goal(row['reach'], medians)} |\n"
     return text
 
 

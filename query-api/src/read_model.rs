@@ -47,6 +47,12 @@ pub(crate) struct Visibility {
 }
 
 impl Visibility {
+    /// Visibility of a snapshot that may be of any age.
+    pub(crate) const ANY: Self = Self {
+        checkpoint: LogPosition::BEGINNING,
+        is_parked: false,
+    };
+
     /// Returns the visibility from the columns of a row of `read_model.checkpoints`.
     pub(crate) const fn new(epoch: i32, position: Position, is_parked: bool) -> Self {
         Self {

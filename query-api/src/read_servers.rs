@@ -33,7 +33,7 @@ use crate::{
     consistency::VisibilityWait,
     read_model::{
         LogPosition, SnapshotRead,
-        links::{LinkKey, LinkRange},
+        links::{LinkRange, LinkRead},
     },
     shared_reads::SharedReads,
 };
@@ -49,7 +49,7 @@ const SKIPPED_FOR: Duration = Duration::from_secs(10);
 /// Server of the read tables, for the API.
 pub(crate) struct ReadServer {
     pub(crate) pool: PgPool,
-    pub(crate) links: SharedReads<LinkKey>,
+    pub(crate) links: SharedReads<LinkRead>,
     pub(crate) link_pages: SharedReads<LinkRange>,
 }
 

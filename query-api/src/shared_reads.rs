@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::read_model::{
     SnapshotRead,
-    links::{self, LinkKey, LinkRange, LinkView},
+    links::{self, LinkRange, LinkRead, LinkView},
     read_in_time,
     redirects::{self, Redirect},
     storage_unavailable, try_read_in_time,
@@ -53,7 +53,7 @@ pub(crate) trait SharedRead: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = sqlx::Result<Vec<Self::Value>>> + Send;
 }
 
-impl SharedRead for LinkKey {
+impl SharedRead for LinkRead {
     type Value = SnapshotRead<Option<LinkView>>;
     const TASK: &'static str = "link reader";
     const REQUESTS_MAX: usize = 64;

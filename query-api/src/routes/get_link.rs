@@ -32,7 +32,7 @@ use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token, read_model_behind},
     read_model::{
         LogPosition,
-        links::{LinkKey, LinkView},
+        links::{LinkKey, LinkRead, LinkView},
         read_in_time,
     },
 };
@@ -94,15 +94,20 @@ async fn find(
         account_id,
         link_id,
     };
+    let [first, again] =
+        [position != LogPosition::BEGINNING, true].map(|with_visibility| LinkRead {
+            key,
+            with_visibility,
+        });
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let mut snapshot = api
         .read
-        .read_containing(&wait, replica, position, |server| server.links.read(key))
+        .read_containing(&wait, replica, position, |server| server.links.read(first))
         .await?;
     if snapshot.value.is_none() {
         let created_at = position_of_creation(api, account_id, link_id).await?;
-        let from_primary = || api.read.primary().links.read(key);
+        let from_primary = || api.read.primary().links.read(again);
         snapshot = wait.read_containing(created_at, from_primary).await?;
     }
     if snapshot.value.is_none() {

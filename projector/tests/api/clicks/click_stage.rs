@@ -49,6 +49,11 @@ impl ClickStage {
         Self::on(Stage::set().await)
     }
 
+    /// Sets the stage with an embedded broker, for tests of what is stored and read.
+    pub(crate) async fn embedded() -> Self {
+        Self::on(Stage::set_with(TestBroker::embedded()).await)
+    }
+
     fn on(stage: Stage) -> Self {
         let producer = stage.broker.client().create().unwrap();
         Self { stage, producer }

@@ -207,7 +207,7 @@ fn any_click(now: OffsetDateTime) -> impl Strategy<Value = Click> {
 
 #[tokio::test]
 async fn figures_of_all_tables_equal_naive_count() {
-    let stage = ClickStage::set().await;
+    let stage = ClickStage::embedded().await;
     let mut recorders = [TestRecorder::new(), TestRecorder::new()];
     let mut runner = TestRunner::new_with_rng(
         Config::default(),
@@ -230,7 +230,7 @@ async fn figures_of_all_tables_equal_naive_count() {
 
 #[tokio::test]
 async fn values_beyond_first_hundred_are_other() {
-    let stage = ClickStage::set().await;
+    let stage = ClickStage::embedded().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     let from = |hosts: std::ops::Range<u64>| {
@@ -268,7 +268,7 @@ async fn values_beyond_first_hundred_are_other() {
 
 #[tokio::test]
 async fn many_visitors_of_several_batches_are_estimated() {
-    let stage = ClickStage::set().await;
+    let stage = ClickStage::embedded().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for batch in 0..3_u64 {

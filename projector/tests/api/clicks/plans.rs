@@ -90,7 +90,7 @@ async fn countings_ended(pool: &PgPool) {
 
 #[tokio::test]
 async fn figures_are_written_by_key_only() {
-    let stage = ClickStage::set().await;
+    let stage = ClickStage::embedded().await;
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
     let countings = Counting::ALL.map(|counting| stage.counting(counting));

@@ -17,7 +17,7 @@ use crate::{
     parameters::{ParameterError, Parameters},
     read_model::{
         SnapshotRead,
-        links::{self, LinkKey, LinkRange, LinkView},
+        links::{self, LinkKey, LinkRange, LinkRead, LinkView},
         read_in_time,
     },
     read_servers::ReadServer,
@@ -119,11 +119,14 @@ impl LinkFilter {
                     destination.is_none_or(|wanted| wanted.as_str() == link.parts.destination_url)
                 };
                 // One link fits on every page, so no cursor is needed.
-                let key = LinkKey {
-                    account_id: range.account_id,
-                    link_id: *link_id,
+                let read = LinkRead {
+                    key: LinkKey {
+                        account_id: range.account_id,
+                        link_id: *link_id,
+                    },
+                    with_visibility: true,
                 };
-                let snapshot = server.links.read(key).await?;
+                let snapshot = server.links.read(read).await?;
                 Ok(snapshot.map(|link| link.into_iter().filter(is_match).collect()))
             }
         }
