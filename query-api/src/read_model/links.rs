@@ -197,7 +197,8 @@ pub(crate) async fn find_each(
     let account_ids: Vec<Uuid> = reads.iter().map(|read| account_id(read).uuid()).collect();
     let link_ids: Vec<Uuid> = reads.iter().map(|read| read.key.link_id.uuid()).collect();
     let with_visibility: Vec<bool> = reads.iter().map(|read| read.with_visibility).collect();
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        LinkRow,
         r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
@@ -240,29 +241,10 @@ pub(crate) async fn find_each(
     )
     .fetch_all(pool)
     .await?;
-    let snapshots = rows.into_iter().zip(reads).map(|(row, read)| {
-        let visibility = match (row.epoch, row.position, row.is_parked) {
-            (Some(epoch), Some(position), Some(is_parked)) => {
-                Visibility::new(epoch, position, is_parked)
-            }
-            // A shard has no checkpoint.
-            _ if read.with_visibility => return Err(sqlx::Error::RowNotFound),
-            _ => Visibility::ANY,
-        };
-        let link = || {
-            Some(LinkView {
-                parts: LinkParts {
-                    id: LinkId::from_uuid(row.link_id?),
-                    slug: row.slug?,
-                    destination_url: row.destination_url?,
-                    created_at: row.created_at?,
-                },
-                version: row.version?,
-            })
-        };
-        Ok(visibility.with(link()))
-    });
-    snapshots.collect()
+    let snapshots = rows.into_iter().zip(reads);
+    snapshots
+        .map(|(row, read)| row.into_snapshot(read.with_visibility))
+        .collect()
 }
 
 /// Reads links of one account from one snapshot, in the order of the keys.
@@ -278,6 +260,44 @@ pub(crate) async fn find_together(
     let visibility = found.first().ok_or(sqlx::Error::RowNotFound)?.visibility;
     let links = found.into_iter().map(|link| link.value).collect();
     Ok(visibility.with(links))
+}
+
+/// One row: a checkpoint, if wanted, and a link, if found.
+struct LinkRow {
+    epoch: Option<i32>,
+    position: Option<Position>,
+    is_parked: Option<bool>,
+    link_id: Option<Uuid>,
+    slug: Option<String>,
+    destination_url: Option<String>,
+    version: Option<i64>,
+    created_at: Option<OffsetDateTime>,
+}
+
+impl LinkRow {
+    fn into_snapshot(self, with_visibility: bool) -> sqlx::Result<SnapshotRead<Option<LinkView>>> {
+        let visibility = match (self.epoch, self.position, self.is_parked) {
+            (Some(epoch), Some(position), Some(is_parked)) => {
+                Visibility::new(epoch, position, is_parked)
+            }
+            // A shard has no checkpoint.
+            _ if with_visibility => return Err(sqlx::Error::RowNotFound),
+            _ => Visibility::ANY,
+        };
+        Ok(visibility.with(self.into_link()))
+    }
+
+    fn into_link(self) -> Option<LinkView> {
+        Some(LinkView {
+            parts: LinkParts {
+                id: LinkId::from_uuid(self.link_id?),
+                slug: self.slug?,
+                destination_url: self.destination_url?,
+                created_at: self.created_at?,
+            },
+            version: self.version?,
+        })
+    }
 }
 
 /// One row: a checkpoint, and a page of links as parallel arrays of equal length.
