@@ -47,8 +47,9 @@ pub(crate) struct Visibility {
 }
 
 impl Visibility {
-    /// Visibility of a snapshot that may be of any age.
-    pub(crate) const ANY: Self = Self {
+    /// Visibility that was not read, because a snapshot of any age will do. Contains nothing but
+    /// [`LogPosition::BEGINNING`].
+    pub(crate) const NOT_READ: Self = Self {
         checkpoint: LogPosition::BEGINNING,
         is_parked: false,
     };

@@ -83,7 +83,7 @@ impl DataSet {
         }
         let url = server.empty_database(HALF_BUILT).await?;
         let begun = Instant::now();
-        build::build(&url, self).await?;
+        self.fill(&url).await?;
         say(&format!("{name}: made in {} s", begun.elapsed().as_secs()));
         validity::check(&url)
             .await
@@ -100,6 +100,14 @@ impl DataSet {
     pub async fn copy(self, server: &BenchServer, database: &str) -> anyhow::Result<String> {
         let name = self.prepare(server).await?;
         server.clone_of(&name, database).await
+    }
+
+    /// Makes the rows of the data set in a migrated, empty database.
+    ///
+    /// # Errors
+    /// Returns an error if Postgres refuses a statement.
+    pub async fn fill(self, url: &str) -> anyhow::Result<()> {
+        build::build(url, self).await
     }
 
     fn name_prefix(self) -> String {

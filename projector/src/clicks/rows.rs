@@ -1,7 +1,8 @@
 //! Tables of figures: the statements that add a tally to the stored rows.
 //!
-//! A statement has at most [`ROWS_MAX`] rows, fewer of values, in the order of the table's key. The caller holds the
-//! position of the counting in the partition, so that no other session writes the same rows between a read and a write.
+//! A statement has at most [`ROWS_MAX`] rows, in the order of the table's key; those of values are larger, and have
+//! a smaller limit. The caller holds the position of the counting in the partition, so that no other session writes
+//! the same rows between a read and a write.
 
 mod days;
 mod quarters;

@@ -87,7 +87,12 @@ impl ClickPublisher {
             self.fail(outbox, now, &error);
         }
         self.outage.observe(outbox, &self.errors, now);
-        mem::take(&mut self.refused)
+        self.take_refused()
+    }
+
+    /// Returns the number of clicks that the broker has refused for good since the last call.
+    pub(super) const fn take_refused(&mut self) -> u64 {
+        mem::replace(&mut self.refused, 0)
     }
 
     async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {

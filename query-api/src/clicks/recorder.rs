@@ -188,6 +188,11 @@ impl Recorder {
             }
         };
         timeout_at(deadline.into(), all_acknowledged).await.ok();
+        if let Some(publisher) = &mut self.publisher {
+            // Of a step that the deadline has cancelled.
+            let refused = publisher.take_refused();
+            self.counters.lost(LossReason::Refused, refused);
+        }
         let end = if self.outbox.is_empty() {
             RecorderEnd::Flushed
         } else {

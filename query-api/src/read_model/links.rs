@@ -179,8 +179,7 @@ pub(crate) struct LinkKey {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkRead {
     pub(crate) key: LinkKey,
-    /// False if the link is wanted from a snapshot of any age: the read is then twice as fast, and its result has
-    /// the visibility [`Visibility::ANY`].
+    /// False if the link is wanted from a snapshot of any age: the result then has [`Visibility::NOT_READ`].
     pub(crate) with_visibility: bool,
 }
 
@@ -231,6 +230,8 @@ pub(crate) async fn find_each(
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
               )
+            -- Keeps the subquery separate: nothing of it is read for a row that does not want it.
+            LIMIT 1
         ) AS c ON true
         ORDER BY wanted.nth
         "#,
@@ -241,6 +242,9 @@ pub(crate) async fn find_each(
     )
     .fetch_all(pool)
     .await?;
+    if rows.len() != reads.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
     let snapshots = rows.into_iter().zip(reads);
     snapshots
         .map(|(row, read)| row.into_snapshot(read.with_visibility))
@@ -282,7 +286,7 @@ impl LinkRow {
             }
             // A shard has no checkpoint.
             _ if with_visibility => return Err(sqlx::Error::RowNotFound),
-            _ => Visibility::ANY,
+            _ => Visibility::NOT_READ,
         };
         Ok(visibility.with(self.into_link()))
     }

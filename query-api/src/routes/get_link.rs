@@ -94,7 +94,7 @@ async fn find(
         account_id,
         link_id,
     };
-    let [first, again] =
+    let [first_read, later_read] =
         [position != LogPosition::BEGINNING, true].map(|with_visibility| LinkRead {
             key,
             with_visibility,
@@ -103,11 +103,13 @@ async fn find(
     let replica = api.read.replica_of(account_id);
     let mut snapshot = api
         .read
-        .read_containing(&wait, replica, position, |server| server.links.read(first))
+        .read_containing(&wait, replica, position, |server| {
+            server.links.read(first_read)
+        })
         .await?;
     if snapshot.value.is_none() {
         let created_at = position_of_creation(api, account_id, link_id).await?;
-        let from_primary = || api.read.primary().links.read(again);
+        let from_primary = || api.read.primary().links.read(later_read);
         snapshot = wait.read_containing(created_at, from_primary).await?;
     }
     if snapshot.value.is_none() {

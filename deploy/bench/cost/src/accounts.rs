@@ -1,6 +1,7 @@
 //! Accounts that creates are charged to: one in each shard, so that each batch touches the same
 //! shards.
 
+use linkledger_bench::data_set;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock, new_uuid},
@@ -33,6 +34,17 @@ pub(crate) async fn create(pool: &PgPool, keys: usize) -> anyhow::Result<Vec<Acc
         created.push(create_one(pool, account_id, keys).await?);
     }
     Ok(created)
+}
+
+/// Reads `count` accounts of a data set, in no order.
+pub(crate) async fn of_data_set(url: &str, count: usize) -> anyhow::Result<Vec<Account>> {
+    let accounts = data_set::accounts(url).await?;
+    let accounts = accounts.into_iter().take(count);
+    Ok(accounts
+        .map(|account| Account {
+            keys: vec![account.api_key],
+        })
+        .collect())
 }
 
 async fn create_one(pool: &PgPool, account_id: AccountId, keys: usize) -> anyhow::Result<Account> {

@@ -37,6 +37,10 @@ const SHORT_BASE_URL: &str = "https://sho.rt";
 /// is counted: a looked-up key is trusted for seconds only, and callgrind is slow.
 pub(crate) const PARTS: usize = 8;
 const ROUNDS: usize = 2;
+/// Rounds in the large store, each of other accounts.
+const LARGE_ROUNDS: usize = 8;
+/// Number of accounts of these rounds.
+pub(crate) const LARGE_ACCOUNTS: usize = LARGE_ROUNDS * REQUESTS_PER_ROUND;
 
 pub(crate) fn count(
     runtime: &Runtime,
@@ -63,6 +67,31 @@ pub(crate) fn count(
         }
         let spent = runtime.block_on(server.end(counting, ROUNDS))?;
         counted.add(spent, ROUNDS * REQUESTS_PER_ROUND);
+    }
+    Ok(counted)
+}
+
+/// Counts creates in a large store, each round right after a checkpoint. There the write-ahead log has a whole page
+/// for nearly every row of an index in random order: another such index shows here, not in a small store.
+pub(crate) fn count_large(
+    runtime: &Runtime,
+    server: &Counters,
+    accounts: &[Account],
+) -> anyhow::Result<Counted> {
+    let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
+    let address = runtime.block_on(serve(server, &mut tasks))?;
+    let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
+    let mut counted = Counted::default();
+    for accounts in accounts.chunks(REQUESTS_PER_ROUND) {
+        // Each API key is looked up before.
+        for first in requests(accounts, 0).chunks(1) {
+            serve_uncounted(runtime, &visitors, first)?;
+        }
+        runtime.block_on(server.checkpoint())?;
+        let counting = runtime.block_on(server.begin())?;
+        serve_uncounted(runtime, &visitors, &requests(accounts, 0))?;
+        let spent = runtime.block_on(server.end(counting, 1))?;
+        counted.add(spent, REQUESTS_PER_ROUND);
     }
     Ok(counted)
 }

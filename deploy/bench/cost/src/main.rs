@@ -40,6 +40,9 @@ const REQUESTS_PER_ROUND: usize = 32;
 /// Rate limit that is checked and never reached.
 const RATE_LIMIT: u32 = 1_000_000;
 
+/// Environment variable with the address of the large database.
+const LARGE_DATABASE_URL: &str = "LARGE_DATABASE_URL";
+
 /// Work that was done, and its cost for the database.
 #[derive(Debug, Default)]
 struct Counted {
@@ -85,7 +88,10 @@ fn main() -> anyhow::Result<()> {
 async fn run_beside_a_server(program: &OsStr, arguments: &[OsString]) -> anyhow::Result<()> {
     let server = CountingServer::start().await?;
     let mut command = Command::new(program);
-    command.args(arguments).env("DATABASE_URL", server.url());
+    command
+        .args(arguments)
+        .env("DATABASE_URL", server.url())
+        .env(LARGE_DATABASE_URL, server.large_url());
     let status = command.status().await.context("can't run the command")?;
     server.stop().await?;
     anyhow::ensure!(status.success(), "the command has ended with {status}");
@@ -108,7 +114,14 @@ fn count(runtime: &Runtime, url: &str) -> anyhow::Result<()> {
     end_of("event", &events::count(runtime, &server)?)?;
     end_of("redirect", &redirects::count(runtime, &server)?)?;
     let redirects = redirects::count_with_clicks(runtime, &server)?;
-    end_of("redirect_with_click", &redirects)
+    end_of("redirect_with_click", &redirects)?;
+    // Last, since its checkpoints would add whole pages to the write-ahead log of the other parts.
+    let large_url = std::env::var(LARGE_DATABASE_URL).context("no LARGE_DATABASE_URL")?;
+    let large_server = runtime.block_on(async { Counters::of(&large_url) })?;
+    let large_accounts = accounts::of_data_set(&large_url, creates::LARGE_ACCOUNTS);
+    let large_accounts = runtime.block_on(large_accounts)?;
+    let counted = creates::count_large(runtime, &large_server, &large_accounts)?;
+    end_of("create_in_large_store", &counted)
 }
 
 fn fewest(some: Vec<String>, others: Vec<String>) -> Vec<String> {

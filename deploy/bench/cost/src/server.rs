@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::Context as _;
+use linkledger_bench::data_set::DataSet;
 use linkledger_core::{
     event_store::{self, SessionKind},
     migrations::{self, Schema},
@@ -14,18 +15,23 @@ use tempfile::TempDir;
 use crate::wire::Wire;
 
 const DATABASE: &str = "cost";
+const LARGE_DATABASE: &str = "cost_large";
 const ANYBODY: &str = "host all all 127.0.0.1/32 trust\n";
+/// Rows of the large database: enough that a row has an index page of its own, if the index is in random order.
+const LARGE_STORE: DataSet = DataSet::new(2_000, 50);
 /// Settings that prevent background writes, and checkpoints that would put whole pages into the
 /// write-ahead log.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("shared_preload_libraries", "pg_stat_statements"),
     ("pg_stat_statements.track", "top"),
     ("autovacuum", "off"),
     ("checkpoint_timeout", "1d"),
     ("max_wal_size", "8GB"),
+    ("fsync", "off"),
+    ("synchronous_commit", "off"),
 ];
 
-/// The running server with one migrated database.
+/// The running server with two migrated databases: a small one, and a large one with [`LARGE_STORE`].
 pub(crate) struct CountingServer {
     server: PostgresServer,
     _folder: TempDir,
@@ -40,21 +46,19 @@ impl CountingServer {
         let server = PostgresServer::start(PostgresOptions {
             data_dir: folder.path().join("postgres"),
             settings: settings.into(),
-            durable: false,
+            // Without durability no whole pages would be logged.
+            durable: true,
         })
         .await?;
-        server.create_database_if_missing(DATABASE).await?;
-        let migrating = event_store::pool(&server.url(DATABASE), SessionKind::Migration, 1)?;
-        migrations::run(&migrating, &Schema::ALL).await?;
+        let large = migrated(&server, LARGE_DATABASE).await?;
+        large.close().await;
+        LARGE_STORE.fill(&server.url(LARGE_DATABASE)).await?;
+        let migrating = migrated(&server, DATABASE).await?;
         // Under callgrind a password check takes longer than the timeout of a new session.
         fs::write(server.cluster_dir().join("pg_hba.conf"), ANYBODY)?;
-        for statement in [
-            "SELECT pg_reload_conf()",
-            "CREATE EXTENSION pg_stat_statements",
-        ] {
-            let done = sqlx::query(statement).execute(&migrating).await;
-            done.with_context(|| format!("{statement}: refused"))?;
-        }
+        sqlx::query("SELECT pg_reload_conf()")
+            .execute(&migrating)
+            .await?;
         migrating.close().await;
         Ok(Self {
             server,
@@ -66,9 +70,25 @@ impl CountingServer {
         self.server.url(DATABASE)
     }
 
+    pub(crate) fn large_url(&self) -> String {
+        self.server.url(LARGE_DATABASE)
+    }
+
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.server.stop().await
     }
+}
+
+/// Makes a database with all migrations whose statements are counted, and returns the session of the migrations.
+async fn migrated(server: &PostgresServer, database: &str) -> anyhow::Result<PgPool> {
+    server.create_database_if_missing(database).await?;
+    let migrating = event_store::pool(&server.url(database), SessionKind::Migration, 1)?;
+    migrations::run(&migrating, &Schema::ALL).await?;
+    sqlx::query("CREATE EXTENSION pg_stat_statements")
+        .execute(&migrating)
+        .await
+        .context("cannot count statements")?;
+    Ok(migrating)
 }
 
 /// The counters of the server, and two ways to connect.
@@ -114,6 +134,12 @@ impl Counters {
             ("statement_timeout", "0"),
         ]));
         Ok(pool)
+    }
+
+    /// Makes a checkpoint, after which the first change of each page logs the whole page.
+    pub(crate) async fn checkpoint(&self) -> sqlx::Result<()> {
+        sqlx::query("CHECKPOINT").execute(&self.pool).await?;
+        Ok(())
     }
 
     /// Begins to count.

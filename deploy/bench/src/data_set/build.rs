@@ -25,7 +25,8 @@ pub(super) const STATEMENTS: [&str; 3] = [
 
 /// Credits of each account before its links are charged, more than any load charges.
 const CREDITS: i64 = 1_000_000_000;
-/// Number of links that one statement makes; the rows of the statement fit into memory.
+/// Number of links that one statement makes, but at least one of each account; the rows of the statement fit into
+/// memory.
 const LINKS_PER_STATEMENT: u32 = 100_000;
 
 /// Columns of the accounts, in the form of the parameters of the statements.

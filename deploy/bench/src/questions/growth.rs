@@ -6,14 +6,12 @@ use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
     data_set::DataSet,
-    load,
     rounds::Spread,
 };
 use store::{Burst, Figures, Store};
 
 /// Measures of a steady store, and the targets relative to the empty store.
-const MEASURES: [(&str, &str, TargetValue); 6] = [
-    ("creates", "creates/s", FAST),
+const MEASURES: [(&str, &str, TargetValue); 5] = [
     ("create, p50", "ms", TargetValue::AtMost(1.15)),
     ("create, p99", "ms", TargetValue::AtMost(1.25)),
     ("list", "lists/s", FAST),
@@ -53,25 +51,44 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
         large.push(Store::copy(bench, set, 0).await?);
     }
     let after_checkpoint = after_checkpoint(bench, &empty[0], &large).await?;
-    let mut steady_bursts = Vec::new();
     for store in &large {
-        steady_bursts.push(store.warm_up(bench).await?);
+        store.warm_up(bench).await?;
     }
-    let arrivals = half_of_the_maximum(bench, &empty[0]).await?;
+    let maxima: Vec<f64> = after_checkpoint[0].iter().map(Burst::rate).collect();
+    let arrivals = Spread::of(&maxima).median / 2.0;
+    let mut bursts: OfStores<Burst> = Default::default();
     let mut steady: OfStores<Figures> = Default::default();
     for (_, empty) in bench.rounds("growth").zip(&empty[1..]) {
-        for (store, rounds) in [empty].into_iter().chain(&large).zip(&mut steady) {
-            rounds.push(store.measure(bench, arrivals).await?);
+        let stores = [empty].into_iter().chain(&large);
+        for ((store, bursts), figures) in stores.zip(&mut bursts).zip(&mut steady) {
+            bursts.push(store.burst(bench).await?);
+            figures.push(store.measure(bench, arrivals).await?);
         }
     }
-    let mut rows = steady_rows(&steady);
-    rows.extend(burst_rows(&after_checkpoint, &steady_bursts));
+    for bursts in &bursts[1..] {
+        for burst in bursts {
+            burst.ensure_steady()?;
+        }
+    }
+    let mut rows = rates("creates", &bursts, FAST);
+    rows.extend(steady_rows(&steady));
+    rows.extend(wal_rows("write-ahead log of a create", &bursts, WAL_STEADY));
+    rows.extend(rates(
+        "creates after a checkpoint",
+        &after_checkpoint,
+        FAST_AFTER_CHECKPOINT,
+    ));
+    rows.extend(wal_rows(
+        "write-ahead log of a create after a checkpoint",
+        &after_checkpoint,
+        WAL_AFTER_CHECKPOINT,
+    ));
     Ok(QuestionAnswer {
         question: "growth",
         title: "Growth: large stores beside an empty one",
         rows,
         latencies: Vec::new(),
-        notes: notes(arrivals, &after_checkpoint, &steady_bursts),
+        notes: notes(arrivals, &after_checkpoint, &bursts),
     })
 }
 
@@ -89,15 +106,6 @@ async fn after_checkpoint(
         }
     }
     Ok(bursts)
-}
-
-/// Measures the rate of the empty store; half of the rate is the load for every store.
-async fn half_of_the_maximum(bench: &BenchContext, empty: &Store) -> anyhow::Result<f64> {
-    let stack = empty.start(bench).await?;
-    let outcome =
-        load::closed_loop(&empty.creates(&stack), store::WARM_UP, bench.duration()).await?;
-    stack.stop().await?;
-    Ok(outcome.all_expected()?.per_second() / 2.0)
 }
 
 fn steady_rows(measured: &OfStores<Figures>) -> Vec<ReportRow> {
@@ -119,49 +127,47 @@ fn steady_rows(measured: &OfStores<Figures>) -> Vec<ReportRow> {
     rows
 }
 
-fn burst_rows(after_checkpoint: &OfStores<Burst>, steady: &[Burst]) -> Vec<ReportRow> {
-    let figures = |store: usize, figure: fn(&Burst) -> f64| -> Vec<f64> {
-        after_checkpoint[store].iter().map(figure).collect()
-    };
-    let rate: fn(&Burst) -> f64 = |burst| burst.creates_per_second;
-    let mut rows = Vec::new();
-    for (nth, (name, _)) in LARGE.iter().enumerate() {
-        rows.push(ReportRow::ratio(
-            format!("creates after a checkpoint, {name}"),
+/// Returns a row for the rate of creates of each large store.
+fn rates(what: &str, bursts: &OfStores<Burst>, reach: TargetValue) -> Vec<ReportRow> {
+    let rates = bursts
+        .each_ref()
+        .map(|bursts| bursts.iter().map(Burst::rate).collect::<Vec<_>>());
+    let [empty, large @ ..] = &rates;
+    let rows = LARGE.iter().zip(large).map(|((name, _), rates)| {
+        let baseline = ("the empty store", &empty[..]);
+        ReportRow::ratio(
+            format!("{what}, {name}"),
             "creates/s",
-            &figures(nth + 1, rate),
-            ("the empty store", &figures(0, rate)),
-            Some(FAST_AFTER_CHECKPOINT),
-        ));
-    }
-    for (nth, (name, _)) in LARGE.iter().enumerate() {
-        rows.push(ReportRow::absolute(
-            format!("write-ahead log of a create after a checkpoint, {name}"),
-            "kB",
-            &figures(nth + 1, |burst| burst.wal_kb),
-            Some(WAL_AFTER_CHECKPOINT),
-        ));
-    }
-    for ((name, _), burst) in LARGE.iter().zip(steady) {
-        rows.push(ReportRow::absolute(
-            format!("write-ahead log of a create, {name}"),
-            "kB",
-            &[burst.wal_kb],
-            Some(WAL_STEADY),
-        ));
-    }
-    rows
+            rates,
+            baseline,
+            Some(reach),
+        )
+    });
+    rows.collect()
 }
 
-fn notes(arrivals: f64, after_checkpoint: &OfStores<Burst>, steady: &[Burst]) -> Vec<String> {
-    let images = LARGE.iter().zip(&after_checkpoint[1..]).zip(steady);
-    let images = images.map(|(((name, _), after), steady)| {
-        let after: Vec<f64> = after.iter().map(|burst| burst.page_images).collect();
-        let after = Spread::of(&after).median;
-        format!(
-            "{name}: {after:.2} after a checkpoint, {:.2} steady",
-            steady.page_images
-        )
+/// Returns a row for the write-ahead log of a create of each large store.
+fn wal_rows(what: &str, bursts: &OfStores<Burst>, reach: TargetValue) -> Vec<ReportRow> {
+    let rows = LARGE.iter().zip(&bursts[1..]).map(|((name, _), bursts)| {
+        let kilobytes: Vec<f64> = bursts.iter().map(|burst| burst.wal_kb).collect();
+        ReportRow::absolute(format!("{what}, {name}"), "kB", &kilobytes, Some(reach))
+    });
+    rows.collect()
+}
+
+fn notes(
+    arrivals: f64,
+    after_checkpoint: &OfStores<Burst>,
+    steady: &OfStores<Burst>,
+) -> Vec<String> {
+    let median = |bursts: &[Burst]| {
+        let images: Vec<f64> = bursts.iter().map(|burst| burst.page_images).collect();
+        Spread::of(&images).median
+    };
+    let stores = LARGE.iter().zip(&after_checkpoint[1..]).zip(&steady[1..]);
+    let images = stores.map(|(((name, _), after), steady)| {
+        let (after, steady) = (median(after), median(steady));
+        format!("{name}: {after:.2} after a checkpoint, {steady:.2} steady")
     });
     vec![
         format!("Latencies of creates: {arrivals:.0} arrive per second at every store."),
@@ -170,7 +176,7 @@ fn notes(arrivals: f64, after_checkpoint: &OfStores<Burst>, steady: &[Burst]) ->
              then over and over.",
             store::FOLLOWED_LINKS
         ),
-        "The empty store is another one in each round; the others grow by what is created."
+        "In the rounds of steady stores the empty store is another one each time; the others grow by what is created."
             .to_owned(),
         format!(
             "Full-page images of a create: {}.",

@@ -59,9 +59,9 @@ impl ClickStage {
         Self { stage, producer }
     }
 
-    /// Replaces the broker by another, whose topic is empty.
-    pub(crate) fn with_other_broker(self) -> Self {
-        let broker = TestBroker::embedded();
+    /// Replaces broker and topic by others; the topic is empty.
+    pub(crate) async fn with_other_broker(self) -> Self {
+        let broker = TestBroker::start().await;
         let Stage { database, read, .. } = self.stage;
         Self::on(Stage::on(database, read, broker))
     }

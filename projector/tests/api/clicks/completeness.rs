@@ -80,7 +80,7 @@ async fn read_to_end(stage: &ClickStage) -> RunningCounting {
 
 #[tokio::test]
 async fn living_recorder_is_complete_to_its_counted_heartbeat() {
-    let stage = ClickStage::embedded().await;
+    let stage = ClickStage::set().await;
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
@@ -113,7 +113,7 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
 
 #[tokio::test]
 async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
-    let stage = ClickStage::embedded().await;
+    let stage = ClickStage::set().await;
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
     let started = SystemClock.now() - Duration::seconds(60);
@@ -136,7 +136,7 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
 
 #[tokio::test]
 async fn dead_recorder_counts_for_a_minute_longer() {
-    let stage = ClickStage::embedded().await;
+    let stage = ClickStage::set().await;
     let pool = stage.pool();
     let (dead, long_dead) = (TestRecorder::new(), TestRecorder::new());
     let started = SystemClock.now() - Duration::seconds(600);
@@ -158,7 +158,7 @@ async fn dead_recorder_counts_for_a_minute_longer() {
 
 #[tokio::test]
 async fn paused_counting_stays_and_continues_after_resume() {
-    let stage = ClickStage::embedded().await;
+    let stage = ClickStage::set().await;
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
     let counting = read_to_end(&stage).await;

@@ -20,7 +20,7 @@ async fn other_topic_is_counted_from_its_beginning() {
     for length in [2, 5, 9] {
         let stage = ClickStage::set().await;
         counted(&stage, &mut TestRecorder::new(), 5).await;
-        let stage = stage.with_other_broker();
+        let stage = stage.with_other_broker().await;
         let mut recorder = TestRecorder::new();
         counted(&stage, &mut recorder, length).await;
         if length == 5 {
@@ -45,7 +45,7 @@ async fn records_of_both_topics_count_once() {
     }
     stage.count(Counting::Totals).await;
     // A topic that was restored lacks the first records and has the others at other offsets.
-    let stage = stage.with_other_broker();
+    let stage = stage.with_other_broker().await;
     for sequence in 3..=9 {
         stage
             .publish_as(recorder.id, sequence, &click(1, now))
@@ -60,7 +60,7 @@ async fn records_of_both_topics_count_once() {
 async fn empty_other_topic_is_read_to_its_end() {
     let stage = ClickStage::set().await;
     counted(&stage, &mut TestRecorder::new(), 5).await;
-    let stage = stage.with_other_broker();
+    let stage = stage.with_other_broker().await;
     stage.count(Counting::Totals).await;
     assert_eq!(clicks(stage.pool()).await, 5);
     counted(&stage, &mut TestRecorder::new(), 3).await;

@@ -224,7 +224,7 @@ async fn recount_refuses_another_topic() {
     let now = SystemClock.now();
     counted(&stage, &mut TestRecorder::new(), now).await;
     let figures = stored(stage.pool()).await;
-    let stage = stage.with_other_broker();
+    let stage = stage.with_other_broker().await;
     for _ in 0..2 {
         let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
         let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
@@ -251,7 +251,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
     stage.publish_as(other.id, 1, &made[0]).await;
     stage.count_all().await;
     let figures = stored(stage.pool()).await;
-    let stage = stage.with_other_broker();
+    let stage = stage.with_other_broker().await;
     for sequence in 1..=3 {
         stage.publish_as(recorder.id, sequence, &made[0]).await;
     }

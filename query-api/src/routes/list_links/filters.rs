@@ -124,6 +124,7 @@ impl LinkFilter {
                         account_id: range.account_id,
                         link_id: *link_id,
                     },
+                    // A list may be read again until its snapshot has a position.
                     with_visibility: true,
                 };
                 let snapshot = server.links.read(read).await?;
