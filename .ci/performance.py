@@ -16,6 +16,9 @@ from pathlib import Path
 INSTRUCTIONS_TOLERANCE = 0.05
 # B-trees split here or there.
 WAL_TOLERANCE = 0.03
+# Whole pages are more or less full. Another index in random order adds a page to each create, about 10 %.
+LARGE_STORE = "create_in_large_store"
+WHOLE_PAGES_TOLERANCE = 0.06
 # A function with a smaller share is not kept.
 SHARE_MIN = 0.005
 # Functions that are named when there are more instructions.
@@ -69,9 +72,9 @@ def measured(work):
     return figures, functions, statements
 
 
-def is_right(name, now, committed):
+def is_right(part, name, now, committed):
     """Returns true if a figure equals the committed figure within its tolerance."""
-    tolerances = {"instructions": INSTRUCTIONS_TOLERANCE, "wal_bytes": WAL_TOLERANCE}
+    tolerances = {"instructions": INSTRUCTIONS_TOLERANCE, "wal_bytes": WHOLE_PAGES_TOLERANCE if part == LARGE_STORE else WAL_TOLERANCE}
     return abs(now - committed) <= tolerances.get(name, 0) * committed
 
 
@@ -109,7 +112,7 @@ def compare(now, committed):
             wrong += 1
             continue
         change = f"{part} {name}: {value:,}, committed {was:,} ({(value - was) / was:+.1%})"
-        if is_right(name, value, was):
+        if is_right(part, name, value, was):
             print(change)
             continue
         wrong += 1
@@ -118,7 +121,7 @@ def compare(now, committed):
         else:
             print(f"{change}: MORE")
             explain(
-                name, functions[part], committed_functions.get(part, {}), statements.get(part, [])
+                name, functions.get(part, {}), committed_functions.get(part, {}), statements.get(part, [])
             )
     return wrong
 
