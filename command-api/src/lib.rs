@@ -142,7 +142,7 @@ async fn start_unboxed(
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
     };
-    let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max);
+    let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);

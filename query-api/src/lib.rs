@@ -123,6 +123,7 @@ pub fn start(
             databases.log.clone(),
             Arc::clone(&clock),
             config.api_keys_cached_max,
+            tasks,
         );
         authenticator.record_uses(tasks);
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);

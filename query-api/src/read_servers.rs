@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     databases::DatabaseOf,
     event_store::{self, SessionKind},
+    http::shared_reads::SharedReads,
     id::AccountId,
     lifecycle::Tasks,
     migrations::Schema,
@@ -35,7 +36,6 @@ use crate::{
         LogPosition, SnapshotRead,
         links::{LinkRange, LinkRead},
     },
-    shared_reads::SharedReads,
 };
 
 /// Timeout of a read of a replica: the primary has to answer in the rest of the second

@@ -14,6 +14,7 @@ use axum::{
 use linkledger_core::{
     databases::Databases,
     event_store::log::LinkEndState,
+    http::shared_reads::SharedReads,
     lifecycle::Tasks,
     link::Slug,
     metrics::CACHE_REQUESTS_TOTAL,
@@ -35,7 +36,7 @@ use crate::{
         redirects::{self, Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
-    shared_reads::{HolderOf, RedirectOf, SharedReads},
+    shared_reads::{HolderOf, RedirectOf},
 };
 
 /// Timeout of reading a redirect from the read table: other requests wait for the same read.

@@ -30,39 +30,76 @@ pub struct StoredKey {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// Finds a key by its hash. A create must not fail because the server was restarted, so the read is
-/// retried on another session.
+/// SHA-256 of the secret of an API key: all that is stored of the secret.
+pub type KeyHash = [u8; 32];
+
+/// Finds a key by its hash.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>> {
-    let sha256 = key.sha256();
-    let read = async || {
-        let row = sqlx::query!(
-            "
-        SELECT k.key_id, k.account_id, k.scopes, k.expires_at, k.revoked_at, a.status
-        FROM event_store.api_keys AS k
-        JOIN event_store.accounts AS a USING (account_id)
-        WHERE k.sha256 = $1
-        ",
-            &sha256[..]
-        );
-        row.fetch_optional(pool).await
-    };
-    let row = read_on_live_session(read).await?;
-    Ok(row.map(|row| StoredKey {
-        key_id: KeyId::from_uuid(row.key_id),
-        account_id: AccountId::from_uuid(row.account_id),
-        account_is_suspended: row.status != "active",
-        // Unknown scopes of later releases grant no permission.
-        scopes: row
-            .scopes
-            .iter()
-            .filter_map(|name| Scope::parse(name))
-            .collect(),
-        expires_at: row.expires_at,
-        revoked_at: row.revoked_at,
-    }))
+    let hash = [key.sha256()];
+    let mut found = read_on_live_session(|| find_each(pool, &hash)).await?;
+    Ok(found.pop().flatten())
+}
+
+/// Finds the key of each hash, in the order of the hashes.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_each(pool: &PgPool, hashes: &[KeyHash]) -> sqlx::Result<Vec<Option<StoredKey>>> {
+    let hashes: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
+    let rows = sqlx::query_as!(
+        KeyRow,
+        r#"
+        SELECT k.key_id AS "key_id?", k.account_id AS "account_id?", k.scopes AS "scopes?",
+               k.expires_at, k.revoked_at, k.status AS "status?"
+        FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (sha256, nth)
+        -- Not a join: planned on empty tables, it would read all keys.
+        LEFT JOIN LATERAL (
+            SELECT key_id, account_id, scopes, expires_at, revoked_at, (
+                SELECT status FROM event_store.accounts
+                WHERE account_id = stored.account_id
+            ) AS status
+            FROM event_store.api_keys AS stored
+            WHERE sha256 = wanted.sha256
+            LIMIT 1
+        ) AS k ON true
+        ORDER BY wanted.nth
+        "#,
+        &hashes as &[&[u8]]
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(KeyRow::into_key).collect())
+}
+
+/// Row of a look-up; nothing but NULL if there is no such key.
+struct KeyRow {
+    key_id: Option<Uuid>,
+    account_id: Option<Uuid>,
+    scopes: Option<Vec<String>>,
+    expires_at: Option<OffsetDateTime>,
+    revoked_at: Option<OffsetDateTime>,
+    status: Option<String>,
+}
+
+impl KeyRow {
+    fn into_key(self) -> Option<StoredKey> {
+        let scopes = self.scopes?;
+        Some(StoredKey {
+            key_id: KeyId::from_uuid(self.key_id?),
+            account_id: AccountId::from_uuid(self.account_id?),
+            account_is_suspended: self.status? != "active",
+            // Unknown scopes of later releases grant no permission.
+            scopes: scopes
+                .iter()
+                .filter_map(|name| Scope::parse(name))
+                .collect(),
+            expires_at: self.expires_at,
+            revoked_at: self.revoked_at,
+        })
+    }
 }
 
 /// A key to be stored.

@@ -1,9 +1,6 @@
 //! Authenticates the caller: looks up the bearer token and caches it for some seconds
 //! (`docs/api.md#api-keys`).
 
-mod found_keys;
-mod unknown_key_limit;
-
 use std::{
     sync::{
         Arc,
@@ -17,22 +14,19 @@ use metrics::{Counter, counter};
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
 
-use self::{found_keys::FoundKeys, unknown_key_limit::UnknownKeyLimit};
 use super::{
     bearer::{self, Credentials},
     key_usage::KeyUsage,
+    shared_reads::{SharedRead, SharedReads},
 };
 use crate::{
     api_key::{ApiKey, Scope},
     clock::Clock,
-    event_store::{
-        api_keys::{self, StoredKey},
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
+    event_store::api_keys::{self, KeyHash, StoredKey},
     id::{AccountId, KeyId},
+    lifecycle::Tasks,
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
-    single_flight::{LoadRole, SingleFlight},
 };
 
 /// Time for which a known key is trusted without a look-up, in seconds: the maximal delay of a
@@ -99,54 +93,60 @@ struct CachedKey {
 enum CacheEntry {
     /// The key exists.
     Known(Arc<CachedKey>),
-    /// The key existed, but the entry has expired.
-    Stale,
     /// The key did not exist at a recent look-up.
     Unknown,
-    /// The cache has no entry for the key.
+    /// The cache has no recent entry for the key.
     Missing,
+}
+
+/// Any number of keys that were never seen, real or invented, take a few sessions.
+impl SharedRead for KeyHash {
+    type Value = Option<StoredKey>;
+    const TASK: &'static str = "key reader";
+    const REQUESTS_MAX: usize = 256;
+    const STATEMENTS_MAX: usize = 2;
+
+    async fn read_each(pool: &PgPool, hashes: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        api_keys::find_each(pool, hashes).await
+    }
 }
 
 /// Looks up keys and caches them for `KNOWN_KEY_TTL`.
 pub struct Authenticator {
-    pool: PgPool,
     clock: Arc<dyn Clock>,
-    known: Cache<[u8; 32], Arc<CachedKey>>,
+    known: Cache<KeyHash, Arc<CachedKey>>,
     /// Separate from `known`, so that a flood of invented keys evicts no real key.
-    unknown: Cache<[u8; 32], Instant>,
-    unknown_key_limit: UnknownKeyLimit,
-    /// Keys whose look-up needs no place in `unknown_key_limit`, even if the cache has evicted them:
-    /// a customer never waits behind invented keys.
-    found: FoundKeys,
-    /// Look-ups in progress, one for each hash of a key.
-    look_ups: SingleFlight<[u8; 32], Result<(), Problem>>,
+    unknown: Cache<KeyHash, Instant>,
+    look_ups: SharedReads<KeyHash>,
     usage: Arc<KeyUsage>,
     hits: Counter,
     misses: Counter,
 }
 
 impl Authenticator {
-    /// Returns an authenticator over the event store, with a cache of `keys_cached_max` known keys.
-    pub fn new(pool: PgPool, clock: Arc<dyn Clock>, keys_cached_max: u32) -> Self {
+    /// Returns an authenticator over the event store, with a cache of `keys_cached_max` known keys. The look-ups
+    /// run in `tasks`.
+    pub fn new(
+        pool: PgPool,
+        clock: Arc<dyn Clock>,
+        keys_cached_max: u32,
+        tasks: &mut Tasks,
+    ) -> Self {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
         Self {
-            usage: Arc::new(KeyUsage::new(pool.clone())),
-            pool,
+            look_ups: SharedReads::start(&pool, tasks),
+            usage: Arc::new(KeyUsage::new(pool)),
             clock,
             known: Cache::new(keys_cached_max as usize),
             unknown: Cache::new(KEYS_CACHED_MAX as usize),
-            unknown_key_limit: UnknownKeyLimit::default(),
-            found: FoundKeys::default(),
-            look_ups: SingleFlight::default(),
             hits: counter("hit"),
             misses: counter("miss"),
         }
     }
 
     /// Spawns the task that writes the uses of keys to the database.
-    #[cfg(feature = "service")]
-    pub fn record_uses(&self, tasks: &mut crate::lifecycle::Tasks) {
+    pub fn record_uses(&self, tasks: &mut Tasks) {
         let usage = Arc::clone(&self.usage);
         tasks.spawn_housekeeping_until_drained("key usage", move |drained| {
             let usage = Arc::clone(&usage);
@@ -193,67 +193,23 @@ impl Authenticator {
 
     async fn find(&self, key: &ApiKey) -> Result<Option<Arc<CachedKey>>, Problem> {
         let hash = key.sha256();
-        let entry = self.cached(&hash);
-        self.count(&entry);
-        match entry {
-            CacheEntry::Known(key) => return Ok(Some(key)),
-            CacheEntry::Unknown => return Ok(None),
-            CacheEntry::Stale | CacheEntry::Missing => {}
-        }
-        match self.look_ups.join(hash) {
-            LoadRole::Load(look_up) => {
-                let found = self.load(key, hash).await;
-                look_up.finish(found.as_ref().map(|_| ()).map_err(Clone::clone));
-                found
-            }
-            LoadRole::Wait(result) => match result.outcome().await {
-                Some(Err(problem)) => Err(problem),
-                // The result is in the cache, unless the entry has expired meanwhile.
-                Some(Ok(())) | None => self.load(key, hash).await,
-            },
-        }
-    }
-
-    async fn load(&self, key: &ApiKey, hash: [u8; 32]) -> Result<Option<Arc<CachedKey>>, Problem> {
-        let _permit = match self.cached(&hash) {
-            CacheEntry::Known(key) => return Ok(Some(key)),
-            CacheEntry::Unknown => return Ok(None),
-            CacheEntry::Stale => None,
-            CacheEntry::Missing if self.found.may_contain(&hash) => None,
-            CacheEntry::Missing => Some(self.unknown_key_limit.acquire().await?),
-        };
-        self.look_up(key, hash).await.map_err(|error| {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "cannot look up an API key");
-            Problem::storage_unavailable()
-        })
-    }
-
-    fn count(&self, entry: &CacheEntry) {
-        let count = match entry {
+        let cached = self.cached(&hash);
+        let count = match cached {
             CacheEntry::Known(_) | CacheEntry::Unknown => &self.hits,
-            CacheEntry::Stale | CacheEntry::Missing => &self.misses,
+            CacheEntry::Missing => &self.misses,
         };
         count.increment(1);
-    }
-
-    fn cached(&self, hash: &[u8; 32]) -> CacheEntry {
-        match self.known.get(hash) {
-            Some(key) if key.loaded_at.elapsed() < KNOWN_KEY_TTL => return CacheEntry::Known(key),
-            Some(_) => return CacheEntry::Stale,
-            None => {}
-        }
-        match self.unknown.get(hash) {
-            Some(at) if at.elapsed() < UNKNOWN_KEY_TTL => CacheEntry::Unknown,
-            Some(_) | None => CacheEntry::Missing,
+        match cached {
+            CacheEntry::Known(key) => Ok(Some(key)),
+            CacheEntry::Unknown => Ok(None),
+            CacheEntry::Missing => self.look_up(hash).await,
         }
     }
 
-    async fn look_up(&self, key: &ApiKey, hash: [u8; 32]) -> sqlx::Result<Option<Arc<CachedKey>>> {
+    async fn look_up(&self, hash: KeyHash) -> Result<Option<Arc<CachedKey>>, Problem> {
         // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
-        let finding = api_keys::find(&self.pool, key);
-        let Some(key) = within(ANSWER_TIME_MAX, finding).await? else {
+        let Some(key) = self.look_ups.read(hash).await? else {
             self.known.remove(&hash);
             self.unknown.insert(hash, loaded_at);
             return Ok(None);
@@ -263,9 +219,19 @@ impl Authenticator {
             loaded_at,
             use_is_recorded: AtomicBool::new(false),
         });
-        self.found.insert(&hash);
         self.known.insert(hash, Arc::clone(&cached));
         Ok(Some(cached))
+    }
+
+    fn cached(&self, hash: &KeyHash) -> CacheEntry {
+        let known = self.known.get(hash);
+        if let Some(known) = known.filter(|known| known.loaded_at.elapsed() < KNOWN_KEY_TTL) {
+            return CacheEntry::Known(known);
+        }
+        match self.unknown.get(hash) {
+            Some(at) if at.elapsed() < UNKNOWN_KEY_TTL => CacheEntry::Unknown,
+            Some(_) | None => CacheEntry::Missing,
+        }
     }
 }
 

@@ -212,76 +212,59 @@ async fn key_used_before_issue_works_soon_after() {
     .await;
 }
 
-/// More unknown keys than may wait, and few enough to finish before the cached key expires.
-const STRANGERS: usize = 400;
+/// Number of keys that no statement has looked up yet: more than one statement takes.
+const UNSEEN: usize = 400;
 
 #[tokio::test]
 async fn flood_of_unknown_keys_spares_known_keys() {
     let service = TestService::start().await;
     let (known, fresh) = (service.caller().await, service.caller().await);
     assert_eq!(with_key(&service, &known.key).await.status, 200);
-    // The lookups are blocked, so unknown keys hold the most sessions that they can ever hold.
+    // The look-ups are blocked, so they hold the most sessions that they can ever hold.
     let lock = lock_keys(&service).await;
-    let flood =
-        join_all((0..STRANGERS).map(async |_| with_key(&service, &ApiKey::generate()).await));
+    let flood = join_all((0..UNSEEN).map(async |_| with_key(&service, &ApiKey::generate()).await));
     let watch = async {
         eventually("look-ups wait", async || {
-            (waiting_look_ups(&service).await > 0).then_some(())
+            (waiting_look_ups(&service).await == 2).then_some(())
         })
         .await;
         assert_eq!(with_key(&service, &known.key).await.status, 200);
-        assert!(waiting_look_ups(&service).await <= 2);
+        assert_eq!(waiting_look_ups(&service).await, 2);
         lock.rollback().await.unwrap();
     };
     let (answers, ()) = tokio::join!(flood, watch);
-    let overloaded = answers.iter().filter(|it| it.status == 503).count();
-    assert!(overloaded >= STRANGERS - 2 - 256, "{overloaded}");
     for answer in &answers {
-        match answer.status.as_u16() {
-            503 => {
-                answer.assert_problem(503, "overloaded");
-                assert_eq!(answer.header("retry-after"), Some("1"));
-            }
-            _ => answer.assert_problem(401, "api_key_invalid"),
-        }
+        answer.assert_problem(401, "api_key_invalid");
     }
     assert_eq!(with_key(&service, &fresh.key).await.status, 200);
 }
 
 #[tokio::test]
-async fn evicted_keys_do_not_wait_behind_invented_keys() {
+async fn unseen_keys_among_invented_keys_are_found() {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| config.api_keys_cached_max = 1).await;
     let callers = join_all((0..8).map(async |_| service.caller().await)).await;
-    for caller in &callers {
-        assert_eq!(with_key(&service, &caller.key).await.status, 200);
-    }
     let lock = lock_keys(&service).await;
-    let flood =
-        join_all((0..STRANGERS).map(async |_| with_key(&service, &ApiKey::generate()).await));
-    let watch = async {
-        eventually("strangers wait", async || {
+    let flood = join_all((0..UNSEEN).map(async |_| with_key(&service, &ApiKey::generate()).await));
+    let customers = join_all(callers.iter().map(|caller| with_key(&service, &caller.key)));
+    let release = async {
+        eventually("look-ups wait", async || {
             (waiting_look_ups(&service).await == 2).then_some(())
         })
         .await;
-        let customers = join_all(callers.iter().map(|caller| with_key(&service, &caller.key)));
-        let release = async {
-            eventually("customers wait beside strangers", async || {
-                (waiting_look_ups(&service).await > 2).then_some(())
-            })
-            .await;
-            lock.rollback().await.unwrap();
-        };
-        let (answers, ()) = tokio::join!(customers, release);
-        for answer in answers {
-            assert_eq!(answer.status, 200);
-        }
+        lock.rollback().await.unwrap();
     };
-    tokio::join!(flood, watch);
+    let (strangers, answers, ()) = tokio::join!(flood, customers, release);
+    for answer in strangers {
+        answer.assert_problem(401, "api_key_invalid");
+    }
+    for answer in answers {
+        assert_eq!(answer.status, 200);
+    }
 }
 
 #[tokio::test]
-async fn concurrent_requests_share_one_key_lookup() {
+async fn concurrent_requests_share_key_look_ups() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let lock = lock_keys(&service).await;
@@ -293,7 +276,7 @@ async fn concurrent_requests_share_one_key_lookup() {
             (waiting_look_ups(&service).await > 0).then_some(())
         })
         .await;
-        assert_eq!(waiting_look_ups(&service).await, 1);
+        assert!(waiting_look_ups(&service).await <= 2);
         lock.rollback().await.unwrap();
     };
     let (answers, ()) = tokio::join!(burst, watch);

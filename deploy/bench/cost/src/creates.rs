@@ -52,11 +52,6 @@ pub(crate) fn count(
     let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
     let mut counted = Counted::default();
     for part in 0..PARTS {
-        // Each API key is used once, one after the other: only few unknown keys are looked up at a
-        // time.
-        for first in requests(accounts, part).chunks(1).take(accounts.len()) {
-            serve_uncounted(runtime, &visitors, first)?;
-        }
         serve_uncounted(runtime, &visitors, &requests(accounts, part))?;
         let counting = runtime.block_on(server.begin())?;
         for _ in 0..ROUNDS {
@@ -83,10 +78,8 @@ pub(crate) fn count_large(
     let visitors = runtime.block_on(Visitors::connect(address, REQUESTS_PER_ROUND))?;
     let mut counted = Counted::default();
     for accounts in accounts.chunks(REQUESTS_PER_ROUND) {
-        // Each API key is looked up before.
-        for first in requests(accounts, 0).chunks(1) {
-            serve_uncounted(runtime, &visitors, first)?;
-        }
+        // Looks the API keys up.
+        serve_uncounted(runtime, &visitors, &requests(accounts, 0))?;
         runtime.block_on(server.checkpoint())?;
         let counting = runtime.block_on(server.begin())?;
         serve_uncounted(runtime, &visitors, &requests(accounts, 0))?;
@@ -127,7 +120,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
-    let authenticator = Authenticator::new(readers, clock, KEYS_CACHED_MAX);
+    let authenticator = Authenticator::new(readers, clock, KEYS_CACHED_MAX, tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, RATE_LIMIT, class, scope);
     let settings = AnswerSettings {

@@ -1,0 +1,164 @@
+//! Reads for many requests in one statement: requests that arrive while a statement runs share the next statement.
+//!
+//! A single request is read at once. For the database and for the service, a statement costs as much as many keys
+//! within one statement.
+
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+
+use sqlx::PgPool;
+use tokio::{
+    sync::{Mutex, MutexGuard, mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::storage::{read_in_time, storage_unavailable, try_read_in_time};
+use crate::{event_store::time_limit::ANSWER_TIME_MAX, lifecycle::Tasks, problem::Problem};
+
+/// Longest time that the next statement waits for the statement before.
+const TURN_TIME_MAX: Duration = Duration::from_millis(5);
+/// Length of the queue for the next statement; further requests wait until the queue has room.
+const WAITING_MAX: usize = 1_024;
+
+/// Key of a read that can share a statement with other reads.
+pub trait SharedRead: Clone + Send + Sync + 'static {
+    /// Result of one read.
+    type Value: Send + 'static;
+    /// Name of the background task.
+    const TASK: &'static str;
+    /// Maximum number of reads of one statement.
+    const REQUESTS_MAX: usize;
+    /// Maximum number of concurrent statements: one statement that hangs must not block the others.
+    const STATEMENTS_MAX: usize = 4;
+
+    /// Reads the value of each key, in the order of the keys.
+    fn read_each(
+        pool: &PgPool,
+        keys: &[Self],
+    ) -> impl Future<Output = sqlx::Result<Vec<Self::Value>>> + Send;
+}
+
+/// Reads the values of many concurrent requests in shared statements.
+pub struct SharedReads<R: SharedRead> {
+    queue: mpsc::Sender<QueuedRead<R>>,
+}
+
+/// Read of one request, in the queue for the next statement.
+struct QueuedRead<R: SharedRead> {
+    key: R,
+    reply: oneshot::Sender<Result<R::Value, Problem>>,
+}
+
+type Receiver<R> = mpsc::Receiver<QueuedRead<R>>;
+/// Queue of one kind of reads. The reader that holds the lock takes the next requests.
+type Queue<R> = Arc<Mutex<Receiver<R>>>;
+
+impl<R: SharedRead> SharedReads<R> {
+    /// Starts the background tasks.
+    pub fn start(pool: &PgPool, tasks: &mut Tasks) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        let queue = Arc::new(Mutex::new(receiver));
+        for _ in 0..R::STATEMENTS_MAX {
+            let task = run(pool.clone(), Arc::clone(&queue), tasks.drained());
+            tasks.spawn_until_drained(R::TASK, task);
+        }
+        Self { queue: sender }
+    }
+
+    /// Reads the value of a key, by a statement that begins after this call.
+    ///
+    /// # Errors
+    /// Returns `storage_unavailable` if the database fails or does not answer in time.
+    pub async fn read(&self, key: R) -> Result<R::Value, Problem> {
+        let (reply, answer) = oneshot::channel();
+        let answer = timeout(ANSWER_TIME_MAX, async {
+            self.queue.send(QueuedRead { key, reply }).await.ok()?;
+            answer.await.ok()
+        });
+        // `None`: no reader answered within the timeout, or all readers have ended, as they do after
+        // the last request.
+        let answer = answer.await.unwrap_or(None);
+        answer.unwrap_or_else(|| Err(Problem::storage_unavailable()))
+    }
+}
+
+async fn run<R: SharedRead>(
+    pool: PgPool,
+    queue: Queue<R>,
+    drained: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut requests = Vec::with_capacity(R::REQUESTS_MAX);
+    loop {
+        let turn = tokio::select! {
+            turn = next(&queue, &mut requests) => turn,
+            () = drained.cancelled() => return Ok(()),
+        };
+        // After a full statement the next one starts at once: more requests probably wait already.
+        let turn_time = if requests.len() == R::REQUESTS_MAX {
+            Duration::ZERO
+        } else {
+            TURN_TIME_MAX
+        };
+        let mut answering = pin!(answer(&pool, &mut requests));
+        let in_turn = timeout(turn_time, &mut answering).await;
+        drop(turn);
+        if in_turn.is_err() {
+            answering.await;
+        }
+    }
+}
+
+/// Waits for the next requests. No other reader takes requests while the returned lock is held.
+async fn next<'q, R: SharedRead>(
+    queue: &'q Queue<R>,
+    requests: &mut Vec<QueuedRead<R>>,
+) -> MutexGuard<'q, Receiver<R>> {
+    let mut turn = queue.lock().await;
+    if turn.recv_many(requests, R::REQUESTS_MAX).await == 0 {
+        // All senders are gone, so no request can come any more.
+        pending::<()>().await;
+    }
+    turn
+}
+
+/// Reads for the requests whose clients are still connected, and answers the requests.
+async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>) {
+    requests.retain(|request| !request.reply.is_closed());
+    let keys: Vec<R> = requests.iter().map(|request| request.key.clone()).collect();
+    if keys.is_empty() {
+        return;
+    }
+    match try_read_in_time(|| R::read_each(pool, &keys)).await {
+        Ok(values) => {
+            for (request, value) in requests.drain(..).zip(values) {
+                // Sending fails if the client has disconnected.
+                request.reply.send(Ok(value)).ok();
+            }
+        }
+        Err(error) if keys.len() > 1 && may_concern_one_account(&error) => {
+            let open = |request: &QueuedRead<R>| !request.reply.is_closed();
+            for request in requests.drain(..).filter(open) {
+                let key = std::slice::from_ref(&request.key);
+                let values = read_in_time(|| R::read_each(pool, key)).await;
+                let value = values.map(|mut values| values.remove(0));
+                request.reply.send(value).ok();
+            }
+        }
+        Err(error) => {
+            let problem = storage_unavailable(&error);
+            for request in requests.drain(..) {
+                request.reply.send(Err(problem.clone())).ok();
+            }
+        }
+    }
+}
+
+/// Returns true if the database has answered with an error that other keys may not cause: damaged
+/// rows of one account must not fail the reads of other accounts.
+const fn may_concern_one_account(error: &sqlx::Error) -> bool {
+    use sqlx::Error::{ColumnDecode, Database, Decode, RowNotFound};
+    matches!(
+        error,
+        Database(_) | RowNotFound | ColumnDecode { .. } | Decode(_)
+    )
+}
