@@ -1,6 +1,6 @@
 //! Report of an answer: a table on the terminal, JSON for programs, and plots for people.
 
-mod machine;
+pub(crate) mod machine;
 mod plot;
 mod table;
 

@@ -10,16 +10,17 @@ use linkledger_core::{
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
+use crate::report::machine::memory_mib;
+
 /// A migrated database without rows, from which other databases are cloned.
 const EMPTY: &str = "bench_empty";
 
 /// Prefix of the databases that are not needed after a question.
 const COPIES: &str = "bench_";
 
-/// Settings that `docs/deploy.md` gives to a server; all settings that keep data safe have the
-/// defaults of Postgres.
-const SETTINGS: [(&str, &str); 4] = [
-    ("shared_buffers", "2GB"),
+/// Settings that `docs/deploy.md` gives to a server, besides a quarter of the memory for `shared_buffers`; all
+/// settings that keep data safe have the defaults of Postgres.
+const SETTINGS: [(&str, &str); 3] = [
     ("max_wal_size", "8GB"),
     ("checkpoint_timeout", "15min"),
     ("wal_compression", "on"),
@@ -45,7 +46,8 @@ impl BenchServer {
         let settings = SETTINGS
             .into_iter()
             .chain([STATEMENTS_SHOWN])
-            .map(|(name, value)| (name.into(), value.into()));
+            .map(|(name, value)| (name.into(), value.into()))
+            .chain([("shared_buffers".into(), format!("{}MB", memory_mib() / 4))]);
         let server = PostgresServer::start(PostgresOptions {
             data_dir: data_dir.join("postgres"),
             settings: settings.collect(),

@@ -21,23 +21,10 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn read() -> Self {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        let field = |text: &str, name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned())
-                .unwrap_or_default()
-        };
-        let memory = field(&read("/proc/meminfo"), "MemTotal");
-        let kib: u64 = memory
-            .split_whitespace()
-            .next()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default();
         Self {
             cores: thread::available_parallelism().map_or(0, usize::from),
             processor: field(&read("/proc/cpuinfo"), "model name"),
-            memory_gib: kib >> 20,
+            memory_gib: memory_mib() >> 10,
             measured_at: timestamp::format(SystemClock.now()),
             load_average: read("/proc/loadavg")
                 .split_whitespace()
@@ -46,4 +33,24 @@ impl Machine {
                 .to_owned(),
         }
     }
+}
+
+/// Returns the memory of the machine, in MiB; 0 if unknown.
+pub(crate) fn memory_mib() -> u64 {
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let kib = memory.split_whitespace().next();
+    kib.and_then(|text| text.parse::<u64>().ok())
+        .unwrap_or_default()
+        >> 10
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn field(text: &str, name: &str) -> String {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned())
+        .unwrap_or_default()
 }
