@@ -3,6 +3,7 @@
 pub mod answer;
 #[cfg(feature = "service")]
 pub mod authentication;
+#[cfg(feature = "service")]
 mod bearer;
 pub mod cors;
 pub mod entity_tag;

@@ -65,7 +65,7 @@ async fn server_restart_fails_no_create() {
     let mut accounts = Vec::new();
     for _ in 0..CLIENTS {
         let (account_id, key) = app.account(BALANCE).await;
-        // Look-ups of unknown keys are limited: the first create of each key is answered before the others.
+        // The key is looked up before the restart.
         app.link(&key).await;
         accounts.push((account_id, key));
     }

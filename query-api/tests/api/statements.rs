@@ -24,8 +24,8 @@ const SOURCES: [&str; 12] = [
 /// Functions whose statements have no condition on the account, each with the reason.
 #[rustfmt::skip]
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("api_keys::find", "event_store.accounts", "who calls is what the key tells"),
-    ("api_keys::find", "event_store.api_keys", "who calls is what the key tells"),
+    ("api_keys::find_each", "event_store.accounts", "who calls is what the key tells"),
+    ("api_keys::find_each", "event_store.api_keys", "who calls is what the key tells"),
     ("api_keys::record_uses", "event_store.api_keys", "of keys that were just used, by their ids"),
     ("api_keys::add_scopes", "event_store.api_keys", "for operators"),
     ("api_keys::get", "event_store.api_keys", "for operators"),
